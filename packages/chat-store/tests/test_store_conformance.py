@@ -15,7 +15,8 @@ from chat_store import Changes, Due, Waiting
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
 from chat_store._base_store import BaseStore
 from chat_store._entries import Batch, Document
-from chat_store._store_log import NO_CHANGES, StoreLog
+from chat_store._managed_log import ManagedLog as StoreLog
+from chat_store._store_log import NO_CHANGES
 from chat_store.memory import MemoryBackend
 from chat_store.testing import SCENARIOS, StoreConformance, StoreFactory, Stores, run
 

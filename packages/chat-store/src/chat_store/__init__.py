@@ -11,9 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chat_store.errors import ConversationExistsError, UnknownConversationError
+    from chat_store.errors import ConversationClosedError, ConversationExistsError, UnknownConversationError
     from chat_store.file_conversation import FileConversation
     from chat_store.history import HistoryEntry
+    from chat_store.jobs import Job, JobState, StoredJob
     from chat_store.memory import MemoryStore
     from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
     from chat_store.sqlite import SqliteStore
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "Changes",
+    "ConversationClosedError",
     "ConversationExistsError",
     "ConversationMeta",
     "ConversationState",
@@ -29,19 +31,23 @@ __all__ = [
     "Due",
     "FileConversation",
     "HistoryEntry",
+    "Job",
+    "JobState",
     "MemoryStore",
     "MetaChanges",
     "OpenConversation",
     "Snapshot",
     "SqliteStore",
+    "StoredJob",
     "UnknownConversationError",
     "Waiting",
 ]
 
 _MODULES = {
-    "errors": "ConversationExistsError UnknownConversationError",
+    "errors": "ConversationClosedError ConversationExistsError UnknownConversationError",
     "file_conversation": "FileConversation",
     "history": "HistoryEntry",
+    "jobs": "Job JobState StoredJob",
     "memory": "MemoryStore",
     "meta": "ConversationMeta ConversationState MetaChanges",
     "sqlite": "SqliteStore",

@@ -8,43 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeAlias, cast, final
+from typing import Protocol, TypeAlias, final
 
-from chat_core.json import loads
 from chat_core.response import Wait, WaitKind
 
-from chat_store.meta import ConversationMeta, ConversationState
+from chat_store._job_rules import JobFilter, JobStorage
+from chat_store.jobs import StoredJob
+from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
 from chat_store.sql.notify import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
 """The waits of outermost calls, by call id."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Meta:
-    """The columns of a conversation that `ConversationStore.meta()` returns.
-
-    Attributes:
-        owner: the user whose conversation it is, if any. It never changes.
-        title: the title, if any.
-        flow: the name of the flow that runs the conversation, if any.
-        data: data of the application, as a JSON object.
-        created_at: when the conversation was stored. None if a version without this column stored it.
-        last_active: when a turn or the state of a call was last stored. None if a version without this column did.
-        closed_at: when the conversation was closed, None if it is open.
-    """
-
-    owner: str | None = None
-    title: str | None = None
-    flow: str | None = None
-    data: bytes = b"{}"
-    created_at: datetime | None = None
-    last_active: datetime | None = None
-    closed_at: datetime | None = None
 
 
 @final
@@ -74,7 +51,7 @@ class Head:
     holder: str = ""
     lease_until: datetime | None = None
     due: datetime | None = None
-    meta: Meta = Meta()
+    meta: StoredMeta = field(default_factory=StoredMeta)
 
     def describe(self, cursor: str = "") -> ConversationMeta:
         """Return the public description of the conversation.
@@ -82,19 +59,7 @@ class Head:
         Args:
             cursor: the position in the list of conversations.
         """
-        meta = self.meta
-        return ConversationMeta(
-            self.id,
-            meta.owner,
-            self.person,
-            meta.title,
-            meta.flow,
-            cast("dict[str, object]", loads(meta.data)),
-            meta.created_at,
-            meta.last_active,
-            meta.closed_at,
-            cursor,
-        )
+        return self.meta.describe(self.id, self.person, cursor)
 
 
 @final
@@ -190,12 +155,16 @@ class WriteTransaction(ReadTransaction, Protocol):
         """
         ...
 
+    def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
+        """Add jobs of the conversation, except those whose kind and key are stored already."""
+        ...
+
     def delete(self) -> None:
-        """Delete the conversation."""
+        """Delete the conversation and its jobs."""
         ...
 
 
-class Backend(Protocol):
+class Backend(JobStorage, Protocol):
     """A database. Every method blocks, and may be called from any thread.
 
     The methods that access the database raise `TimeoutError` if another process keeps a lock, `InvalidDocumentError` if
@@ -227,8 +196,14 @@ class Backend(Protocol):
         """List the conversations, most recently active first."""
         ...
 
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        """List the jobs with their states at `now`, in the order of their times."""
+        ...
+
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """List the conversations that have changed since a position or become due since a time.
+
+        A conversation also becomes due when one of its jobs can be taken.
 
         Args:
             since: the position of an earlier result. None returns the current position and no conversations.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -13,19 +13,23 @@ from uuid import uuid4
 from anyio import CancelScope, current_time, move_on_after
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import ChatError, UsageError
-from chat_core.messages import Messages
+from chat_core.errors import ChatError
+from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, DamagedWait, Head, ListFilter, Meta, MetaFilter, PollResult
+from chat_store._backend import Backend, DamagedWait, Head, ListFilter, MetaFilter, PollResult
 from chat_store._cursor import Cursor
+from chat_store._job_queue import JobQueue
+from chat_store._job_rules import JobFilter
 from chat_store._log import lease_length
+from chat_store._managed_log import ManagedLog
+from chat_store._names import require_changes, require_storable
 from chat_store._replica import Replica, save_on_exit
-from chat_store._snapshots import load_messages, save_messages
-from chat_store._store_log import StoreLog
+from chat_store._snapshots import apply_changes, load_messages, save_messages
 from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
-from chat_store.meta import ConversationMeta, ConversationState
+from chat_store.jobs import Job, JobState, StoredJob
+from chat_store.meta import ConversationMeta, ConversationState, MetaChanges, StoredMeta
 from chat_store.sql.notify import Notifier
 from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 
@@ -50,7 +54,7 @@ class BaseStore:
         now: the clock. It returns times with a time zone.
     """
 
-    _log_type: ClassVar[type[StoreLog]] = StoreLog
+    _log_type: ClassVar[type[ManagedLog]] = ManagedLog
     """The class of logs. Tests of the conformance suite replace it."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
@@ -58,6 +62,7 @@ class BaseStore:
         self._backend = backend
         self._lease_seconds = lease_seconds
         self._now = utc_clock(now)
+        self._queue = JobQueue(backend, self._lease_length, self._now)
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,6 +98,8 @@ class BaseStore:
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
         owner: str | None = None,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
     ) -> str:
         """Store messages as a new conversation.
 
@@ -101,6 +108,8 @@ class BaseStore:
             id: the id of the conversation. Default: a random one.
             person: the user in charge.
             owner: the user whose conversation it is. It never changes.
+            meta: the description of the conversation.
+            jobs: jobs to queue in the same transaction.
 
         Returns:
             The id of the conversation.
@@ -108,8 +117,9 @@ class BaseStore:
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
         """
+        require_changes(meta, jobs)
         name = uuid4().hex if id is None else id
-        await finish_in_thread(partial(self._log(name, person, owner).create, messages))
+        await finish_in_thread(partial(self._log(name, person, owner).create, messages, meta, jobs))
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
@@ -141,6 +151,63 @@ class BaseStore:
         """
         await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
         return await self.load(id)
+
+    async def apply(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        revision: int | None = None,
+        *,
+        turns: Sequence[tuple[Role, Turn]] = (),
+        tools: Sequence[Tool] = (),
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> None:
+        """Change a conversation and queue jobs in one transaction: all of it is stored, or nothing.
+
+        Args:
+            id: the id of the conversation.
+            revision: the revision of the snapshot that the turns follow and the tools are from. Later decisions about
+                other calls are merged. Required with turns or tools.
+            turns: turns to append, each with its role.
+            tools: changed tool calls of the snapshot. A call inside another one is changed in the outermost one.
+            meta: changes to the description.
+            jobs: jobs to queue. A job whose kind and key are stored already is left as it is.
+
+        Raises:
+            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
+                were added elsewhere, or during a live run. Nothing was written.
+            ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the tools are not from this revision, or the revision does not exist.
+        """
+        require_changes(meta, jobs)
+        change = partial(apply_changes, self._log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
+        await finish_in_thread(change)
+
+    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
+        """Close a conversation and queue jobs, in one transaction.
+
+        A closed conversation can be read. It is not due, its calls are not listed as waiting, and runs, decisions,
+        turns and posts raise `ConversationClosedError`. Closing it again does nothing and queues no jobs.
+
+        Args:
+            id: the id of the conversation.
+            jobs: jobs to queue, for example to index the conversation.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+            UnknownConversationError: no conversation with this id is stored.
+        """
+        require_changes(None, jobs)
+        await finish_in_thread(partial(self._log(id).close, jobs))
+
+    async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
+        """Reopen a closed conversation. Its calls wait again, and it is due if a run can continue it.
+
+        Raises:
+            UnknownConversationError: no conversation with this id is stored.
+        """
+        await finish_in_thread(self._log(id).reopen)
 
     async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
         """Put a user in charge of a conversation.
@@ -259,6 +326,61 @@ class BaseStore:
         filters = ListFilter(person, limit=limit, after=after)
         return await finish_in_thread(lambda: self._backend.list_due(self._now(), filters))
 
+    async def jobs(
+        self,
+        *,
+        kind: str | None = None,
+        state: JobState | None = None,
+        conversation: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[StoredJob]:
+        """List jobs in the order of their times.
+
+        Args:
+            kind: only jobs of this kind.
+            state: only jobs in this state.
+            conversation: only jobs of the conversation with this id.
+            limit: the maximum number of jobs.
+            after: only jobs behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
+        """
+        filters = JobFilter(kind, state, conversation, limit, after)
+        return await finish_in_thread(lambda: self._backend.list_jobs(self._now(), filters))
+
+    def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
+        """Take the job that is longest overdue, and work on it in the block. Without such a job, provide None.
+
+        The lease is renewed while the block runs. If the block ends without an error, the job is done. If it raises,
+        the job is tried again later, up to its number of attempts, and the error is raised. If the block is cancelled,
+        another worker can take the job at once, and the attempt does not count.
+
+        If this process stalls for longer than the lease, or the job is cancelled, the block is cancelled at its next
+        `await`, and the job is not done.
+
+        Args:
+            *kinds: the kinds of jobs to take.
+
+        Raises:
+            LeaseLostError: when the block exits. Another worker may have taken the job meanwhile.
+            UsageError: no kind is given.
+        """
+        return self._queue.take(kinds)
+
+    async def cancel_job(self, kind: str, key: str) -> bool:
+        """Cancel a job that has not ended. The block of a worker that has the job is cancelled at its next renewal.
+
+        Args:
+            kind: the kind of the job.
+            key: the key of the job.
+
+        Returns:
+            Whether the job was cancelled. False if it has ended or is not stored.
+        """
+        return await self._queue.cancel(kind, key)
+
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
 
@@ -316,16 +438,13 @@ class BaseStore:
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _log(self, id: str, person: str | None = None, owner: str | None = None) -> StoreLog:  # noqa: A002
-        for name in (id, person, owner):
-            if name is not None and not _is_storable(name):
-                msg = f"{name!r} cannot be stored: remove null characters and unpaired surrogates"
-                raise UsageError(msg)
-        return self._log_type(self._backend, Head(id, person, meta=Meta(owner)), self._lease_length, self._now)
+    def _log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:  # noqa: A002
+        require_storable(id, person, owner)
+        return self._log_type(self._backend, Head(id, person, meta=StoredMeta(owner)), self._lease_length, self._now)
 
 
 @asynccontextmanager
-async def _open_replica(log: StoreLog, lease_seconds: float) -> AsyncGenerator[Replica]:
+async def _open_replica(log: ManagedLog, lease_seconds: float) -> AsyncGenerator[Replica]:
     replica = Replica(log, await finish_in_thread(log.open), lease_seconds)
     async with save_on_exit(replica, log):
         yield replica
@@ -343,12 +462,3 @@ def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
     if result.next_due is not None:
         pause = min(pause, (result.next_due - cursor.at).total_seconds())
     return max(pause, _SHORTEST_PAUSE)
-
-
-def _is_storable(name: str) -> bool:
-    """Return whether every database can store a name."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in name

@@ -12,10 +12,12 @@ from typing import cast
 from zlib import crc32
 
 from chat_core.errors import InvalidDocumentError
-from chat_core.json import dump_bytes
+from chat_core.json import dump_bytes, loads
 
-from chat_store._backend import DamagedWait, Head, Meta
-from chat_store.meta import ConversationMeta
+from chat_store._backend import DamagedWait, Head
+from chat_store._job_rules import job_from_dict, job_to_dict
+from chat_store.jobs import StoredJob
+from chat_store.meta import ConversationMeta, StoredMeta
 from chat_store.sql.values import from_microseconds, to_microseconds, wait_from_columns
 from chat_store.store import Waiting
 
@@ -31,7 +33,7 @@ def head_checksum(head: Head) -> int:
 META_COLUMNS = ("owner", "title", "flow", "data", "created", "active", "closed", "meta_crc")
 
 
-def meta_to_columns(id: str, meta: Meta) -> tuple[str | bytes | int | None, ...]:  # noqa: A002 - the field's own name
+def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None, ...]:  # noqa: A002 - the field's own name
     """Return the values of `META_COLUMNS`.
 
     They have a checksum of their own, so that a process of an earlier version, which does not know these columns, can
@@ -42,7 +44,7 @@ def meta_to_columns(id: str, meta: Meta) -> tuple[str | bytes | int | None, ...]
     return (meta.owner, meta.title, meta.flow, meta.data, *times, checksum)
 
 
-def meta_from_columns(id: str, columns: Sequence[object]) -> Meta:  # noqa: A002 - the field's own name
+def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa: A002 - the field's own name
     """Return the description of a conversation.
 
     Args:
@@ -55,9 +57,9 @@ def meta_from_columns(id: str, columns: Sequence[object]) -> Meta:  # noqa: A002
     owner, title, flow, data, created, active, closed, checksum = columns
     if checksum is None:
         # A version without these columns stored the conversation.
-        return Meta()
+        return StoredMeta()
     try:
-        meta = Meta(
+        meta = StoredMeta(
             cast("str | None", owner),
             cast("str | None", title),
             cast("str | None", flow),
@@ -88,7 +90,7 @@ def describe(id: str, person: str | None, columns: Sequence[object], cursor: str
     Raises:
         InvalidDocumentError: the row is damaged.
     """
-    return Head(id, person, meta=meta_from_columns(id, columns)).describe(cursor)
+    return meta_from_columns(id, columns).describe(id, person, cursor)
 
 
 def entry_checksum(entry: bytes) -> int:
@@ -184,3 +186,35 @@ def past_time(column: object, now: datetime) -> datetime:
         return from_microseconds(int(cast("int", column)))
     except _CONVERSION_ERRORS:
         return now
+
+
+def job_to_columns(job: StoredJob) -> tuple[str, str, str, int, int | None, bytes, int]:
+    """Return the columns `kind`, `name`, `state`, `moment`, `until`, `job` and `crc` of a job.
+
+    The state `last` is that of a queued job in its last attempt, which cannot be taken again.
+    """
+    state = "last" if job.state == "queued" and job.attempts >= job.max_attempts else job.state
+    columns = (job.kind, job.key, state, to_microseconds(job.at), to_microseconds(job.lease_until))
+    data = dump_bytes(job_to_dict(job))
+    return (*columns, data, crc32(data, crc32(dump_bytes(columns))))
+
+
+def job_from_columns(columns: Sequence[object]) -> StoredJob:
+    """Return the job of a row.
+
+    Args:
+        columns: the values that `job_to_columns()` returned.
+
+    Raises:
+        InvalidDocumentError: the row is damaged.
+    """
+    try:
+        job = job_from_dict(cast("dict[str, object]", loads(cast("bytes", columns[5]))))
+        damaged = job_to_columns(job) != tuple(columns)
+    except _CONVERSION_ERRORS as error:
+        msg = f"the row of the job {columns[0]!r} {columns[1]!r} is damaged: {error}"
+        raise InvalidDocumentError(msg) from error
+    if damaged:
+        msg = f"the row of the job {columns[0]!r} {columns[1]!r} is damaged: its checksum is wrong"
+        raise InvalidDocumentError(msg)
+    return job

@@ -1,4 +1,4 @@
-"""The cursors of `ConversationStore.changes()`, `waiting()`, `due()` and `conversations()`."""
+"""The cursors of `ConversationStore.changes()`, `waiting()`, `due()`, `conversations()` and `jobs()`."""
 
 from __future__ import annotations
 
@@ -108,3 +108,9 @@ def meta_position(cursor: str | None) -> dict[str, object]:
     """Return the parameters of a query that continues the list of conversations behind a cursor, if any."""
     active, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"active": active, "key": key}
+
+
+def job_position(cursor: str | None) -> dict[str, object]:
+    """Return the parameters of a query that continues the list of jobs behind a cursor, if any."""
+    moment, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
+    return {"moment": moment, "key": key}

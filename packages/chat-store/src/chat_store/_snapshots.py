@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chat_core.errors import ConflictError, ConversationBusyError, UsageError
-from chat_core.messages import Messages, Role, Turn
+from chat_core.messages import Messages, Role, Tool, Turn
 
 from chat_store._entries import Batch, NewTurn, ToolRevision, collect_changes, outermost_tools
 from chat_store._log import StaleToolError
+from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica
 from chat_store._store_log import StoreLog
+from chat_store.jobs import Job
+from chat_store.meta import MetaChanges
 
 
 def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
@@ -41,11 +46,7 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
     try:
         log.save(batch)
     except StaleToolError as stale:
-        ids = ", ".join(["/".join(path) for path, _ in stale.tools])
-        msg = (
-            f"{ids} was decided or executed elsewhere after revision {revision}; nothing was written: call load() again"
-        )
-        raise ConflictError(msg) from None
+        raise _stale_error(stale, revision) from None
 
 
 def _changes_since(base: Messages, messages: Messages) -> Batch:
@@ -62,3 +63,48 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
 
 def _list_turns(messages: Messages) -> list[tuple[Role, Turn]]:
     return [(content.role, turn) for content in messages for turn in content.turns]
+
+
+def apply_changes(
+    log: ManagedLog,
+    revision: int | None,
+    *,
+    turns: Sequence[tuple[Role, Turn]],
+    tools: Sequence[Tool],
+    meta: MetaChanges | None,
+    jobs: Sequence[Job],
+) -> None:
+    """Implement `ConversationStore.apply()`.
+
+    Args:
+        log: the log of the conversation.
+        revision: the revision that the turns follow and the tools are from.
+        turns: the turns to append.
+        tools: the changed outermost tools.
+        meta: the changes of the description.
+        jobs: the jobs to queue.
+
+    Raises:
+        ConflictError: the same calls were changed elsewhere, or turns were added. Nothing was written.
+        UsageError: the tools are not from the revision.
+    """
+    if revision is None and (turns or tools):
+        msg = "apply() needs the revision of the snapshot that the turns and tools belong to"
+        raise UsageError(msg)
+    base = load_messages(log, revision)
+    stamps = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(base)}
+    if unknown := [tool.id for tool in tools if tool.id not in stamps]:
+        msg = f"{', '.join(unknown)} is no outermost call of revision {revision}: pass calls of its snapshot"
+        raise UsageError(msg)
+    changed = [change for tool in tools for change in collect_changes(tool, stamps[tool.id], (tool.id,))]
+    added = [NewTurn.from_turn(role, turn) for role, turn in turns]
+    try:
+        log.apply(Batch.of(len(_list_turns(base)), added, changed), meta, jobs)
+    except StaleToolError as stale:
+        raise _stale_error(stale, revision) from None
+
+
+def _stale_error(stale: StaleToolError, revision: int | None) -> ConflictError:
+    ids = ", ".join(["/".join(path) for path, _ in stale.tools])
+    msg = f"{ids} was decided or executed elsewhere after revision {revision}; nothing was written: call load() again"
+    return ConflictError(msg)

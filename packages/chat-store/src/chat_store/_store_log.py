@@ -28,8 +28,7 @@ from chat_store._entries import Batch, Document, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
 from chat_store._waits import WaitIndex, iter_waits
-from chat_store.errors import ConversationExistsError, UnknownConversationError
-from chat_store.meta import ConversationMeta
+from chat_store.errors import ConversationClosedError, UnknownConversationError
 from chat_store.sql.values import name_to_column
 
 NO_CHANGES = Batch(0)
@@ -102,18 +101,6 @@ class StoreLog(ConversationLog):
             raise UsageError(msg)
         return self._first_messages
 
-    def create(self, messages: Messages) -> None:
-        """Store a new conversation.
-
-        Raises:
-            ConversationExistsError: a conversation with this id is stored already.
-        """
-        with self._writing() as transaction:
-            if self._head.entries:
-                msg = f"a conversation with the id {self._id!r} is stored already: use open() to open it"
-                raise ConversationExistsError(msg)
-            self._begin(transaction, messages)
-
     # --- A run ---------------------------------------------------------------------------------------------------
 
     def claim(self, batch: Batch) -> None:
@@ -124,6 +111,7 @@ class StoreLog(ConversationLog):
             StaleToolError: nothing was written.
         """
         with self._writing() as transaction:
+            self._require_open()
             self._require_no_live_run()
             self._require_current(batch)
             # If the run dies, the conversation is due when the lease expires.
@@ -211,29 +199,27 @@ class StoreLog(ConversationLog):
             with self._reading():
                 return
         with self._writing() as transaction:
-            self._require_current(batch)
-            if self._fence is not None and self._fence == self._head.fence:
-                self._append(transaction, {}, batch, self._head_with_lease(self._fence, batch))
-                return
-            now = self._now()
-            head = replace(self._head, due=now)
-            if not self._may_save_during_run(batch, now):
-                self._require_no_live_run()
-                if head.lease_until is not None:
-                    # Revoke the lease of the dead run. If it continues, the new fence prevents its writes.
-                    head = replace(head, fence=head.fence + 1, lease_until=None)
-            self._append(transaction, {}, batch, head)
+            self._save(transaction, batch)
+
+    def _save(self, transaction: WriteTransaction, batch: Batch) -> None:
+        self._require_open()
+        self._require_current(batch)
+        if self._fence is not None and self._fence == self._head.fence:
+            self._append(transaction, {}, batch, self._head_with_lease(self._fence, batch))
+            return
+        now = self._now()
+        head = replace(self._head, due=now)
+        if not self._may_save_during_run(batch, now):
+            self._require_no_live_run()
+            if head.lease_until is not None:
+                # Revoke the lease of the dead run. If it continues, the new fence prevents its writes.
+                head = replace(head, fence=head.fence + 1, lease_until=None)
+        self._append(transaction, {}, batch, head)
 
     def assign(self, person: str | None) -> None:
         """Put a user in charge, or no one."""
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
-
-    def read_meta(self) -> ConversationMeta:
-        """Return the description of the conversation."""
-        with self._backend.read_transaction(self._id) as transaction:
-            head = self._require_head(transaction)
-        return head.describe()
 
     def delete(self) -> None:
         """Delete the conversation, even if its row is damaged.
@@ -434,6 +420,11 @@ class StoreLog(ConversationLog):
             until = head.lease_until.isoformat()
             msg = f"{holder} has a live run on the conversation {self._id!r}; its lease lasts until {until}"
             raise ConflictError(msg)
+
+    def _require_open(self) -> None:
+        if self._head.meta.closed_at is not None:
+            msg = f"the conversation {self._id!r} is closed: reopen() it first"
+            raise ConversationClosedError(msg)
 
     def _require_head(self, transaction: ReadTransaction) -> Head:
         head = transaction.read_head()

@@ -2,7 +2,8 @@
 
 ChatError
 ├── UnknownConversationError (LookupError)   no conversation with this id is stored
-└── ConversationExistsError                  a conversation with this id is stored already
+├── ConversationExistsError                  a conversation with this id is stored already
+└── ConversationClosedError                  the conversation is closed
 """
 
 from __future__ import annotations
@@ -20,3 +21,8 @@ class UnknownConversationError(ChatError, LookupError):
 @final
 class ConversationExistsError(ChatError):
     """A conversation with this id is stored already. Nothing was written. Use `open()` to open the stored one."""
+
+
+@final
+class ConversationClosedError(ChatError):
+    """The conversation is closed: it cannot be run, decided or extended. Nothing was written. `reopen()` it first."""

@@ -14,7 +14,10 @@ from chat_core.response import Wait
 from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
+from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, takeable_at
+from chat_store._jobs_in_memory import list_jobs
 from chat_store._waits import wait_deadline
+from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.sql.values import to_microseconds
@@ -71,6 +74,7 @@ class _Transaction:
         self.after = rows and rows.head
         self.added: list[bytes] = []
         self.waits: dict[str, Sequence[Wait]] = {}
+        self.jobs: list[StoredJob] = []
         self.changed = False
 
     def read_head(self) -> Head | None:
@@ -88,8 +92,30 @@ class _Transaction:
         self.added.append(entry)
         self.waits |= waits
 
+    def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
+        self.jobs += jobs
+
     def delete(self) -> None:
         self.after = None
+
+
+@final
+class _Jobs:
+    """A `JobTransaction` that reads the stored jobs and collects the writes."""
+
+    def __init__(self, jobs: dict[tuple[str, str], StoredJob]) -> None:
+        self._jobs = jobs
+        self.written: dict[tuple[str, str], StoredJob] = {}
+
+    def find(self, kind: str, key: str) -> StoredJob | None:
+        return self._jobs.get((kind, key))
+
+    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
+        found = [job for job in self._jobs.values() if job.kind in kinds and can_be_taken(job, now)]
+        return min(found, key=lambda job: job.at, default=None)
+
+    def write(self, job: StoredJob) -> None:
+        self.written[job.kind, job.key] = job
 
 
 class MemoryBackend:
@@ -97,6 +123,7 @@ class MemoryBackend:
 
     def __init__(self) -> None:
         self._all: dict[str, _Rows] = {}
+        self._jobs: dict[tuple[str, str], StoredJob] = {}
         self._writing = threading.Lock()
         self._changes = 0
         self._notifiers = Notifiers()
@@ -114,13 +141,28 @@ class MemoryBackend:
             yield transaction
             if transaction.after is None:
                 self._all.pop(id, None)
+                self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
                 return
             rows = self._all.get(id) or _Rows(transaction.after)
             rows.entries += transaction.added
             change = self._changes + 1 if transaction.changed else rows.change
             self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits}, change)
             self._changes = max(self._changes, change)
+            self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
         self._notifiers.notify()
+
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        """Implement `JobStorage.job_transaction()`."""
+        with self._writing:
+            transaction = _Jobs(self._jobs)
+            yield transaction
+            self._jobs = {**self._jobs, **transaction.written}
+        self._notifiers.notify()
+
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        """Implement `Backend.list_jobs()`."""
+        return list_jobs(self._jobs.values(), now, filters)
 
     def list_waiting(self, filters: ListFilter) -> list[Waiting]:
         """Implement `Backend.list_waiting()`."""
@@ -172,14 +214,21 @@ class MemoryBackend:
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""
         with self._writing:
-            last, found = self._changes, list(self._all.values())
+            last, found, jobs = self._changes, list(self._all.values()), self._jobs.values()
+        moments = [(job.conversation, takeable_at(job)) for job in jobs if can_be_taken(job, takeable_at(job))]
+        started = {name for name, moment in moments if due_after < moment <= now}
         times = [time for rows in found if (time := _due_time(rows.head)) is not None and time > now]
+        times += [moment for _, moment in moments if moment > now]
         next_due = min(times, default=None)
         if since is None:
             return PollResult(str(last), next_due=next_due)
         if not (since.isdecimal() and int(since) <= last):
             raise invalid_cursor_error(since)
-        heads = [rows.head for rows in found if rows.change > int(since) or _became_due(rows.head, due_after, now)]
+        heads = [
+            rows.head
+            for rows in found
+            if rows.change > int(since) or rows.head.id in started or _became_due(rows.head, due_after, now)
+        ]
         return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
 
     def subscribe(self, notifier: Notifier) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, TypeAlias, TypedDict, final
+from typing import Literal, TypeAlias, TypedDict, cast, final
+
+from chat_core.json import dump_bytes, loads
 
 ConversationState: TypeAlias = Literal["open", "closed"]
 
@@ -58,3 +60,53 @@ class MetaChanges(TypedDict, total=False):
     title: str | None
     flow: str | None
     data: Mapping[str, object]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StoredMeta:
+    """The stored form of a description.
+
+    Attributes:
+        owner: the user whose conversation it is, if any. It never changes.
+        title: the title, if any.
+        flow: the name of the flow that runs the conversation, if any.
+        data: data of the application, as a JSON object.
+        created_at: when the conversation was stored. None if a version without this column stored it.
+        last_active: when a turn or the state of a call was last stored. None if a version without this column did.
+        closed_at: when the conversation was closed, None if it is open.
+    """
+
+    owner: str | None = None
+    title: str | None = None
+    flow: str | None = None
+    data: bytes = b"{}"
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+    closed_at: datetime | None = None
+
+    def describe(self, id: str, person: str | None, cursor: str = "") -> ConversationMeta:  # noqa: A002
+        """Return the public form.
+
+        Args:
+            id: the id of the conversation.
+            person: the user in charge of the conversation.
+            cursor: the position in the list of conversations.
+        """
+        data = cast("dict[str, object]", loads(self.data))
+        times = (self.created_at, self.last_active, self.closed_at)
+        return ConversationMeta(id, self.owner, person, self.title, self.flow, data, *times, cursor)
+
+    def changed(self, changes: MetaChanges) -> StoredMeta:
+        """Return the description after some changes.
+
+        Raises:
+            UsageError: the data is not a JSON object.
+        """
+        data = cast("dict[str, object]", loads(self.data)) | dict(changes.get("data", {}))
+        return replace(
+            self,
+            title=changes.get("title", self.title),
+            flow=changes.get("flow", self.flow),
+            data=dump_bytes({key: value for key, value in data.items() if value is not None}),
+        )

@@ -52,9 +52,12 @@ from chat_store._checksums import (
     waiting_from_columns,
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
+from chat_store._job_rules import JobFilter, JobTransaction
+from chat_store._postgres_jobs import PostgresJobs
 from chat_store._postgres_meta import list_conversations
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
+from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
@@ -120,8 +123,9 @@ _DUE = (
     "AND (%(key)s::bigint IS NULL OR (due, key) > (%(due)s::bigint, %(key)s::bigint)) ORDER BY due, key LIMIT %(limit)s"
 )
 _NEXT = (
-    "SELECT pg_current_snapshot()::text, (SELECT min(greatest(due, until)) FROM chat_conversations "
-    "WHERE due IS NOT NULL AND greatest(due, until) > %(now)s), "
+    "SELECT pg_current_snapshot()::text, least((SELECT min(greatest(due, until)) FROM chat_conversations "
+    "WHERE due IS NOT NULL AND greatest(due, until) > %(now)s), (SELECT min(greatest(moment, until)) FROM chat_jobs "
+    "WHERE state = 'queued' AND greatest(moment, until) > %(now)s)), "
     "pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"
 )
 # A dump restored on another server may contain transaction ids that this server has not reached yet.
@@ -129,7 +133,9 @@ _POLL = (
     "SELECT id, person FROM chat_conversations WHERE change >= pg_snapshot_xmin(%(since)s::pg_snapshot) "
     "AND change < pg_snapshot_xmax(pg_current_snapshot()) "
     "AND NOT pg_visible_in_snapshot(change, %(since)s::pg_snapshot) UNION SELECT id, person FROM chat_conversations "
-    "WHERE due IS NOT NULL AND greatest(due, until) > %(after)s AND greatest(due, until) <= %(now)s"
+    "WHERE due IS NOT NULL AND greatest(due, until) > %(after)s AND greatest(due, until) <= %(now)s "
+    "UNION SELECT id, person FROM chat_conversations WHERE key IN (SELECT conversation FROM chat_jobs "
+    "WHERE state = 'queued' AND greatest(moment, until) > %(after)s AND greatest(moment, until) <= %(now)s)"
 )
 _SNAPSHOT = r"\d{1,20}:\d{1,20}:[\d,]*"
 _LISTEN_SECONDS = 0.1
@@ -259,6 +265,9 @@ class _Transaction:
             **dict(zip(META_COLUMNS, meta_to_columns(head.id, head.meta), strict=True)),
         }
 
+    def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
+        PostgresJobs(self._connection).add(self._key, jobs)
+
     def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
 
@@ -309,6 +318,14 @@ class PostgresBackend:
             yield _Transaction(connection, id, self._clock, changing=False)
 
     @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        """Implement `JobStorage.job_transaction()`."""
+        with self._pool.connection(self._begin_write) as connection:
+            yield PostgresJobs(connection)
+            # The waiting time of subscribers may be different now.
+            self.committer.commit(connection, self._notify)
+
+    @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         """Implement `Backend.write_transaction()`."""
         with self._pool.connection(self._begin_write) as connection:
@@ -345,6 +362,11 @@ class PostgresBackend:
         """Implement `Backend.list_conversations()`."""
         with self._pool.connection(self._begin_read) as connection:
             return list_conversations(connection, filters)
+
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        """Implement `Backend.list_jobs()`."""
+        with self._pool.connection(self._begin_read) as connection:
+            return PostgresJobs(connection).list_jobs(now, filters)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

@@ -47,9 +47,12 @@ from chat_store._checksums import (
     waiting_from_columns,
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
+from chat_store._job_rules import JobFilter, JobTransaction
+from chat_store._sqlite_jobs import JOB_MOMENT, SqliteJobs
 from chat_store._sqlite_meta import list_conversations
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
+from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_migrations import migrate
@@ -69,9 +72,15 @@ _MOMENT = "max(due, ifnull(until, due))"
 """When a conversation becomes due, which is not before its lease expires. The expression is indexed."""
 _POLL = (
     "SELECT id, person FROM chat_conversations WHERE change > CAST(:since AS INTEGER) "  # noqa: S608 - our own names
-    f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now)"
+    f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now) "
+    "OR key IN (SELECT conversation FROM chat_jobs WHERE state = 'queued' "
+    f"AND {JOB_MOMENT} > :after AND {JOB_MOMENT} <= :now)"
 )
-_NEXT = f"SELECT min({_MOMENT}) FROM chat_conversations WHERE due IS NOT NULL AND {_MOMENT} > :now"  # noqa: S608
+_NEXT = (
+    f"SELECT min(moment) FROM (SELECT min({_MOMENT}) AS moment FROM chat_conversations "  # noqa: S608
+    f"WHERE due IS NOT NULL AND {_MOMENT} > :now UNION ALL "
+    f"SELECT min({JOB_MOMENT}) FROM chat_jobs WHERE state = 'queued' AND {JOB_MOMENT} > :now)"
+)
 
 
 _creating = threading.Lock()
@@ -167,6 +176,9 @@ class _Transaction:
             ]
             self._connection.executemany(_INSERT_WAIT, [(self._key, *row, wait_checksum(*row)) for row in rows])
 
+    def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
+        SqliteJobs(self._connection).add(self._key, jobs)
+
     def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = ?", (self._key,))
 
@@ -213,13 +225,24 @@ class SqliteBackend:
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         """Implement `Backend.write_transaction()`."""
+        with self._write() as connection:
+            yield _Transaction(connection, id)
+
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        """Implement `JobStorage.job_transaction()`."""
+        with self._write() as connection:
+            yield SqliteJobs(connection)
+
+    @contextmanager
+    def _write(self) -> Generator[sqlite3.Connection]:
         if not self._writing.acquire(timeout=self._busy_seconds):
             raise self._busy_error()
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    yield _Transaction(connection, id)
+                    yield connection
                     self.committer.commit(connection)
                 except BaseException:
                     # If this fails, the connection is closed, which rolls back, too.
@@ -274,6 +297,11 @@ class SqliteBackend:
         """Implement `Backend.list_conversations()`."""
         with self._connection() as connection:
             return list_conversations(connection, filters)
+
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        """Implement `Backend.list_jobs()`."""
+        with self._connection() as connection:
+            return SqliteJobs(connection).list_jobs(now, filters)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

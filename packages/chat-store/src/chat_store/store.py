@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, final, runtime_checkable
 
 from chat_core.conversation import Conversation
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import Wait, WaitKind
 
 from chat_store.history import HistoryEntry
-from chat_store.meta import ConversationMeta, ConversationState
+from chat_store.jobs import Job, JobState, StoredJob
+from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
 
 
 @final
@@ -172,6 +174,8 @@ class ConversationStore(Protocol):
         id: str | None = None,  # noqa: A002 - the field's own name
         person: str | None = None,
         owner: str | None = None,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
     ) -> str:
         """Store messages as a new conversation.
 
@@ -180,6 +184,8 @@ class ConversationStore(Protocol):
             id: the id of the conversation. Default: a random one.
             person: the user in charge.
             owner: the user whose conversation it is. It never changes.
+            meta: the description of the conversation.
+            jobs: jobs to queue in the same transaction.
 
         Returns:
             The id of the conversation.
@@ -213,6 +219,60 @@ class ConversationStore(Protocol):
                 were added both here and elsewhere, or during a live run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not follow from this revision, or the revision does not exist.
+        """
+        ...
+
+    async def apply(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        revision: int | None = None,
+        *,
+        turns: Sequence[tuple[Role, Turn]] = (),
+        tools: Sequence[Tool] = (),
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> None:
+        """Change a conversation and queue jobs in one transaction: all of it is stored, or nothing.
+
+        Args:
+            id: the id of the conversation.
+            revision: the revision of the snapshot that the turns follow and the tools are from. Later decisions about
+                other calls are merged. Required with turns or tools.
+            turns: turns to append, each with its role.
+            tools: changed tool calls of the snapshot. A call inside another one is changed in the outermost one.
+            meta: changes to the description.
+            jobs: jobs to queue. A job whose kind and key are stored already is left as it is.
+
+        Raises:
+            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
+                were added elsewhere, or during a live run. Nothing was written.
+            ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the tools are not from this revision, or the revision does not exist.
+        """
+        ...
+
+    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
+        """Close a conversation and queue jobs, in one transaction.
+
+        A closed conversation can be read. It is not due, its calls are not listed as waiting, and runs, decisions,
+        turns and posts raise `ConversationClosedError`. Closing it again does nothing and queues no jobs.
+
+        Args:
+            id: the id of the conversation.
+            jobs: jobs to queue, for example to index the conversation.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+            UnknownConversationError: no conversation with this id is stored.
+        """
+        ...
+
+    async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
+        """Reopen a closed conversation. Its calls wait again, and it is due if a run can continue it.
+
+        Raises:
+            UnknownConversationError: no conversation with this id is stored.
         """
         ...
 
@@ -307,6 +367,60 @@ class ConversationStore(Protocol):
 
         Raises:
             UsageError: the cursor is not one of this list.
+        """
+        ...
+
+    async def jobs(
+        self,
+        *,
+        kind: str | None = None,
+        state: JobState | None = None,
+        conversation: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[StoredJob]:
+        """List jobs in the order of their times.
+
+        Args:
+            kind: only jobs of this kind.
+            state: only jobs in this state.
+            conversation: only jobs of the conversation with this id.
+            limit: the maximum number of jobs.
+            after: only jobs behind the one with this cursor.
+
+        Raises:
+            UsageError: the cursor is not one of this list.
+        """
+        ...
+
+    def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
+        """Take the job that is longest overdue, and work on it in the block. Without such a job, provide None.
+
+        The lease is renewed while the block runs. If the block ends without an error, the job is done. If it raises,
+        the job is tried again later, up to its number of attempts, and the error is raised. If the block is cancelled,
+        another worker can take the job at once, and the attempt does not count.
+
+        If this process stalls for longer than the lease, or the job is cancelled, the block is cancelled at its next
+        `await`, and the job is not done.
+
+        Args:
+            *kinds: the kinds of jobs to take.
+
+        Raises:
+            LeaseLostError: when the block exits. Another worker may have taken the job meanwhile.
+            UsageError: no kind is given.
+        """
+        ...
+
+    async def cancel_job(self, kind: str, key: str) -> bool:
+        """Cancel a job that has not ended. The block of a worker that has the job is cancelled at its next renewal.
+
+        Args:
+            kind: the kind of the job.
+            key: the key of the job.
+
+        Returns:
+            Whether the job was cancelled. False if it has ended or is not stored.
         """
         ...
 

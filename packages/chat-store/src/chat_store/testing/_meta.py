@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from chat_core.errors import UsageError
+from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages
 
-from chat_store.errors import UnknownConversationError
+from chat_store.errors import ConversationClosedError, UnknownConversationError
+from chat_store.jobs import Job
 from chat_store.meta import ConversationState
 from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
@@ -71,6 +72,71 @@ async def conversations_are_listed_by_owner(stores: Stores) -> None:
                 await there.conversations(after=cursor)
 
 
+async def a_description_is_changed_key_by_key(stores: Stores) -> None:
+    """`apply(meta=)` changes the given keys, and two writers of different keys do not overwrite each other."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"), owner="ana", meta={"title": "Parcel", "data": {"tag": "a", "n": 1}})
+        await here.apply(name, meta={"data": {"n": 2}})
+        await there.apply(name, meta={"flow": "support", "data": {"tag": None, "é": [1, {"x": None}]}})
+        meta = await here.meta(name)
+        require((meta.owner, meta.title, meta.flow) == ("ana", "Parcel", "support"), f"other keys stay, not {meta}")
+        require(meta.data == {"n": 2, "é": [1, {"x": None}]}, f"the data is merged key by key, not {meta.data}")
+        await there.apply(name, meta={"title": None})
+        require((await here.meta(name)).title is None, "None removes the title")
+        with refused(UnknownConversationError, "apply() needs a stored conversation"):
+            await here.apply("2", meta={"title": "None"})
+
+
+async def a_closed_conversation_is_only_read(stores: Stores) -> None:
+    """A closed conversation is not due and does not wait. Runs, decisions and turns raise until it is reopened."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a", "b"))
+        async with there.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+        await here.close(name, jobs=[Job("index", "1")])
+        await there.close(name, jobs=[Job("index", "2")])
+        require([job.key for job in await here.jobs()] == ["1"], "close() queues its jobs once")
+        require([item.id for item in await there.conversations(state="closed")] == [name], "it is listed as closed")
+        require(await there.conversations(state="open") == [], "it is not listed as open")
+        require(await there.waiting() == [] and await there.due() == [], "its calls do not wait, and it is not due")
+        require((await there.meta(name)).closed_at == stores.clock(), "meta() tells when it was closed")
+        snapshot = await there.load(name)
+        snapshot.messages.tool("b").approve()
+        with refused(ConversationClosedError, "a closed conversation is not decided"):
+            await there.save(name, snapshot.messages, revision=snapshot.revision)
+        async with there.open(name) as run:
+            with refused(ConversationClosedError, "a closed conversation is not run"):
+                await run.claim()
+        await there.apply(name, meta={"title": "Archived"})
+        await here.reopen(name)
+        await here.reopen(name)
+        require([item.wait.tool_id for item in await there.waiting()] == ["b"], "its calls wait again")
+        require([item.id for item in await there.conversations(state="open")] == [name], "it is listed as open")
+        with refused(UnknownConversationError, "close() needs a stored conversation"):
+            await here.close("2")
+        with refused(UnknownConversationError, "reopen() needs a stored conversation"):
+            await here.reopen("2")
+
+
+async def closing_ends_no_live_run(stores: Stores) -> None:
+    """A conversation with a live run is not closed. A dead run cannot write after closing."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("Hello."))
+        with refused(LeaseLostError, "a run that died before the conversation was closed writes nothing"):
+            async with here.open(name) as run:
+                await run.claim()
+                with refused(ConflictError, "a conversation with a live run is not closed"):
+                    await there.close(name)
+                stores.clock.advance(days=1)
+                await there.close(name)
+                turn = answer()
+                run.messages.append("model", turn)
+                await run.write_turn((), "model", turn)
+        require(len((await there.load(name)).messages) == 1, "a closed conversation gets no turn")
+        await there.reopen(name)
+        require([item.conversation for item in await there.due()] == [name], "a reopened conversation is due again")
+
+
 async def _touch(store: ConversationStore, name: str) -> None:
     async with store.open(name) as conversation:
         conversation.messages.tool("a").approve()
@@ -86,4 +152,7 @@ SCENARIOS = (
     a_conversation_keeps_its_owner,
     a_conversation_is_described,
     conversations_are_listed_by_owner,
+    a_description_is_changed_key_by_key,
+    a_closed_conversation_is_only_read,
+    closing_ends_no_live_run,
 )

@@ -1,0 +1,101 @@
+"""The conversation log of a store, with the changes that concern the conversation as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chat_core.messages import Messages
+
+from chat_store._backend import Head, WriteTransaction
+from chat_store._entries import Batch
+from chat_store._job_rules import queue
+from chat_store._store_log import StoreLog
+from chat_store.errors import ConversationExistsError
+from chat_store.jobs import Job
+from chat_store.meta import ConversationMeta, MetaChanges
+
+
+class ManagedLog(StoreLog):
+    """A conversation log whose conversation can be described, closed and reopened, and that queues jobs."""
+
+    def create(self, messages: Messages, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
+        """Store a new conversation.
+
+        Args:
+            messages: the messages to begin with.
+            meta: the description.
+            jobs: the jobs to queue.
+
+        Raises:
+            ConversationExistsError: a conversation with this id is stored already.
+        """
+        with self._writing() as transaction:
+            if self._head.entries:
+                msg = f"a conversation with the id {self._id!r} is stored already: use open() to open it"
+                raise ConversationExistsError(msg)
+            self._begin(transaction, messages)
+            self._describe(transaction, meta, jobs)
+
+    def read_meta(self) -> ConversationMeta:
+        """Return the description of the conversation."""
+        with self._backend.read_transaction(self._id) as transaction:
+            head = self._require_head(transaction)
+        return head.describe()
+
+    def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
+        """Append decisions, change the description and queue jobs, in one transaction.
+
+        Raises:
+            ConflictError: as from `save()`. Nothing was written.
+            ConversationClosedError: the conversation is closed.
+            StaleToolError: nothing was written.
+        """
+        with self._writing() as transaction:
+            if batch:
+                self._save(transaction, batch)
+            self._describe(transaction, meta, jobs)
+
+    def close(self, jobs: Sequence[Job]) -> None:
+        """Close the conversation and queue jobs, unless it is closed already.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+        """
+        with self._writing() as transaction:
+            self._require_stored()
+            if self._head.meta.closed_at is None:
+                self._require_no_live_run()
+                meta = replace(self._head.meta, closed_at=self._now())
+                # The new fence prevents the writes of a dead run.
+                fence = self._head.fence + (self._head.lease_until is not None)
+                self._write_head(transaction, replace(self._head, fence=fence, lease_until=None, due=None, meta=meta))
+                self._describe(transaction, None, jobs)
+
+    def reopen(self) -> None:
+        """Reopen the conversation if it is closed."""
+        with self._writing() as transaction:
+            self._require_stored()
+            if self._head.meta.closed_at is not None:
+                due = self._wait_index.next_due(self.state, self._now())
+                meta = replace(self._head.meta, closed_at=None)
+                self._write_head(transaction, replace(self._head, due=due, meta=meta))
+
+    def _describe(self, transaction: WriteTransaction, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
+        """Change the description and queue jobs."""
+        if not self._head.entries:
+            self._begin(transaction, Messages())
+        if meta or jobs:
+            self._write_head(transaction, replace(self._head, meta=self._head.meta.changed(meta or {})))
+        now = self._now()
+        transaction.add_jobs([queue(self._id, job, now) for job in jobs])
+
+    def _write_head(self, transaction: WriteTransaction, head: Head) -> None:
+        self._unconfirmed = True
+        self._head = head
+        self.state.fence = head.fence
+        transaction.write_head(head, is_change=True)
+
+    def _require_stored(self) -> None:
+        if not self._head.entries:
+            raise self._unknown_conversation_error()

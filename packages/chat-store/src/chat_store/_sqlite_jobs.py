@@ -1,0 +1,81 @@
+"""Jobs in a SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import final
+
+from chat_store._checksums import job_from_columns, job_to_columns
+from chat_store._cursor import job_position, list_cursor
+from chat_store._job_rules import JobFilter, observed
+from chat_store.jobs import StoredJob
+from chat_store.sql.values import to_microseconds
+
+JOB_MOMENT = "max(moment, ifnull(until, moment))"
+"""When a queued job can be taken: at its time, and not before its lease expires. The expression is indexed."""
+_COLUMNS = "kind, name, state, moment, until, job, crc"
+_INSERT = (
+    f"INSERT INTO chat_jobs (conversation, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own names
+    "ON CONFLICT (kind, name) DO NOTHING"
+)
+_UPDATE = "UPDATE chat_jobs SET state = ?, moment = ?, until = ?, job = ?, crc = ? WHERE kind = ? AND name = ?"
+_FIND = f"SELECT {_COLUMNS} FROM chat_jobs WHERE kind = ? AND name = ?"  # noqa: S608 - our own names
+_LIST = (
+    f"SELECT moment, key, {_COLUMNS} FROM chat_jobs WHERE (:kind IS NULL OR kind = :kind) "  # noqa: S608
+    "AND (:conversation IS NULL OR conversation = (SELECT key FROM chat_conversations WHERE id = :conversation)) "
+    "AND (:state IS NULL OR :state = CASE WHEN state IN ('queued', 'last') AND until > :now THEN 'running' "
+    "WHEN state = 'last' THEN 'failed' ELSE state END) "
+    "AND (:key IS NULL OR (moment, key) > (:moment, :key)) ORDER BY moment, key LIMIT :limit"
+)
+
+
+@final
+class SqliteJobs:
+    """A `JobTransaction` on a connection in a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def add(self, conversation: int | None, jobs: Sequence[StoredJob]) -> None:
+        """Add the jobs that are not stored yet.
+
+        Args:
+            conversation: the key of the conversation.
+            jobs: the jobs.
+        """
+        self._connection.executemany(_INSERT, [(conversation, *job_to_columns(job)) for job in jobs])
+
+    def find(self, kind: str, key: str) -> StoredJob | None:
+        """Implement `JobTransaction.find()`."""
+        row = self._connection.execute(_FIND, (kind, key)).fetchone()
+        return None if row is None else job_from_columns(row)
+
+    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
+        """Implement `JobTransaction.find_due()`."""
+        query = (
+            f"SELECT {_COLUMNS} FROM chat_jobs WHERE state = 'queued' "  # noqa: S608 - our own names
+            f"AND {JOB_MOMENT} <= ? AND kind IN (?{', ?' * (len(kinds) - 1)}) "
+            "ORDER BY moment, key LIMIT 1"
+        )
+        row = self._connection.execute(query, (to_microseconds(now), *kinds)).fetchone()
+        return None if row is None else job_from_columns(row)
+
+    def write(self, job: StoredJob) -> None:
+        """Implement `JobTransaction.write()`."""
+        kind, name, *columns = job_to_columns(job)
+        self._connection.execute(_UPDATE, (*columns, kind, name))
+
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        """Implement `Backend.list_jobs()`."""
+        values = {
+            **job_position(filters.after),
+            "kind": filters.kind,
+            "conversation": filters.conversation,
+            "state": filters.state,
+            "now": to_microseconds(now),
+            "limit": -1 if filters.limit is None else filters.limit,
+        }
+        rows = self._connection.execute(_LIST, values).fetchall()
+        return [observed(job_from_columns(row), now, list_cursor(moment, key)) for moment, key, *row in rows]

@@ -1,0 +1,94 @@
+"""Durable jobs: work that is queued in the same transaction as a change of a conversation.
+
+async with store.take_job("index") as job:
+if job is not None:
+await index(job.conversation, job.payload)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, final
+
+from chat_core.clock import to_utc
+from chat_core.errors import UsageError
+
+JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
+"""The states of a job. A `queued` job waits for its time, for a worker, or for the next attempt."""
+
+MAX_BACKOFF = timedelta(hours=1)
+"""The longest time between two attempts."""
+MAX_ERROR_CHARACTERS = 2000
+"""The number of characters of an error that are stored with a job."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work to queue with a change of a conversation.
+
+    Attributes:
+        kind: which workers take the job.
+        key: the name of the job within its kind. A job whose kind and key are stored already is not queued again.
+        payload: the input of the job: a JSON object.
+        at: when the job may start. Default: now.
+        max_attempts: how often the job is tried. An attempt whose worker died counts.
+        backoff_seconds: the time between the first two attempts. It doubles with each attempt, up to `MAX_BACKOFF`.
+    """
+
+    kind: str
+    key: str
+    payload: Mapping[str, object] = field(default_factory=dict[str, object])
+    at: datetime | None = None
+    max_attempts: int = 5
+    backoff_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            msg = f"max_attempts must be at least 1, not {self.max_attempts!r}"
+            raise UsageError(msg)
+        if not 0 <= self.backoff_seconds < float("inf"):
+            msg = f"backoff_seconds must be a number that is not negative, not {self.backoff_seconds!r}"
+            raise UsageError(msg)
+        if self.at is not None:
+            to_utc(self.at, "at")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job in a store.
+
+    Attributes:
+        conversation: the id of the conversation that the job was queued with.
+        kind: which workers take the job.
+        key: the name of the job within its kind.
+        payload: the input of the job.
+        at: when the job may start, or start again.
+        state: `queued`, `running`, or one of the final states `done`, `failed` and `cancelled`.
+        attempts: the number of attempts so far, with the current one.
+        max_attempts: how often the job is tried.
+        backoff_seconds: the time between the first two attempts.
+        error: the error of the last attempt that failed, if any.
+        fence: how often the job was taken or cancelled. A worker with an earlier fence can no longer change the job.
+        holder: host name and process id of the last worker.
+        lease_until: when the lease of the worker expires, None if no worker has the job.
+        cursor: the position in the list, for `jobs(after=...)`.
+    """
+
+    conversation: str
+    kind: str
+    key: str
+    payload: Mapping[str, object]
+    at: datetime
+    state: JobState = "queued"
+    attempts: int = 0
+    max_attempts: int = 5
+    backoff_seconds: float = 10.0
+    error: str | None = None
+    fence: int = 0
+    holder: str = ""
+    lease_until: datetime | None = None
+    cursor: str = field(default="", compare=False, repr=False)

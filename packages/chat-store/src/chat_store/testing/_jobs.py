@@ -1,0 +1,276 @@
+"""Scenarios of jobs: unique keys, leases, fences, retries, takeover and cancellation."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+from chat_core.errors import ConflictError, LeaseLostError, UsageError
+from chat_core.messages import Messages, Text, Turn
+
+from chat_store.jobs import Job, StoredJob
+from chat_store.store import ConversationStore
+from chat_store.testing._fixtures import Stores, paused, refused, require
+
+
+async def a_job_is_stored_with_its_change_or_not_at_all(stores: Stores) -> None:
+    """`apply()` stores turns, tools, the description and jobs together, or nothing."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        before = await there.load(name)
+        snapshot = await here.load(name)
+        snapshot.messages.tool("a").approve()
+        job = Job("index", "1", {"depth": [1, None, "é"]}, at=stores.clock.after(hours=1))
+        tools = [snapshot.messages.tool("a")]
+        await here.apply(name, snapshot.revision, tools=tools, meta={"title": "Parcel"}, jobs=[job])
+        (found,) = await there.jobs()
+        require((found.conversation, found.kind, found.key) == (name, "index", "1"), f"the job is listed, not {found}")
+        require(found.payload == job.payload and found.at == job.at, f"the job keeps its payload and time, not {found}")
+        require((await there.meta(name)).title == "Parcel", "the description is stored with the job")
+        before.messages.tool("a").reject("no")
+        with refused(ConflictError, "apply() refuses a call that was decided elsewhere"):
+            tools = [before.messages.tool("a")]
+            await there.apply(name, before.revision, tools=tools, meta={"title": "No"}, jobs=[Job("index", "2")])
+        require((await there.meta(name)).title == "Parcel", "a refused apply() does not change the description")
+        require(await _keys(there) == ["1"], "a refused apply() queues no job")
+        with refused(UsageError, "turns and tools need the revision that they follow"):
+            await here.apply(name, turns=[("user", Turn([Text("Hello?")]))], jobs=[Job("index", "3")])
+        await here.create(Messages.from_user("Hello."), id="new", meta={"flow": "support"}, jobs=[Job("run", "1")])
+        require((await there.meta("new")).flow == "support", "create() stores the description")
+        require([job.kind for job in await there.jobs(conversation="new")] == ["run"], "create() queues jobs")
+
+
+async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
+    """`apply()` appends turns after the given revision, and refuses them after a later turn."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("One."))
+        old = await there.load(name)
+        await here.apply(name, old.revision, turns=[("user", Turn([Text("Two.")]))], jobs=[Job("run", "2")])
+        require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first one")  # noqa: PLR2004
+        with refused(ConflictError, "a turn does not follow an old revision"):
+            await there.apply(name, old.revision, turns=[("user", Turn([Text("Late.")]))], jobs=[Job("run", "3")])
+        require(await _keys(there) == ["2"], "the job of a refused turn is not queued")
+
+
+async def a_job_is_queued_once(stores: Stores) -> None:
+    """A job whose kind and key are stored already is left as it is, even if it has ended."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"), jobs=[Job("index", "1", {"first": True})])
+        await there.apply(name, jobs=[Job("index", "1", {"first": False}), Job("notify", "1")])
+        found = [(job.kind, job.payload.get("first")) for job in await here.jobs(conversation=name)]
+        require(
+            sorted(map(str, found)) == ["('index', True)", "('notify', None)"], f"kind and key name it, not {found}"
+        )
+        async with there.take_job("index") as job:
+            require(job is not None and job.payload == {"first": True}, "the first job is kept")
+        await here.apply(name, jobs=[Job("index", "1")])
+        async with there.take_job("index") as job:
+            require(job is None, "a job that has ended is not queued again")
+
+
+async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
+    """A taken job is running, and no other worker gets it. A job that was done is not taken again."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("index", "1")])
+        async with here.take_job("notify") as job:
+            require(job is None, "take_job() takes the kinds that it is given")
+        async with here.take_job("index", "notify") as job:
+            require(job is not None and (job.key, job.attempts) == ("1", 1), f"the job is taken, not {job}")
+            require(await _states(there) == ["running"], "a taken job is running")
+            async with there.take_job("index") as other:
+                require(other is None, "a running job is not taken by another worker")
+        require(await _states(there) == ["done"], "a job is done when its block ends")
+        stores.clock.advance(days=1)
+        async with there.take_job("index") as job:
+            require(job is None, "a job that was done is not taken again")
+
+
+async def of_ten_workers_one_takes_a_job(stores: Stores) -> None:
+    """Of ten workers that take a job at the same time, exactly one gets it."""
+    async with stores.open() as first:
+        await first.create(paused("a"), jobs=[Job("index", "1")])
+        taken: list[bool] = []
+        done = anyio.Event()
+
+        async def work() -> None:
+            async with stores.open() as store, store.take_job("index") as job:
+                taken.append(job is not None)
+                if len(taken) == 10:  # noqa: PLR2004 - all of them
+                    done.set()
+                await done.wait()
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for _ in range(10):
+                    group.start_soon(work)
+        require(sorted(taken) == [False] * 9 + [True], f"one of ten workers takes the job, not {taken.count(True)}")
+
+
+async def jobs_are_taken_in_the_order_of_their_times(stores: Stores) -> None:
+    """A job is not taken before its time. The job that is longest overdue comes first."""
+    async with stores.open() as here:
+        after = stores.clock.after
+        jobs = [Job("run", "late", at=after(hours=3)), Job("run", "b", at=after(hours=2)), Job("run", "now")]
+        await here.create(paused("a"), jobs=jobs)
+        require(await _take(here) == "now", "a job without a time can be taken at once")
+        require(await _take(here) is None, "a job is not taken before its time")
+        stores.clock.advance(hours=3)
+        require([await _take(here), await _take(here)] == ["b", "late"], "the earliest time comes first")
+
+
+async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
+    """A job whose block raises is tried again, each time later, up to its number of attempts. Its error is kept."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=3, backoff_seconds=60)])
+        for wait in (60, 120):
+            with refused(OSError, "the error of the block is raised"):
+                await _fail(here)
+            (job,) = await there.jobs()
+            require((job.state, job.error) == ("queued", "OSError: no route"), f"the job is queued again, not {job}")
+            stores.clock.advance(seconds=wait - 1)
+            require(await _take(there) is None, f"the job is not tried again before {wait} seconds")
+            stores.clock.advance(seconds=1)
+        with refused(OSError, "the error of the block is raised"):
+            await _fail(here)
+        (job,) = await there.jobs(state="failed")
+        require(job.attempts == 3, "after the last attempt, the job has failed")  # noqa: PLR2004
+        stores.clock.advance(days=1)
+        require(await _take(there) is None, "a job that has failed is not tried again")
+
+
+async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
+    """A job whose lease expired is taken by another worker, and the first one can no longer complete it."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=2)])
+        with refused(LeaseLostError, "a worker that stalled for longer than its lease does not complete the job"):
+            async with here.take_job("run"):
+                stores.clock.advance(hours=1)
+                async with there.take_job("run") as job:
+                    require(job is not None and job.attempts == 2, "another worker takes the job over")  # noqa: PLR2004
+        require(await _states(there) == ["done"], "the second worker has done the job")
+
+
+async def a_job_that_nobody_took_over_is_not_completed_late(stores: Stores) -> None:
+    """A worker that stalled for longer than its lease cannot end the job, even if no other worker took it."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("run", "1"), Job("last", "1", max_attempts=1)])
+        with refused(LeaseLostError, "the lease has expired"):
+            async with here.take_job("run"):
+                stores.clock.advance(hours=1)
+        require(await _states(there, "run") == ["queued"], "the job is queued, and another attempt is made")
+        with refused(LeaseLostError, "the lease has expired"):
+            async with here.take_job("last"):
+                stores.clock.advance(hours=1)
+        require(await _states(there, "last") == ["failed"], "a worker that dies in the last attempt has failed")
+        async with there.take_job("last") as job:
+            require(job is None, "the last attempt is not repeated")
+
+
+async def a_cancelled_block_gives_its_job_back(stores: Stores) -> None:
+    """If the block of a worker is cancelled, another one can take the job at once, and the attempt is not counted."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=1)])
+        with anyio.CancelScope() as scope:
+            async with here.take_job("run"):
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+        require(await _states(there) == ["queued"], "the job is queued again")
+        require(await _take(there) == "1", "another worker takes the job at once")
+
+
+async def a_job_is_cancelled(stores: Stores) -> None:
+    """A queued or running job can be cancelled. The worker of a running one cannot complete it."""
+    async with stores.open() as here, stores.open() as there:
+        await here.create(paused("a"), jobs=[Job("run", "1"), Job("run", "2", at=stores.clock.after(hours=1))])
+        require(await there.cancel_job("run", "2"), "a queued job is cancelled")
+        with refused(LeaseLostError, "a worker does not complete a job that was cancelled"):
+            async with here.take_job("run"):
+                require(await there.cancel_job("run", "1"), "a running job is cancelled")
+        require(await _states(there) == ["cancelled", "cancelled"], "both jobs are cancelled")
+        require(not await there.cancel_job("run", "1"), "a job that has ended is not cancelled")
+        require(not await there.cancel_job("run", "3"), "a job that is not stored is not cancelled")
+        stores.clock.advance(days=1)
+        require(await _take(there) is None, "a cancelled job is not taken")
+
+
+async def jobs_are_listed(stores: Stores) -> None:
+    """`jobs()` lists jobs by kind, state and conversation, in pages."""
+    async with stores.open() as here, stores.open() as there:
+        after = stores.clock.after
+        await here.create(paused("a"), id="1", jobs=[Job("run", "2", at=after(hours=2)), Job("run", "1")])
+        await here.create(paused("a"), id="2", jobs=[Job("index", "3", at=after(hours=1))])
+        require(await _keys(there) == ["1", "3", "2"], "jobs() begins with the earliest time")
+        require([job.key for job in await there.jobs(kind="run")] == ["1", "2"], "jobs(kind=) lists this kind")
+        require([job.key for job in await there.jobs(conversation="2")] == ["3"], "jobs(conversation=) lists its jobs")
+        require(await there.jobs(conversation="3") == [], "an unknown conversation has no jobs")
+        require([job.key for job in await there.jobs(state="queued")] == ["1", "3", "2"], "all are queued")
+        require(await there.jobs(state="done") == [], "no job is done")
+        found: list[StoredJob] = []
+        while page := await there.jobs(limit=1, after=found[-1].cursor if found else None):
+            found += page
+            require(len(found) <= 3, "jobs(after=) lists nothing twice")  # noqa: PLR2004
+        require([job.key for job in found] == ["1", "3", "2"], "the pages of jobs() are the whole list")
+        with refused(UsageError, "jobs(after=) refuses what is not a cursor of it"):
+            await there.jobs(after="x")
+        await here.delete("1")
+        require(await _keys(there) == ["3"], "a deleted conversation has no jobs")
+
+
+async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
+    """`changes()` returns a conversation when a job is queued, when its time comes, and when its lease expires."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused("a"))
+        cursor = (await there.changes()).cursor
+        await here.apply(name, jobs=[Job("run", "1", at=stores.clock.after(hours=1))])
+        cursor = await _require_told(there, cursor, name, "a queued job")
+        require((await there.changes(cursor, wait_seconds=0)).conversations == (), "the job is told once")
+        stores.clock.advance(hours=1)
+        cursor = await _require_told(there, cursor, name, "a job whose time has come")
+        with refused(LeaseLostError, "the worker stalled for longer than its lease"):
+            async with here.take_job("run"):
+                cursor = (await there.changes(cursor, wait_seconds=0)).cursor
+                stores.clock.advance(hours=1)
+                await _require_told(there, cursor, name, "a job whose worker died")
+
+
+async def _require_told(store: ConversationStore, cursor: str, name: str, what: str) -> str:
+    found = await store.changes(cursor, wait_seconds=0)
+    require([item.conversation for item in found.conversations] == [name], f"changes() tells of {what}")
+    return found.cursor
+
+
+async def _take(store: ConversationStore, *kinds: str) -> str | None:
+    """Take and complete a job, and return its key."""
+    async with store.take_job(*(kinds or ("run",))) as job:
+        return None if job is None else job.key
+
+
+async def _fail(store: ConversationStore) -> None:
+    async with store.take_job("run") as job:
+        require(job is not None, "the job can be taken")
+        msg = "no route"
+        raise OSError(msg)
+
+
+async def _states(store: ConversationStore, kind: str | None = None) -> list[str]:
+    return [job.state for job in await store.jobs(kind=kind)]
+
+
+async def _keys(store: ConversationStore) -> list[str]:
+    return [job.key for job in await store.jobs()]
+
+
+SCENARIOS = (
+    a_job_is_stored_with_its_change_or_not_at_all,
+    a_turn_is_stored_with_its_job,
+    a_job_is_queued_once,
+    a_job_is_taken_by_one_worker,
+    of_ten_workers_one_takes_a_job,
+    jobs_are_taken_in_the_order_of_their_times,
+    a_job_that_fails_is_tried_again,
+    a_job_of_a_dead_worker_is_taken_over,
+    a_job_that_nobody_took_over_is_not_completed_late,
+    a_cancelled_block_gives_its_job_back,
+    a_job_is_cancelled,
+    jobs_are_listed,
+    a_job_that_can_be_taken_is_told,
+)
