@@ -11,9 +11,11 @@ from chat_core import (
     Chat,
     ChatBuilder,
     ChatResponse,
+    Defer,
     Done,
     Execute,
     FilePart,
+    FunctionCall,
     NestedEvent,
     Paused,
     ReadyChatBuilder,
@@ -245,3 +247,18 @@ async def x128_a_stream_is_not_awaited() -> None:  # R: TypeError
 
 def x129_a_conversation_is_not_a_document(chat: Chat, document: str) -> None:
     chat.complete(document)  # E: Messages
+
+
+def defers(call: FunctionCall, risk: Risk) -> Execute | Defer:
+    return Defer() if risk.high else Execute()
+
+
+async def x148_a_policy_that_defers_may_pause() -> None:
+    chat = ready.with_scoped_tools(ScopedCollection(risky, defers)).build()
+    await bare(chat)  # E: Paused
+
+
+def x149_a_pause_for_a_result_where_none_may_pause() -> None:
+    text_only(
+        ready.with_scoped_tools(ScopedCollection(risky, refuse_if_high, fallback=Defer()))
+    )  # E: Paused|Withhold\[Never\]

@@ -25,6 +25,7 @@ TEXTS = {
     model_texts.not_run("pay", ERROR): "The call of pay was not run: it is odd",
     model_texts.invalid_edit("- a: no"): "The arguments that the approver gave are not valid. - a: no",
     model_texts.not_approved(NOON): "nobody approved it before 2030-01-01T12:00:00+00:00",
+    model_texts.no_result(NOON): "no result was delivered before 2030-01-01T12:00:00+00:00",
     model_texts.strategy_failed(ERROR): "the policy could not decide (ValueError)",
     model_texts.CANCELLED_BEFORE_START: "it was cancelled before its body began",
     model_texts.CANCELLED_WHILE_RUNNING: "it was cancelled while it ran; it may have taken effect",

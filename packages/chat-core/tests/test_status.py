@@ -31,6 +31,8 @@ PROMISED = {
         "fail": "Failed",
         "schedule": "Pending",
         "await approval": "Pending",
+        "await result": "Pending",
+        "complete": "Completed",
     },
     "Approved": {
         "start": "Running",

@@ -128,7 +128,7 @@ if TYPE_CHECKING:
         ToolDeclarations,
     )
     from chat_core.response import ChatResponse, Delivery, Paused, PauseReason, StructuredResponse, Wait, WaitKind
-    from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+    from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import ToolContext
     from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
@@ -166,6 +166,7 @@ __all__ = [
     "ConversationBusyError",
     "Data",
     "Decision",
+    "Defer",
     "Delivery",
     "Delta",
     "Done",
@@ -316,7 +317,7 @@ _HOMES = {
         "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
     ),
     "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
-    "tools.action": "Action Execute Reject RequireApproval Schedule Strategy Withhold",
+    "tools.action": "Action Defer Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
     "tools.context": "ToolContext",
     "tools.definition": "InvalidArgumentsError ToolDefinition ToolScope",

@@ -44,6 +44,11 @@ def not_approved(expires_at: datetime) -> str:
     return f"nobody approved it before {expires_at.isoformat()}"
 
 
+def no_result(expires_at: datetime) -> str:
+    """Return the error of a call whose result was not delivered in time."""
+    return f"no result was delivered before {expires_at.isoformat()}"
+
+
 def strategy_failed(error: BaseException) -> str:
     """Return the reason for rejecting a call because the policy of its scope raised an error."""
     return f"the policy could not decide ({type(error).__name__})"

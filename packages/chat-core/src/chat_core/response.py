@@ -16,8 +16,8 @@ from chat_core.usage import NO_USAGE, Metadata, Usage
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 PauseT = TypeVar("PauseT", bound="Paused")
 
-WaitKind: TypeAlias = Literal["approval", "schedule", "interrupted"]
-PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "Interrupted", "Mixed"]
+WaitKind: TypeAlias = Literal["approval", "schedule", "result", "interrupted"]
+PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "AwaitingResult", "Interrupted", "Mixed"]
 
 
 @final
@@ -123,12 +123,14 @@ class Wait(JsonRecord):
     """Tool call that a paused run waits for.
 
     Attributes:
-        kind: reason of the wait: an approval, a scheduled time, or an interrupted call whose outcome must be recorded.
+        kind: reason of the wait: an approval, a scheduled time, a result that something else delivers, or an
+            interrupted call whose outcome must be recorded.
         tool_id: id of the tool call, in the conversation that `path` leads to.
         path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
         name: name of the tool.
         arguments: validated arguments that would run.
-        expires_at: time from which the call can no longer be approved, or from which an interrupted call fails.
+        expires_at: time from which the call can no longer be approved, or from which a call that waits for its result
+            or an interrupted call fails.
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
     """
@@ -146,6 +148,7 @@ class Wait(JsonRecord):
 _REASONS: dict[WaitKind, PauseReason] = {
     "approval": "AwaitingApproval",
     "schedule": "Scheduled",
+    "result": "AwaitingResult",
     "interrupted": "Interrupted",
 }
 

@@ -15,7 +15,7 @@ from chat_store import ConversationStore, Snapshot, UnknownConversationError, Wa
 
 from chat_inbox.background_runs import BackgroundRuns
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import compute_version, format_conflict, waits_for
+from chat_inbox.tool_calls import compute_version, format_conflict, possible_actions, waits_for
 from chat_inbox.tool_definitions import find_argument_errors, find_definition, resolve_names
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
@@ -203,8 +203,10 @@ class ApprovalService:
         snapshot = await self.snapshot(person, conversation)
         tool = self.find_call(snapshot, path)
         self.require_current(tool, version)
-        if choice.action not in ("approve", "reject") and waits_for(tool) != "interrupted":
-            raise HTTPError(409, f"This cannot be done: {tool.name} was not interrupted; approve or reject it.")
+        if choice.action not in possible_actions(tool):
+            deferred = waits_for(tool) == "result"
+            reason = "waits for its result" if deferred else "was not interrupted; approve or reject it"
+            raise HTTPError(409, f"This cannot be done: {tool.name} {reason}.")
         if choice.arguments is not None:
             self._check_arguments(snapshot, path, choice.arguments)
         if resume:

@@ -12,7 +12,7 @@ _OPTIONAL: Final[Json] = {"type": ["string", "null"]}
 _TIME: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _OBJECT: Final[Json] = {"type": "object"}
 _PATH: Final[Json] = {"type": "array", "items": _TEXT, "minItems": 1}
-_KIND: Final[Json] = {"enum": ["approval", "schedule", "interrupted"]}
+_KIND: Final[Json] = {"enum": ["approval", "schedule", "result", "interrupted"]}
 _STATUS: Final[Json] = {
     "enum": ["Pending", "Approved", "Running", "Suspended", "Interrupted", "Completed", "Failed", "Rejected"]
 }
@@ -38,7 +38,7 @@ _CALL: Final[dict[str, object]] = {
     "path": _described(_PATH, "Ids from the outermost call to this one."),
     "name": _described(_TEXT, "The tool."),
     "status": _STATUS,
-    "waits_for": {"enum": ["approval", "schedule", "interrupted", None]},
+    "waits_for": {"enum": ["approval", "schedule", "result", "interrupted", None]},
     "version": _described(_TEXT, "Stands for this state of the call. A decision names the one that it is about."),
     "arguments": _described(_OBJECT, "What runs, or ran."),
     "asked": _described(_OBJECT, "What the model asked for."),
@@ -110,8 +110,11 @@ _BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
     ),
     "reject": ("Refuse a call; the model is told the reason.", {"reason": _OPTIONAL}),
     "retry": ("Let an interrupted call run again, knowing that it may have taken effect.", {}),
-    "fail": ("Say that an interrupted call failed.", {"error": _TEXT}),
-    "complete": ("Say what an interrupted call came to.", {"result": {"description": "JSON."}}),
+    "fail": ("Say that an interrupted call, or one that waits for its result, failed.", {"error": _TEXT}),
+    "complete": (
+        "Give the result of an interrupted call, or of one that waits for it.",
+        {"result": {"description": "JSON."}},
+    ),
 }
 
 

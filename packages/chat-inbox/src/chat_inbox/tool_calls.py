@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
 
-WaitsFor: TypeAlias = Literal["approval", "schedule", "interrupted"]
+WaitsFor: TypeAlias = Literal["approval", "schedule", "result", "interrupted"]
 Path: TypeAlias = tuple[str, ...]
 
 _ACTION_TEXTS = {
@@ -28,6 +28,17 @@ def waits_for(tool: Tool) -> WaitsFor | None:
     if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
+
+
+def possible_actions(tool: Tool) -> tuple[str, ...]:
+    """Return the actions that may change the status of a call."""
+    match waits_for(tool):
+        case "result":
+            return ("complete", "fail", "reject")
+        case "interrupted":
+            return ("approve", "reject", "complete", "retry", "fail")
+        case _:
+            return ("approve", "reject")
 
 
 def walk_calls(messages: Messages, parent_path: Path = ()) -> Iterator[tuple[Path, Tool]]:
@@ -67,6 +78,8 @@ def format_status(tool: Tool) -> str:
             return "waits for approval"
         case "schedule":
             return "waits for its time"
+        case "result":
+            return "waits for its result"
         case "interrupted":
             return "was interrupted"
         case None:

@@ -17,6 +17,7 @@ Decision = Callable[[Messages], None]
 
 _VERBS: Final = {
     "approval": ("approve", "edit", "reject", "later"),
+    "result": ("complete", "fail", "later"),
     "interrupted": ("complete", "retry", "fail", "later"),
 }
 
@@ -54,7 +55,8 @@ def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None
     if wait.error:
         screen.print_line(f"  {wait.error}", "red")
     if wait.expires_at is not None:
-        screen.print_line(f"  can be approved until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
+        verb = "approved" if wait.kind == "approval" else "decided"
+        screen.print_line(f"  can be {verb} until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
     verbs = _VERBS[wait.kind]
     verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_VerbType(verbs), err=True)
     return _build_decision(verb, wait, person)

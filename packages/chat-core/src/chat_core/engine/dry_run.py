@@ -40,7 +40,7 @@ from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import ToolDefinition, ToolScope
 from chat_core.tools.scope import require_unique_names
 
-DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "interrupted", "held", "reject", "fail"]
+DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "result", "interrupted", "held", "reject", "fail"]
 """The predicted outcome of a call, see `DryRunCall.outcome`."""
 
 

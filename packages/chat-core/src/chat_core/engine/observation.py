@@ -327,6 +327,8 @@ class _WaitReports:
     def _report_decision(self, tool: Tool) -> None:
         decision = tool.decisions[-1]
         kind, outcome = _OUTCOME_OF_ACTION[decision.action]
+        if kind == "interrupted" and not tool.attempts:
+            kind = "result"
         self._report(tool, kind, outcome, decision.at or self._now())
 
     def _report(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:

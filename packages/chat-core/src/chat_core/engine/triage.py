@@ -31,7 +31,7 @@ from chat_core.messages import (
 )
 from chat_core.messages.function_call import CallContext
 from chat_core.response import Paused, Wait
-from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule
+from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope, check_arguments
 
@@ -233,7 +233,7 @@ class Triage(Generic[PauseT]):
         action = await self._ask_scope(tool, scope, arguments)
         if isinstance(action, Reject):
             tool.refuse(action.reason)
-        elif _scheduled_at(action) is not None:
+        elif isinstance(action, (Schedule, Defer)):
             tool.reconsider()
             self._begin_wait(tool, definition, action, arguments)
         else:
@@ -270,6 +270,9 @@ class Triage(Generic[PauseT]):
         if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
             tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
             return
+        if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
+            tool.fail(model_texts.no_result(status.expires_at))
+            return
         if status.error is not None and tool.edited is not None:
             await self._handle_invalid_edit(tool, definition, scope, status.error)
             return
@@ -299,6 +302,8 @@ class Triage(Generic[PauseT]):
                 if self._tools.now() >= at:
                     self._result.ready.append(ReadyCall(tool, definition, arguments))
                     return
+            elif isinstance(action, Defer):
+                tool.await_result(self._expires_at(action), canonical=arguments)
             else:
                 tool.await_approval(self._expires_at(action), canonical=arguments)
         self._add_pause(tool, action, self._create_wait(tool, arguments))
@@ -313,7 +318,7 @@ class Triage(Generic[PauseT]):
         return Wait(kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error)
 
     def _expires_at(self, action: Action[PauseT]) -> datetime | None:
-        if isinstance(action, RequireApproval) and action.expires_in is not None:
+        if isinstance(action, (RequireApproval, Defer)) and action.expires_in is not None:
             return add(self._tools.now(), action.expires_in)
         return None
 

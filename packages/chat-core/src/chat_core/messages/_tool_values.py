@@ -139,6 +139,26 @@ def is_waiting(status: ToolStatus) -> bool:
     return isinstance(status, Pending) and status.kind is not None
 
 
+def awaits_outcome(status: ToolStatus) -> bool:
+    """Return whether the result of a call comes from outside: of an interrupted call, or of one that is deferred."""
+    return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind == "result")
+
+
+def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"]) -> None:
+    """Raise `IllegalTransitionError` if the wait of a call has expired.
+
+    Args:
+        tool: the call.
+        at: time of the decision.
+        kind: kind of the wait that may have expired.
+    """
+    status = tool.status
+    if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
+        verb = "approved: its approval" if kind == "approval" else "completed: the wait for its result"
+        msg = f"tool {tool.id!r} cannot be {verb} expired at {status.expires_at.isoformat()}"
+        raise IllegalTransitionError(msg)
+
+
 def expiry_of(status: ToolStatus) -> datetime | None:
     """Return the expiry of the wait, also after an approval."""
     return status.expires_at if isinstance(status, (Pending, Approved)) else None

@@ -14,7 +14,7 @@ from chat_core.messages.parts import Extra, File
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
 
-WaitKind: TypeAlias = Literal["approval", "schedule"]
+WaitKind: TypeAlias = Literal["approval", "schedule", "result"]
 DecisionAction: TypeAlias = Literal["approve", "reject", "cancel", "retry", "complete", "fail"]
 Refuser: TypeAlias = Literal["person", "policy", "expiry", "cancelled"]
 
@@ -27,8 +27,9 @@ class Pending:
     The terms of a wait (`expires_at`, `at`) are fixed when it begins.
 
     Attributes:
-        kind: what the call waits for; `None` before a strategy has decided about it.
-        expires_at: time from which the call can no longer be approved.
+        kind: what the call waits for: an approver, a time, or a result that something else delivers; `None` before a
+            strategy has decided about it.
+        expires_at: time from which the call can no longer be approved, or completed.
         at: time from which a scheduled call may run.
         error: why an earlier approval was revoked: the approver's edited arguments were invalid.
     """
@@ -222,6 +223,7 @@ class ToolEvent(Enum):
     FAIL = "fail"
     SCHEDULE = "schedule"
     AWAIT_APPROVAL = "await approval"
+    AWAIT_RESULT = "await result"
     AWAIT_OUTCOME = "await outcome"
     RECONSIDER = "reconsider"
     COMPLETE = "complete"
@@ -243,6 +245,8 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
         _E.FAIL: Failed,
         _E.SCHEDULE: Pending,
         _E.AWAIT_APPROVAL: Pending,
+        _E.AWAIT_RESULT: Pending,
+        _E.COMPLETE: Completed,
     },
     Approved: {
         _E.START: Running,
@@ -272,8 +276,18 @@ TRANSITIONS: dict[type[ToolStatus], dict[ToolEvent, type[ToolStatus]]] = {
 }
 """New status by current status and event. `Completed`, `Failed` and `Rejected` are final.
 
-There is one exception: the retry of a chat used as a tool leads to `Suspended`, because its conversation resumes.
+There are two exceptions: the retry of a chat used as a tool leads to `Suspended`, because its conversation resumes. A
+pending call can be completed only if it waits for a result, and then it cannot be approved or started.
 """
+
+
+def allowed_events(status: ToolStatus) -> list[ToolEvent]:
+    """Return the events that a call with this status can have."""
+    events = TRANSITIONS[type(status)]
+    if not isinstance(status, Pending):
+        return list(events)
+    refused = {_E.APPROVE, _E.START} if status.kind == "result" else {_E.COMPLETE}
+    return [event for event in events if event not in refused]
 
 
 def tool_life() -> str:
@@ -304,6 +318,8 @@ def tool_life() -> str:
             "",
             "The retry of a chat used as a tool leads to `Suspended` instead of `Approved`: the next run resumes its",
             "conversation where it stopped.",
+            "",
+            "A `Pending` call can be completed only if its kind is `result`. Then it cannot be approved or started.",
             "",
         ]
     )

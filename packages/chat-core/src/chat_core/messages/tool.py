@@ -18,7 +18,6 @@ from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
 from chat_core.messages.status import (
-    TRANSITIONS,
     Approved,
     Completed,
     Data,
@@ -32,6 +31,7 @@ from chat_core.messages.status import (
     Suspended,
     ToolEvent,
     ToolStatus,
+    allowed_events,
 )
 from chat_core.usage import NO_USAGE, Usage
 
@@ -198,10 +198,7 @@ class Tool:
             UsageError: `arguments` is not a JSON object, or `at` has no time zone.
         """
         at = values.now_or_aware(at)
-        status = self.status
-        if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
-            msg = f"tool {self.id!r} cannot be approved: its approval expired at {status.expires_at.isoformat()}"
-            raise IllegalTransitionError(msg)
+        values.require_in_time(self, at, "approval")
         edited = None if arguments is None else values.json_object(arguments)
         self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old)))
         if edited is not None:
@@ -278,7 +275,7 @@ class Tool:
         note: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Record the result of a running call, or of an interrupted call whose outcome is known.
+        """Record the result of a running call, of a call that waits for it, or of an interrupted call.
 
         Args:
             result: the result, made of JSON types; it is copied.
@@ -290,15 +287,17 @@ class Tool:
             at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: the call is neither running nor interrupted.
+            IllegalTransitionError: the call is not running, not interrupted and waits for no result, or the wait for
+                its result expired before `at`.
             UsageError: `result` or `state` is not JSON, or `at` has no time zone.
         """
         values.require_zone(at)
         change = None if state is None else values.json_object(state, "state")
         value = values.json_copy(result, "a tool's result")
-        interrupted = isinstance(self.status, Interrupted)
+        from_outside = values.awaits_outcome(self.status)
+        values.require_in_time(self, values.now_or_aware(at), "result")
         self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files, data=data, state=change))
-        if interrupted or by is not None:
+        if from_outside or by is not None:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
@@ -314,9 +313,9 @@ class Tool:
             IllegalTransitionError: the call is resolved, or is a paused chat.
         """
         values.require_zone(at)
-        interrupted, inner = isinstance(self.status, Interrupted), self.inner
+        from_outside, inner = values.awaits_outcome(self.status), self.inner
         self._transition(ToolEvent.FAIL, lambda _: Failed(error, inner=inner))
-        if interrupted or by is not None:
+        if from_outside or by is not None:
             self._record_decision("fail", by, values.now_or_aware(at), note)
         self._cancel_inside(error, by, values.now_or_aware(at))
 
@@ -335,6 +334,21 @@ class Tool:
         self._transition(
             ToolEvent.AWAIT_APPROVAL,
             lambda old: old if values.is_waiting(old) else Pending("approval", expires_at, None, values.error_of(old)),
+        )
+        self._set_canonical(canonical)
+
+    def await_result(
+        self, expires_at: datetime | None = None, *, canonical: Mapping[str, object] | None = None
+    ) -> None:
+        """Make the call wait for a result from outside. Has no effect on the terms of a wait that has begun.
+
+        Args:
+            expires_at: time from which the call can no longer be completed; no limit by default.
+            canonical: validated arguments, which whatever delivers the result receives.
+        """
+        values.require_zone(expires_at)
+        self._transition(
+            ToolEvent.AWAIT_RESULT, lambda old: old if values.is_waiting(old) else Pending("result", expires_at)
         )
         self._set_canonical(canonical)
 
@@ -437,8 +451,8 @@ class Tool:
     # --- Implementation ----------------------------------------------------------------------------------
 
     def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
-        if event not in TRANSITIONS[type(self.status)]:
-            allowed = ", ".join(sorted(item.value for item in TRANSITIONS[type(self.status)])) or "nothing: it is final"
+        if event not in (events := allowed_events(self.status)):
+            allowed = ", ".join(sorted([item.value for item in events])) or "nothing: it is final"
             msg = f"tool {self.id!r} is {values.status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
         inner, old = self.inner, self._status

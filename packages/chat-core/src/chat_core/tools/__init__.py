@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chat_core.messages.function_call import CallContext
-from chat_core.tools.action import Action, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.collection import Handler, ToolCollection
 from chat_core.tools.context import ToolContext
@@ -16,6 +16,7 @@ __all__ = [
     "Action",
     "CallContext",
     "ChatTools",
+    "Defer",
     "Execute",
     "FunctionTool",
     "Handler",

@@ -22,7 +22,7 @@ WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 class Action(ABC, Generic[WaitT_co]):
     """Decision of a strategy about a call. The type parameter is `Never` for actions that cause no pause.
 
-    The four subclasses below are the only ones.
+    The five final subclasses below are the only ones.
     """
 
     __slots__ = ()
@@ -77,9 +77,26 @@ class RequireApproval(Withhold[Paused]):
     expires_in: timedelta | None = None
 
     def __post_init__(self) -> None:
-        if self.expires_in is not None and self.expires_in <= timedelta(0):
-            msg = f"expires_in must be a positive duration, not {self.expires_in!r}"
-            raise UsageError(msg)
+        _require_positive(self.expires_in)
+
+    def pause(self, wait: Wait, /) -> Paused:
+        """Return the pause in which the call waits."""
+        return Paused((wait,))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Defer(Withhold[Paused]):
+    """Wait for a result from outside, such as a browser, another service or a task of a person.
+
+    The body of the tool does not run. `tool.complete(result)` or `tool.fail(error)` delivers the outcome. If
+    `expires_in` has passed without one, the call fails. An expiry after the year 9999 is none.
+    """
+
+    expires_in: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause in which the call waits."""
@@ -103,6 +120,12 @@ class Schedule(Withhold[Paused]):
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause in which the call waits."""
         return Paused((wait,))
+
+
+def _require_positive(expires_in: timedelta | None) -> None:
+    if expires_in is not None and expires_in <= timedelta(0):
+        msg = f"expires_in must be a positive duration, not {expires_in!r}"
+        raise UsageError(msg)
 
 
 Strategy: TypeAlias = Callable[[FunctionCall, MetaT], Action[WaitT_co] | Awaitable[Action[WaitT_co]]]

@@ -16,6 +16,7 @@ from chat_core.messages import FunctionCall
 from chat_core.response import Paused
 from chat_core.tools.action import (
     Action,
+    Defer,
     Execute,
     MetaT,
     Reject,
@@ -29,7 +30,7 @@ from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolDefinition, ToolScope
 
 _log = logging.getLogger("chat_core")
-_ACTIONS = (Execute, Reject, RequireApproval, Schedule)
+_ACTIONS = (Execute, Reject, RequireApproval, Defer, Schedule)
 _EXECUTE = Execute()
 
 
@@ -166,7 +167,7 @@ def _require_strategy(strategy: object) -> None:
         msg = f"a policy is called with a call and the tool's metadata, which {strategy!r}{signature} does not take"
         raise UsageError(msg) from error
     if signature.return_annotation in (bool, "bool"):
-        msg = f"a policy returns Execute(), Reject(…), RequireApproval(…) or Schedule(…), not a bool as {strategy!r}"
+        msg = f"a policy returns an action such as Execute() or RequireApproval(…), not a bool as {strategy!r}"
         raise UsageError(msg)
 
 
@@ -177,11 +178,11 @@ def _require_fallback(fallback: object) -> None:
         msg = "a fallback cannot Execute(): what the policy could not allow is not run; pass Reject or RequireApproval"
         raise UsageError(msg)
     if not isinstance(fallback, _ACTIONS):
-        msg = f"fallback must be an action, Reject(…), RequireApproval(…) or Schedule(…), not {fallback!r}"
+        msg = f"fallback must be an action, Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {fallback!r}"
         raise UsageError(msg)
 
 
 def _require_action(action: object) -> None:
     if not isinstance(action, _ACTIONS):
-        msg = f"a strategy returns Execute(), Reject(…), RequireApproval(…) or Schedule(…), not {action!r}"
+        msg = f"a strategy returns Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {action!r}"
         raise TypeError(msg)
