@@ -265,7 +265,7 @@ async def test_the_calls_of_a_chat_that_is_a_tool_are_told_by_path() -> None:
 
     assert outcomes(found) == {"ask": "run", "ask/bo": "approval", "ask/look": "run"}
     assert outcomes(by_scope) == outcomes(found)
-    assert outcomes(unknown) == {"ask": "reject"}
+    assert outcomes(unknown) == {"ask": "held"}
     assert messages.to_json() == before
 
 

@@ -209,24 +209,6 @@ async def test_what_was_interrupted_inside_is_an_error_outside_and_the_conversat
     assert office.paid == []
 
 
-async def test_a_chat_that_waits_is_given_up_where_its_name_belongs_to_a_function_now() -> None:
-    office = Office()
-    messages = Messages.from_user("pay")
-    await office.chat(2, 5).complete(messages)
-    ran: list[str] = []
-    tools = ToolCollection()
-
-    @tools.tool
-    async def ask(request: str) -> None:
-        ran.append(request)
-
-    scope = ScopedCollection(tools, lambda call, meta: RequireApproval())
-    chat = ChatBuilder().with_model(ScriptedProvider("sorry")).with_scoped_tools(scope).build()
-    assert isinstance(await chat.complete(messages), ChatResponse)
-    assert ran == []
-    assert "no chat any more" in messages.tool("ask_1").result_text()
-
-
 # --- What it costs -------------------------------------------------------------------------------------------------
 
 
@@ -352,15 +334,6 @@ async def test_a_barrier_does_not_start_past_a_chat_that_pauses_before_it() -> N
     messages.tool("a", "pay_5").approve()
     assert isinstance(await chat().complete(messages), ChatResponse)
     assert ran == ["alone", "behind"]
-
-
-async def test_a_chat_that_waits_is_given_up_where_it_is_gone() -> None:
-    office = Office()
-    messages = Messages.from_user("pay")
-    await office.chat(2, 5).complete(messages)
-    chat = ChatBuilder().with_model(ScriptedProvider("sorry")).build()
-    assert (await chat.complete(messages)).text == "sorry"
-    assert messages.tool("ask_1").result_text().startswith("The call was cancelled: There is no tool named 'ask'")
 
 
 async def test_a_structured_answer_of_a_chat_inside_is_its_json() -> None:

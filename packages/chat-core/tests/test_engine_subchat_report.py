@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.engine.subchat_report import InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import InnerEvent, InnerPause, InnerUsage, prefix_error
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.messages import Messages
 from chat_core.response import Paused
@@ -21,7 +21,7 @@ def test_the_things_it_can_tell_are_values() -> None:
 def test_what_halts_a_chat_inside_is_raised_outside_with_paths_for_ids(
     kind: type[PendingToolsError | InterruptedToolsError],
 ) -> None:
-    error = InnerHalt(kind("2 call(s) wait", ["a", "b"]), Messages()).prefixed("ask")
+    error = prefix_error(kind("2 call(s) wait", ["a", "b"]), "ask")
     assert isinstance(error, kind)
     assert error.tool_ids == ("ask/a", "ask/b")
     assert str(error) == "in the chat of tool 'ask': 2 call(s) wait"

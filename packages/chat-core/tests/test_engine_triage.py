@@ -948,15 +948,6 @@ async def test_an_edit_that_does_not_fit_fails_where_the_policy_asks_nobody_any_
     assert bank.paid == []
 
 
-async def test_a_call_that_was_approved_fails_where_its_tool_is_gone_and_the_loop_goes_on() -> None:
-    bank = Bank()
-    messages, _ = await paused(bank, Policy(RequireApproval()))
-    messages.tool("call_1").approve()
-    chat = ChatBuilder().with_model(ScriptedProvider("sorry")).build()
-    assert (await chat.complete(messages)).text == "sorry"
-    assert messages.tool("call_1").result_text() == "There is no tool named 'pay'. The tools are: none."
-
-
 async def test_a_schedule_that_is_due_already_runs_at_once() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")

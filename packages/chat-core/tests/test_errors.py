@@ -33,6 +33,7 @@ from chat_core.errors import (
     RequestTimeoutError,
     ServerError,
     StreamTruncatedError,
+    ToolMissingError,
     TransportError,
     UsageError,
 )
@@ -49,6 +50,8 @@ CLASSES = [
 def make(kind: type[ChatError]) -> ChatError:
     if issubclass(kind, (PendingToolsError, InterruptedToolsError, PolicyError)):
         return kind("it went wrong", ["a", "b"])
+    if issubclass(kind, ToolMissingError):
+        return kind("it went wrong", ["a", "b"], ["pay", "send"])
     return kind("it went wrong")
 
 

@@ -21,7 +21,6 @@ TEXTS = {
     model_texts.ANSWER_WITHDRAWN: "The answer was withdrawn by the provider's filter, so this call was not run.",
     model_texts.unknown_tool("pay", ["send", "ask"]): "There is no tool named 'pay'. The tools are: send, ask.",
     model_texts.unknown_tool("pay", []): "There is no tool named 'pay'. The tools are: none.",
-    model_texts.not_a_chat("ask"): "The tool 'ask' is no chat any more, so this call cannot go on.",
     model_texts.not_run("pay", ERROR): "The call of pay was not run: it is odd",
     model_texts.invalid_edit("- a: no"): "The arguments that the approver gave are not valid. - a: no",
     model_texts.not_approved(NOON): "nobody approved it before 2030-01-01T12:00:00+00:00",

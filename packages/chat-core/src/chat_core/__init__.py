@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         RequestTimeoutError,
         ServerError,
         StreamTruncatedError,
+        ToolMissingError,
         TransportError,
         UnsupportedOptionError,
         UnsupportedPartError,
@@ -263,6 +264,7 @@ __all__ = [
     "ToolDeclaration",
     "ToolDeclarations",
     "ToolDefinition",
+    "ToolMissingError",
     "ToolOutput",
     "ToolProgress",
     "ToolResult",
@@ -298,7 +300,7 @@ _HOMES = {
         "InvalidRequestError InvalidResponseError LeaseLostError MaxStepsExceededError NetworkError "
         "NewerVersionError NotFoundError OverloadedError PendingToolsError PermissionDeniedError PolicyError "
         "ProviderError QuotaExceededError RateLimitedError RefusalError RequestTimeoutError ServerError "
-        "StreamTruncatedError TransportError UnsupportedOptionError UnsupportedPartError UsageError"
+        "StreamTruncatedError ToolMissingError TransportError UnsupportedOptionError UnsupportedPartError UsageError"
     ),
     "events": (
         "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "

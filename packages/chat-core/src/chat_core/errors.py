@@ -26,6 +26,7 @@ ChatError                            base class; carries usage, metadata, attemp
 ├── MaxStepsExceededError            the run used all its model calls
 ├── InterruptedToolsError            tool calls were interrupted, and the chat has no rule for them
 ├── PolicyError                      a policy raised on calls that wait or were decided
+├── ToolMissingError                 the chat lacks the tools of calls that wait or were decided
 ├── ConflictError                    another run owns the conversation or decided the call
 ├── LeaseLostError                   another run took the conversation over
 └── InvalidDocumentError             a stored conversation cannot be read
@@ -289,6 +290,24 @@ class PolicyError(ChatError):
     def __init__(self, message: str, tool_ids: Sequence[str]) -> None:
         super().__init__(message)
         self.tool_ids: tuple[str, ...] = tuple(tool_ids)
+
+
+@final
+class ToolMissingError(ChatError):
+    """The chat lacks the tools of calls that wait or were decided. The calls and their decisions are unchanged.
+
+    The other decided calls have run and their results are recorded. Add the tools to the chat and run again, or call
+    `messages.cancel_pending(reason)`.
+
+    Attributes:
+        tool_ids: ids of the calls.
+        tool_names: names of the missing tools, one for each call.
+    """
+
+    def __init__(self, message: str, tool_ids: Sequence[str], tool_names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tool_ids: tuple[str, ...] = tuple(tool_ids)
+        self.tool_names: tuple[str, ...] = tuple(tool_names)
 
 
 @final

@@ -24,11 +24,6 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     return f"There is no tool named {name!r}. The tools are: {', '.join(known) or 'none'}."
 
 
-def not_a_chat(name: str) -> str:
-    """Return the reason for giving up a paused inner chat whose name another tool has now."""
-    return f"The tool {name!r} is no chat any more, so this call cannot go on."
-
-
 def not_run(name: str, problem: object) -> str:
     """Return the error of a call of `name` whose arguments are invalid; `problem` describes them."""
     return f"The call of {name} was not run: {problem}"

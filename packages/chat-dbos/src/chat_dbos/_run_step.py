@@ -16,6 +16,7 @@ from chat_core.errors import (
     LeaseLostError,
     PendingToolsError,
     PolicyError,
+    ToolMissingError,
 )
 from chat_core.response import Wait
 from chat_store import ConversationStore, UnknownConversationError
@@ -67,8 +68,8 @@ async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> 
             outcome = await chat.complete(conversation)
     except (ConflictError, LeaseLostError):
         return Busy(kind="busy")
-    except (InterruptedToolsError, PendingToolsError, PolicyError):
-        # The chat has no rule for these calls, or its policy failed: an approver resolves them.
+    except (InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError):
+        # The chat has no rule or no tool for these calls, or its policy failed: an approver resolves them.
         return Halted(kind="halted", until=None)
     except Exception as error:  # noqa: BLE001 - a store or a policy may raise anything; the workflow records it
         return _failure_of(error)

@@ -19,7 +19,7 @@ from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import Settings
 from chat_core.engine.triage import Triage
 from chat_core.engine.triage_result import TriageResult
-from chat_core.errors import InterruptedToolsError, PendingToolsError, UsageError
+from chat_core.errors import InterruptedToolsError, PendingToolsError, ToolMissingError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import (
     Content,
@@ -66,8 +66,8 @@ class DryRunCall:
         name: name of the tool.
         arguments: validated arguments, or the model's arguments if they are invalid.
         outcome: `run`; `approval` or `schedule` if the call would wait; `interrupted` if an approver must resolve it;
-            `held` if the call waits but the policy would now run it, or raises, so that a run refuses; `reject`; or
-            `fail` if the arguments are invalid or the tool is unknown.
+            `held` if the call waits but the policy would now run it, or raises, or the chat lacks the tool, so that a
+            run refuses; `reject`; or `fail` if the arguments are invalid or the tool is unknown.
         status: status of the call in the history.
         reason: error or reason that the model would receive, or an explanation of the outcome.
         action: action of the policy. `None` if the policy is not asked: for calls that are approved, expired or
@@ -270,9 +270,8 @@ def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) ->
         return replace(
             call, outcome="interrupted", reason="the call was interrupted, and the chat has no with_interrupted() rule"
         )
-    if isinstance(result.error, PendingToolsError) or result.policy_errors:
-        stays, waits = "the policy raised, so the call stays as it is", "the call waits for an approver or a time"
-        return replace(call, outcome="held", reason=stays if result.policy_errors else waits)
+    if isinstance(result.error, PendingToolsError) or result.blocked:
+        return replace(call, outcome="held", reason=_held_reason(result))
     if result.error is not None:
         raise result.error
     for ready in result.ready:
@@ -291,6 +290,13 @@ def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) ->
     if isinstance(status, Failed):
         return replace(call, outcome="fail", reason=status.error)
     return replace(call, outcome="reject", reason=status.reason if isinstance(status, Rejected) else None)
+
+
+def _held_reason(result: TriageResult[Paused]) -> str:
+    for error in result.blocked.values():
+        cause = str(error) if isinstance(error, ToolMissingError) else "the policy raised"
+        return f"{cause}, so the call stays as it is"
+    return "the call waits for an approver or a time"
 
 
 # --- Arguments -----------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
+from chat_core.engine.triage import is_resolved_by_decision
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
 from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Text, Tool, Turn
@@ -372,7 +373,7 @@ class Run(Generic[OutT, PauseT]):
         last = self._messages.last
         if last is None or last.role != "model":
             return []
-        return [tool for tool in last.turns[-1].tools if tool.resolved and _resolved_by_decision(tool)]
+        return [tool for tool in last.turns[-1].tools if tool.resolved and is_resolved_by_decision(tool)]
 
     async def _deliver(self, turn: Turn, output: OutT) -> None:
         """Call the after-hooks, unless an earlier run has called them for this turn."""
@@ -390,10 +391,6 @@ class Run(Generic[OutT, PauseT]):
         conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
             group.start_soon(_renew_lease, conversation, conversation.renew_every)
-
-
-def _resolved_by_decision(tool: Tool) -> bool:
-    return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 
 async def _await_result(result: Awaitable[None] | None) -> None:

@@ -14,7 +14,7 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
 from chat_core.engine.tasks import RunTaskGroup
-from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
+from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
 from chat_core.events import Done
 from chat_core.messages import File, FunctionCall, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
@@ -125,7 +125,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
                 async for event in events:
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))
-        except (InterruptedToolsError, PendingToolsError, PolicyError) as error:
+        except (InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError) as error:
             return InnerHalt(error, checkpoint.messages)
         finally:
             context.report(InnerUsage(run.usage))

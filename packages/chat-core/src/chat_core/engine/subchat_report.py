@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, final
 from typing_extensions import TypeVar
 
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError
+from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
 from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.tools.chat_tools import SubchatDefinition
@@ -60,17 +60,13 @@ class InnerPause(Generic[PauseT_co]):
 class InnerHalt:
     """The inner chat needs a decision that it cannot wait for. `messages` is its conversation."""
 
-    error: PendingToolsError | InterruptedToolsError | PolicyError
+    error: PendingToolsError | InterruptedToolsError | PolicyError | ToolMissingError
     messages: Messages
-
-    def prefixed(self, tool_id: str) -> PendingToolsError | InterruptedToolsError | PolicyError:
-        """Return the error for the outer chat, with IDs prefixed by the ID of the tool."""
-        return prefix_error(self.error, tool_id)
 
 
 def prefix_error(
-    error: PendingToolsError | InterruptedToolsError | PolicyError, tool_id: str
-) -> PendingToolsError | InterruptedToolsError | PolicyError:
+    error: PendingToolsError | InterruptedToolsError, tool_id: str
+) -> PendingToolsError | InterruptedToolsError:
     """Return the error of an inner chat as one of the outer chat.
 
     Args:

@@ -24,12 +24,19 @@ from chat_core import model_texts
 from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
-from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage
+from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage, prefix_error
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.tool_outcome import fail_unresolved, has_unresolved_inside, record_interruption, record_result
 from chat_core.engine.triage import Triage, is_decided
-from chat_core.engine.triage_result import ReadyCall, TriageResult
-from chat_core.errors import ConflictError, InterruptedToolsError, LeaseLostError, PendingToolsError, PolicyError
+from chat_core.engine.triage_result import ReadyCall, TriageResult, blocked_error, causes_inside
+from chat_core.errors import (
+    ConflictError,
+    InterruptedToolsError,
+    LeaseLostError,
+    PendingToolsError,
+    PolicyError,
+    ToolMissingError,
+)
 from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Running, Tool
 from chat_core.response import Paused
@@ -88,7 +95,7 @@ class ToolPass(Generic[PauseT]):
         self._triage_result: TriageResult[PauseT] = TriageResult()
         self._error: BaseException | None = None
         self._inner_pauses: dict[str, PauseT] = {}
-        self._inner_policy_errors: dict[str, PolicyError] = {}
+        self._blocked_inside: dict[str, PolicyError | ToolMissingError] = {}
         self._order: dict[str, int] = {}
         self._states: dict[str, Mapping[str, object]] = {}
         self.usage: Usage = Usage()
@@ -111,7 +118,8 @@ class ToolPass(Generic[PauseT]):
         Raises:
             InterruptedToolsError, PendingToolsError: a call needs a decision. Raised before any tool has run, unless
                 the call belongs to an inner chat.
-            PolicyError: a policy raised on calls that wait or were decided. Raised after running calls have ended.
+            PolicyError, ToolMissingError: a policy raised on calls that wait or were decided, or their tools are
+                missing. Raised after running calls have ended.
             LeaseLostError: another run took over. Raised after running calls have ended.
         """
         if self._queue is None:
@@ -136,7 +144,7 @@ class ToolPass(Generic[PauseT]):
             if self._interrupted:
                 # If the run was cancelled, a call may have received the cancellation first.
                 await checkpoint_if_cancelled()
-            self._raise_policy_errors()
+            self._raise_blocked()
             return None
         events: list[ProgressEvent] = []
         for item in await self._mailbox.take_all():
@@ -149,21 +157,17 @@ class ToolPass(Generic[PauseT]):
             raise self._error
         return events
 
-    def _raise_policy_errors(self) -> None:
+    def _raise_blocked(self) -> None:
+        """Raise an error if calls stay as they are. Another run is useless before the conversation changes."""
         causes: dict[str, BaseException] = {}
         for tool_id in self._order:
-            if (cause := self._triage_result.policy_errors.get(tool_id)) is not None:
+            if (cause := self._triage_result.blocked.get(tool_id)) is not None:
                 causes[tool_id] = cause
-            elif (inner := self._inner_policy_errors.get(tool_id)) is not None:
-                causes |= {f"{tool_id}/{item}": inner.__cause__ or inner for item in inner.tool_ids}
+            elif (inner := self._blocked_inside.get(tool_id)) is not None:
+                causes |= causes_inside(inner, tool_id)
         if causes:
-            first = next(iter(causes.values()))
-            msg = (
-                f"a policy raised {type(first).__name__} on {len(causes)} call(s) that wait or were decided "
-                f"({', '.join(causes)}); they and their decisions are unchanged: correct the policy and run again"
-            )
             self._checkpoint.looked_at = self.looked_at
-            raise PolicyError(msg, [*causes]) from first
+            raise blocked_error(causes)
 
     async def _handle_call_end(self, ended: _CallEnded) -> None:
         """Handle a call whose task failed outside the tool function or was cancelled."""
@@ -223,7 +227,7 @@ class ToolPass(Generic[PauseT]):
         alone = barrier or any(other.definition.sequential for other in running.values())
         if alone and (running or shared):
             return None
-        if barrier and (self._inner_pauses or self._inner_policy_errors):
+        if barrier and (self._inner_pauses or self._blocked_inside):
             # An inner chat paused or halted: the sequential call and all later calls wait with it.
             queue.clear()
             return None
@@ -282,10 +286,10 @@ class ToolPass(Generic[PauseT]):
         tool = ready.tool
         if self._closed or is_cancelled():
             return
-        if tool.revision != ready.revision:
-            # A decision from elsewhere was merged since the triage.
-            return
-        if not await self._record_start(ready):
+        if tool.revision != ready.revision or not await self._record_start(ready):
+            # Another process has decided about the call since the triage.
+            if tool.resolved and self._deliver_events:
+                self._mailbox.put(ToolResult(tool))
             return
         if self._deliver_events:
             self._mailbox.put(ToolStarted(tool))
@@ -371,10 +375,10 @@ class ToolPass(Generic[PauseT]):
             return None
         if isinstance(value, InnerHalt):
             tool.suspend(value.messages)
-            if isinstance(value.error, PolicyError):
-                self._inner_policy_errors[tool.id] = value.error
+            if isinstance(value.error, (PolicyError, ToolMissingError)):
+                self._blocked_inside[tool.id] = value.error
                 return None
-            return value.prefixed(tool.id)
+            return prefix_error(value.error, tool.id)
         if isinstance(value, InnerPause):
             # The type of the scope includes this pause; `run()` returns it as `object`.
             self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]

@@ -16,7 +16,7 @@ from chat_core import model_texts
 from chat_core.clock import add
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.subchat_report import prefix_error
-from chat_core.engine.triage_result import ReadyCall, TriageResult
+from chat_core.engine.triage_result import ReadyCall, TriageResult, missing_tool
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import (
     Approved,
@@ -64,8 +64,8 @@ class Triage(Generic[PauseT]):
         self._tools = tools
         self._checkpoint = checkpoint
         self._result: TriageResult[PauseT] = TriageResult()
-        self._held: list[str] = []
-        self._interrupted_ids: list[str] = []
+        self._held: list[Tool] = []
+        self._interrupted: list[Tool] = []
         self._undecided_inside: dict[str, Exception] = {}
         self._looks_inside = looks_inside
         self._context: CallContext | None = None
@@ -102,50 +102,49 @@ class Triage(Generic[PauseT]):
                 had_conflict = True
                 self._drop(tool)
                 continue
-            if tool.resolved:
-                self._result.resolved.append(tool)
-            return
+            break
+        if tool.resolved:
+            self._result.resolved.append(tool)
 
     def _drop(self, tool: Tool) -> None:
         self._result.ready = [ready for ready in self._result.ready if ready.tool is not tool]
         self._result.pauses.pop(tool.id, None)
-        self._result.policy_errors.pop(tool.id, None)
+        self._result.blocked.pop(tool.id, None)
         self._undecided_inside.pop(tool.id, None)
-        self._interrupted_ids = [other for other in self._interrupted_ids if other != tool.id]
+        self._interrupted = [other for other in self._interrupted if other is not tool]
 
     def _raise_for_undecided(self) -> None:
-        if self._interrupted_ids:
-            ids = ", ".join(self._interrupted_ids)
+        # A call may have been decided elsewhere while later calls were triaged. The next pass examines it.
+        if ids := [tool.id for tool in self._interrupted if isinstance(tool.status, Interrupted)]:
             msg = (
-                f"{len(self._interrupted_ids)} call(s) were interrupted and may have taken effect ({ids}): call "
+                f"{len(ids)} call(s) were interrupted and may have taken effect ({', '.join(ids)}): call "
                 "complete(result), retry() or fail(reason) on each, or build the chat with_interrupted(...)"
             )
-            raise InterruptedToolsError(msg, self._interrupted_ids)
-        if self._held:
+            raise InterruptedToolsError(msg, ids)
+        if ids := [tool.id for tool in self._held if isinstance(tool.status, Pending)]:
             msg = (
-                f"{len(self._held)} call(s) wait for an approver or a time ({', '.join(self._held)}), and this "
+                f"{len(ids)} call(s) wait for an approver or a time ({', '.join(ids)}), and this "
                 "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
             )
-            raise PendingToolsError(msg, self._held)
+            raise PendingToolsError(msg, ids)
         for error in self._undecided_inside.values():
             raise error
 
     async def _triage_call(self, tool: Tool) -> None:
         owner = self._tools.owners.get(tool.name)
-        if _is_resumable(tool) and owner is not None and isinstance(owner[0], SubchatDefinition):
+        if _is_resumable(tool) and tool.inner is not None:
             # A process died, or a write failed. The conversation inside shows everything that happened.
-            assert tool.inner is not None  # noqa: S101 - it is resumable
             tool.suspend(tool.inner)
         status = tool.status
         if isinstance(status, (Running, Interrupted)):
             self._triage_interrupted(tool, owner)
             return
-        if owner is None:
-            _fail_or_cancel(tool, model_texts.unknown_tool(tool.name, self._tools.owners))
+        definition, scope = owner or (None, None)
+        if isinstance(status, Suspended) and isinstance(definition, SubchatDefinition):
+            await self._triage_suspended(tool, status.inner, definition, definition.tools)
             return
-        definition, scope = owner
-        if isinstance(status, Suspended):
-            await self._triage_suspended(tool, status.inner, definition)
+        if definition is None or scope is None or isinstance(status, Suspended):
+            self._triage_without_tool(tool)
             return
         try:
             if isinstance(status, Approved):
@@ -155,20 +154,35 @@ class Triage(Generic[PauseT]):
         except (_InvalidCallError, InvalidArgumentsError) as error:
             tool.fail(str(error))
         except _StrategyError as error:
-            self._result.policy_errors[tool.id] = error.__cause__ or error
+            self._result.blocked[tool.id] = error.__cause__ or error
 
     # --- By status -----------------------------------------------------------------------------------------
 
-    async def _triage_suspended(self, tool: Tool, inner: Messages, definition: ToolDefinition) -> None:
-        """Let a chat resume, unless all calls inside only wait. Such a chat is not started."""
-        if not isinstance(definition, SubchatDefinition):
-            # The name now belongs to another tool, which was not approved.
-            tool.cancel(model_texts.not_a_chat(tool.name))
+    def _triage_without_tool(self, tool: Tool) -> None:
+        """Fail a call of a missing tool, unless it waits or was decided: the tool may be deployed or renamed later."""
+        status = tool.status
+        if isinstance(status, Pending) and _refuse_expired(tool, status, self._tools.now()):
             return
-        if self._looks_inside and _may_only_wait(definition.tools, inner):
+        if _waits_or_was_decided(tool):
+            self._result.blocked[tool.id] = missing_tool(tool.name)
+        else:
+            tool.fail(model_texts.unknown_tool(tool.name, self._tools.owners))
+
+    async def _triage_suspended(
+        self, tool: Tool, inner: Messages, definition: ToolDefinition, tools_inside: ChatTools[Paused]
+    ) -> None:
+        """Let a chat resume, unless all calls inside only wait. Such a chat is not started.
+
+        Args:
+            tool: call of the chat.
+            inner: its conversation.
+            definition: definition of the chat as a tool.
+            tools_inside: tools of the chat.
+        """
+        if self._looks_inside and _may_only_wait(tools_inside, inner):
             waiting = inner.pending()
             # The scope of the chat has the pauses of the chats inside it.
-            tools = cast("ChatTools[PauseT]", definition.tools)
+            tools = cast("ChatTools[PauseT]", tools_inside)
             result = await Triage(tools, self._checkpoint.inner(tool)).decide_all(waiting)
             if isinstance(result.error, (InterruptedToolsError, PendingToolsError)):
                 self._undecided_inside[tool.id] = prefix_error(result.error, tool.id)
@@ -179,7 +193,7 @@ class Triage(Generic[PauseT]):
             self._result.resolved_inside += [((tool.id, *path), item) for path, item in inside]
             pause = result.join_pauses(waiting)
             # A chat whose strategy raised is started, to report the calls that its strategy raised on.
-            if pause is not None and not result.policy_errors and not result.startable(waiting):
+            if pause is not None and not result.blocked and not result.startable(waiting):
                 self._result.pauses[tool.id] = pause.prefixed(tool.id)
                 return
         self._result.ready.append(ReadyCall(tool, definition, tool.effective_arguments))
@@ -194,7 +208,7 @@ class Triage(Generic[PauseT]):
         status, action = tool.status, self._tools.interrupted
         assert isinstance(status, Interrupted)  # noqa: S101 - see above
         if action is None:
-            self._interrupted_ids.append(tool.id)
+            self._interrupted.append(tool)
         elif isinstance(action, Reject):
             tool.fail(model_texts.interrupted(action.reason))
         else:
@@ -255,7 +269,7 @@ class Triage(Generic[PauseT]):
         if isinstance(action, Reject):
             tool.refuse(action.reason)
         elif isinstance(action, Execute) and isinstance(tool.status, Pending):
-            self._held.append(tool.id)
+            self._held.append(tool)
         elif isinstance(action, Execute):
             raise _InvalidCallError(model_texts.invalid_edit(error))
         else:
@@ -267,8 +281,7 @@ class Triage(Generic[PauseT]):
         self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]
     ) -> None:
         now = self._tools.now()
-        if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
-            tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
+        if _refuse_expired(tool, status, now):
             return
         if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
             tool.fail(model_texts.no_result(status.expires_at))
@@ -288,7 +301,7 @@ class Triage(Generic[PauseT]):
         elif status.kind is None:
             self._result.ready.append(ReadyCall(tool, definition, arguments))
         else:
-            self._held.append(tool.id)
+            self._held.append(tool)
 
     # --- Waiting ---------------------------------------------------------------------------------------------
 
@@ -368,8 +381,21 @@ class Triage(Generic[PauseT]):
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether the new status of a call changed elsewhere is a decision and not an execution."""
-    return isinstance(tool.status, (Pending, Approved, Rejected, Suspended))
+    """Return whether a call that changed elsewhere was decided there. Otherwise, another run executed it."""
+    return isinstance(tool.status, (Pending, Approved, Rejected, Suspended)) or is_resolved_by_decision(tool)
+
+
+def is_resolved_by_decision(tool: Tool) -> bool:
+    """Return whether the last decision about a call resolved it, so that its tool did not run since."""
+    return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
+
+
+def _refuse_expired(tool: Tool, status: Pending, now: datetime) -> bool:
+    """Reject a call whose approval expired. Return whether it did."""
+    if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
+        tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
+        return True
+    return False
 
 
 def _waits_or_was_decided(tool: Tool) -> bool:
@@ -418,10 +444,3 @@ def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> 
     if isinstance(status, Running) and definition.idempotent:
         return False
     return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)
-
-
-def _fail_or_cancel(tool: Tool, error: str) -> None:
-    if isinstance(tool.status, Suspended):
-        tool.cancel(error)
-    else:
-        tool.fail(error)

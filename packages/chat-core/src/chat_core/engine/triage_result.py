@@ -1,4 +1,4 @@
-"""Result of a triage: the calls that may run, that are resolved, and that wait."""
+"""Result of a triage: the calls that may run, that are resolved, that wait, and that stay because of an error."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Generic, final
 
 from typing_extensions import TypeVar
 
+from chat_core.errors import PolicyError, ToolMissingError
 from chat_core.messages import Data, Tool
 from chat_core.response import Paused
 from chat_core.tools.definition import ToolDefinition
@@ -42,8 +43,8 @@ class TriageResult(Generic[PauseT]):
     """Result of a triage: calls to run and resolved calls, in order of emission, and the pauses of the others.
 
     If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered.
-    `policy_errors` has the exception of the strategy for each call that stays as it is because of it. The other calls
-    run.
+    `blocked` has an error for each call that stays as it is: the exception of its strategy, or a `ToolMissingError`.
+    The other calls run.
     """
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
@@ -51,7 +52,7 @@ class TriageResult(Generic[PauseT]):
     resolved_inside: list[tuple[tuple[str, ...], Tool]] = field(default_factory=list[tuple[tuple[str, ...], Tool]])
     """Calls that were resolved in chats that do not start, each with the path of its chat."""
     pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
-    policy_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
+    blocked: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     error: Exception | None = None
 
     def startable(self, tools: Sequence[Tool]) -> list[ReadyCall]:
@@ -61,7 +62,7 @@ class TriageResult(Generic[PauseT]):
             tools: all calls of the triage, in order of emission.
         """
         order = {tool.id: index for index, tool in enumerate(tools)}
-        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.policy_errors)], default=len(order))
+        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.blocked)], default=len(order))
         found: list[ReadyCall] = []
         for ready in self.ready:
             if ready.definition.sequential and order[ready.tool.id] > first_wait:
@@ -76,3 +77,47 @@ class TriageResult(Generic[PauseT]):
         for pause in found[1:]:
             joined = pause if joined is None else joined.join(pause)
         return joined
+
+
+def missing_tool(name: str) -> ToolMissingError:
+    """Return the cause for which a call of the tool `name` stays as it is."""
+    return ToolMissingError(f"the chat has no tool {name!r}", (), [name])
+
+
+def causes_inside(error: PolicyError | ToolMissingError, tool_id: str) -> dict[str, BaseException]:
+    """Return the causes of calls of an inner chat, by the ids of the calls in the outer chat.
+
+    Args:
+        error: error of the inner chat.
+        tool_id: id of the call of the inner chat.
+    """
+    ids = [f"{tool_id}/{item}" for item in error.tool_ids]
+    if isinstance(error, ToolMissingError):
+        return dict(zip(ids, map(missing_tool, error.tool_names), strict=True))
+    return dict.fromkeys(ids, error.__cause__ or error)
+
+
+def blocked_error(causes: Mapping[str, BaseException]) -> PolicyError | ToolMissingError:
+    """Return the error that ends a run because of calls that stay as they are. Errors of policies take precedence.
+
+    Args:
+        causes: for each call, by its id, the exception of its policy or a `ToolMissingError`.
+    """
+    unchanged = "they and their decisions are unchanged"
+    missing = {tool_id: cause for tool_id, cause in causes.items() if isinstance(cause, ToolMissingError)}
+    if raised := {tool_id: cause for tool_id, cause in causes.items() if tool_id not in missing}:
+        first = next(iter(raised.values()))
+        msg = (
+            f"a policy raised {type(first).__name__} on {len(raised)} call(s) that wait or were decided "
+            f"({', '.join(raised)}); {unchanged}: correct the policy and run again"
+        )
+        error = PolicyError(msg, [*raised])
+        error.__cause__ = first
+        return error
+    names = [cause.tool_names[0] for cause in missing.values()]
+    listed = ", ".join([repr(name) for name in dict.fromkeys(names)])
+    msg = (
+        f"the chat has no tool {listed} for {len(missing)} call(s) that wait or were decided ({', '.join(missing)}); "
+        f"{unchanged}: add the tool and run again, or call messages.cancel_pending(reason)"
+    )
+    return ToolMissingError(msg, [*missing], names)
