@@ -212,7 +212,7 @@ async def test_a_new_policy_can_be_tried_on_an_old_history() -> None:
     assert [type(call.status).__name__ for call in found] == ["Rejected", "Completed", "Rejected"]
     assert outcomes(again) == {"thief": "reject", "look": "run", "bo": "approval"}
     contexts = [call.context for call in bank.shown if call.context is not None]
-    assert [context.conversation_id for context in contexts] == ["chat-1"] * 3
+    assert [context.run.conversation_id for context in contexts] == ["chat-1"] * 3
     assert [len(context.messages) for context in contexts] == [2, 2, 2]
     assert [sum(len(content.turns) for content in context.messages) for context in contexts] == [2, 2, 3]
 
@@ -299,7 +299,7 @@ async def test_a_conversation_is_told_under_its_id_and_written_nowhere() -> None
     assert conversation.calls == before
     context = bank.shown[-1].context
     assert context is not None
-    assert context.conversation_id == "chat-7"
+    assert context.run.conversation_id == "chat-7"
 
 
 async def test_nothing_asked_is_nothing_told() -> None:

@@ -161,7 +161,7 @@ async def test_a_strategy_is_told_the_conversation_and_what_was_decided_before()
     (call,) = policy.asked
     assert call.id == "call_1"
     assert call.context is not None
-    assert call.context.conversation_id == "order-7"
+    assert call.context.run.conversation_id == "order-7"
     assert [(decision.action, decision.by, decision.note) for decision in call.context.decisions] == [
         ("approve", "ana", "to cy instead")
     ]

@@ -17,5 +17,10 @@ def test_progress_that_nobody_listens_to_is_nothing() -> None:
 
 def test_a_first_attempt_knows_little() -> None:
     context = ToolContext("call_1")
-    assert (context.attempt, context.idempotency_key, context.messages, context.conversation_id) == (1, "", (), None)
-    assert (CallContext(()).conversation_id, CallContext(()).decisions) == (None, ())
+    assert (context.attempt, context.idempotency_key, context.messages, context.run.conversation_id) == (
+        1,
+        "",
+        (),
+        None,
+    )
+    assert (CallContext(()).run.conversation_id, CallContext(()).decisions) == (None, ())

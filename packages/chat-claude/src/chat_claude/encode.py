@@ -17,6 +17,7 @@ from chat_core.json import dump_bytes, dumps
 from chat_core.messages import File, Messages, Tool, Turn, View
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.wire.instructions import instruction_turns
 from chat_core.wire.shapes import Json
 
 from chat_claude.options import Cache, ClaudeOptions, Dialect, McpServer, NativeTool
@@ -84,7 +85,7 @@ def encode(
     fields = dict(settings.fields)
     if dialect.stream_in_body and stream:
         fields["stream"] = True
-    return _assemble(view, tools, settings, fields, dialect)
+    return _assemble(view, tools, options, settings, fields=fields, dialect=dialect)
 
 
 def encode_count(
@@ -107,13 +108,21 @@ def encode_count(
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}
-    return _assemble(view, tools, settings, fields, dialect)
+    return _assemble(view, tools, options, settings, fields=fields, dialect=dialect)
 
 
-def _assemble(view: View, tools: ToolDeclarations, settings: Settings, fields: Json, dialect: Dialect) -> Encoded:
+def _assemble(
+    view: View,
+    tools: ToolDeclarations,
+    options: ChatOptions,
+    settings: Settings,
+    *,
+    fields: Json,
+    dialect: Dialect,
+) -> Encoded:
     extras = settings.extras
     cache = extras.cache or NO_CACHE if extras is not None else NO_CACHE
-    system, conversation = encode_turns(view, dialect, cache)
+    system, conversation = encode_turns(view, dialect, cache, options)
     if not dialect.urls and URL_SOURCE in conversation:
         _reject_urls(view, dialect)
     declarations = _encode_tools(tools, settings, dialect, cache)
@@ -148,13 +157,16 @@ def _reject_urls(view: View, dialect: Dialect) -> None:
 # --- Messages -------------------------------------------------------------------------------------------------
 
 
-def encode_turns(view: View, dialect: Dialect, cache: Cache = NO_CACHE) -> tuple[bytes, bytes]:
+def encode_turns(
+    view: View, dialect: Dialect, cache: Cache = NO_CACHE, options: ChatOptions | None = None
+) -> tuple[bytes, bytes]:
     """Return the system blocks and the messages as JSON, each list joined by commas, without brackets.
 
     Args:
         view: the turns to send.
         dialect: model and platform.
-        cache: cache points to set. Default: none.
+        cache: cache points to set. Default: none. That of the system blocks is set before changing instructions.
+        options: options of the request, for its instructions.
 
     Raises:
         PendingToolsError: a tool call is not resolved.
@@ -162,7 +174,10 @@ def encode_turns(view: View, dialect: Dialect, cache: Cache = NO_CACHE) -> tuple
         UsageError: there is no message to send.
     """
     system_turns, message_turns = _split_system(view, dialect)
-    system = _join_turns(system_turns, cache.system)
+    if options is None or options.instructions is None:
+        system = _join_turns(system_turns, cache.system)
+    else:
+        system = _join_instructions(system_turns, options, dialect, cache)
     conversation = _join_turns(message_turns, cache.messages)
     if not conversation:
         msg = f"{dialect.provider} needs at least one user message: add one with messages.user('…')"
@@ -184,6 +199,22 @@ def _split_system(view: View, dialect: Dialect) -> tuple[Turns, Turns]:
         else:
             system_turns.append((system, turn))
     return system_turns, message_turns
+
+
+def _join_instructions(turns: Turns, options: ChatOptions, dialect: Dialect, cache: Cache) -> bytes:
+    """Return the system blocks with the instructions before and after the stored ones.
+
+    Args:
+        turns: stored system turns.
+        options: options of the request.
+        dialect: model and platform.
+        cache: cache points to set.
+    """
+    encoder = _Encoder("system", dialect)
+    before, after = instruction_turns(options)
+    fixed = _join_turns([*[(encoder, turn) for turn in before], *turns], cache.system)
+    changing = _join_turns([(encoder, turn) for turn in after], None if fixed else cache.system)
+    return b",".join([blocks for blocks in (fixed, changing) if blocks])
 
 
 def _join_turns(turns: Turns, ttl: str | None) -> bytes:

@@ -11,10 +11,11 @@ from typing import Final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes, dumps
-from chat_core.messages import Messages, Role, Turn, View
+from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
 from chat_core.wire.strict import requires_all, strict_schema
 
 from chat_completions.options import CompletionsOptions, Dialect
@@ -67,9 +68,11 @@ def encode(
         tools.require_choice(options.tool_choice)
     other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
-    encoded = b"".join(
-        [*_encode_schema_instruction(structured_output, dialect), encode_turns(messages.view(), dialect)]
-    )
+    view = messages.view()
+    turns = encode_turns(view, dialect)
+    if options.instructions is not None:
+        turns = _add_instructions(turns, view, options, dialect)
+    encoded = b"".join([*_encode_schema_instruction(structured_output, dialect), turns])
     pieces += [b'"messages":[', join_messages(encoded) if dialect.join_messages else encoded, b"]"]
     if declared:
         pieces += [b',"tools":[', declared, b"]"]
@@ -89,6 +92,29 @@ def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) ->
         f"Answer with one JSON object, and with nothing else. It satisfies this JSON Schema: {dumps(output.schema)}"
     )
     return (dump_bytes({"role": dialect.system_role, "content": instruction}), b",")
+
+
+def _add_instructions(encoded: bytes, view: View, options: ChatOptions, dialect: Dialect) -> bytes:
+    """Return the encoded conversation with the instructions before and after its leading system turns.
+
+    Args:
+        encoded: the encoded conversation.
+        view: the turns to send.
+        options: the options of the request.
+        dialect: the dialect of the server.
+    """
+    encode_turn = _encoder("system", dialect)
+    leading = leading_system_turns(view)
+    if not leading:
+        # One system message, because many servers and chat templates accept no second one.
+        text = instruction_text(options)
+        pieces = [encode_turn(Turn([Text(text)])) if text else b"", encoded]
+        return b",".join([piece for piece in pieces if piece])
+    before, after = instruction_turns(options)
+    stored = b",".join([turn.encoded(dialect.turn_key, encode_turn) for turn in leading])
+    rest = encoded[len(stored) + 1 :]
+    pieces = [*map(encode_turn, before), stored, *map(encode_turn, after), rest]
+    return b",".join([piece for piece in pieces if piece])
 
 
 def encode_turns(view: View, dialect: Dialect) -> bytes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.conversation import Conversation
-    from chat_core.engine.plan import AfterHook, Hook
+    from chat_core.engine.plan import AfterHook, Hook, InstructionFunction
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
     from chat_core.engine.subchat import ChatTool
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
         View,
     )
     from chat_core.messages.function_call import CallContext
-    from chat_core.options import ChatOptions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
+    from chat_core.options import ChatOptions, Instructions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
     from chat_core.output import OutputSpec, StructuredOutput, TextOutput
     from chat_core.provider import (
         ChatProvider,
@@ -129,6 +129,7 @@ if TYPE_CHECKING:
         ToolDeclarations,
     )
     from chat_core.response import ChatResponse, Delivery, Paused, PauseReason, StructuredResponse, Wait, WaitKind
+    from chat_core.run_context import Injected, RunContext, ValueFactory, Values
     from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import ToolContext
@@ -187,6 +188,9 @@ __all__ = [
     "Handler",
     "Hook",
     "IllegalTransitionError",
+    "Injected",
+    "InstructionFunction",
+    "Instructions",
     "Interrupted",
     "InterruptedToolsError",
     "InvalidArgumentsError",
@@ -235,6 +239,7 @@ __all__ = [
     "RetryStrategy",
     "Rewind",
     "Role",
+    "RunContext",
     "Running",
     "Schedule",
     "ScopedCollection",
@@ -277,6 +282,8 @@ __all__ = [
     "UnsupportedPartError",
     "Usage",
     "UsageError",
+    "ValueFactory",
+    "Values",
     "View",
     "Wait",
     "WaitKind",
@@ -291,7 +298,7 @@ _HOMES = {
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
     "engine.subchat": "ChatTool",
-    "engine.plan": "AfterHook Hook",
+    "engine.plan": "AfterHook Hook InstructionFunction",
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",
     "errors": (
@@ -312,13 +319,14 @@ _HOMES = {
         "Turn Interrupted Rewind Summary View"
     ),
     "messages.function_call": "CallContext",
-    "options": "ChatOptions NamedTool ProviderOptions ReasoningEffort ToolChoice",
+    "options": "ChatOptions Instructions NamedTool ProviderOptions ReasoningEffort ToolChoice",
     "output": "OutputSpec StructuredOutput TextOutput",
     "provider": (
         "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
         "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
     ),
     "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
+    "run_context": "Injected RunContext ValueFactory Values",
     "tools.action": "Action Defer Execute Reject RequireApproval Schedule Strategy Withhold",
     "tools.collection": "Handler ToolCollection",
     "tools.context": "ToolContext",

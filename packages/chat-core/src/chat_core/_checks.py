@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import cast, final
 
@@ -13,6 +13,7 @@ from chat_core.errors import UsageError
 from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, StreamProvider
 from chat_core.response import Paused
+from chat_core.run_context import type_name
 from chat_core.tools.action import Withhold
 from chat_core.tools.definition import ToolScope
 
@@ -92,6 +93,27 @@ def require_hook(hook: object, method: str) -> None:
     """Raise `UsageError` unless `hook` is callable. `method` names the caller in the message."""
     if not callable(hook):
         msg = f"{method} needs a function, not {hook!r}"
+        raise UsageError(msg)
+
+
+def require_instructions(instructions: object) -> None:
+    """Raise `UsageError` unless `instructions` is a text or a function."""
+    if not isinstance(instructions, str) and not callable(instructions):
+        msg = f"with_instructions() needs a text, or a function of the RunContext, not {instructions!r}"
+        raise UsageError(msg)
+
+
+def require_factory(kind: object, factory: object) -> None:
+    """Raise `UsageError` unless `factory` is a function and `kind` can be a type of values."""
+    name = type_name(kind)
+    if not callable(factory):
+        msg = (
+            f"with_values({name}, ...) needs a function of the RunContext, not {type(factory).__name__}; to pass the "
+            f"value of one run, use inject={{{name}: ...}}"
+        )
+        raise UsageError(msg)
+    if not isinstance(kind, Hashable) or isinstance(kind, str):
+        msg = f"with_values() needs a type, as in Injected[...], not {kind!r}"
         raise UsageError(msg)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Never, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar, cast, final
 
 import typing_extensions
 
@@ -64,17 +64,27 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         """Initialize the wrapper. Applications use `Chat.blocking`."""
         self._chat = chat
 
-    def complete(self, messages: Messages | Conversation, *, options: ChatOptions | None = None) -> OutT_co | PauseT_co:
+    def complete(
+        self,
+        messages: Messages | Conversation,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
+    ) -> OutT_co | PauseT_co:
         """Run `Chat.complete()` and wait for its result.
 
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
+            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
+                in chats inside this one.
+            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
 
         Raises:
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
-        return _run(lambda: self._chat.complete(messages, options=options))
+        return _run(lambda: self._chat.complete(messages, options=options, inject=inject, owner=owner))
 
     def call(
         self,
@@ -122,15 +132,23 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
         self._chat: StreamingChat[OutT_co, PauseT_co]
 
     def stream(
-        self, messages: Messages | Conversation, *, options: ChatOptions | None = None
+        self,
+        messages: Messages | Conversation,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> BlockingStream[OutT_co, PauseT_co]:
         """Return a stream of the events of a run. Iterate over it directly or inside a `with` block.
 
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
+            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
+                in chats inside this one.
+            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
         """
-        return BlockingStream(self._chat.stream(messages, options=options))
+        return BlockingStream(self._chat.stream(messages, options=options, inject=inject, owner=owner))
 
 
 @final

@@ -32,7 +32,9 @@ from chat_core._checks import (
     require,
     require_action,
     require_clock,
+    require_factory,
     require_hook,
+    require_instructions,
     require_model,
     require_number,
     require_observer,
@@ -40,7 +42,7 @@ from chat_core._checks import (
     require_scope,
 )
 from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
-from chat_core.engine.plan import AfterHook, ChatPlan, Hook, Settings, describe
+from chat_core.engine.plan import AfterHook, ChatPlan, Hook, InstructionFunction, Settings, describe
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
 from chat_core.observer import Observer
@@ -48,6 +50,7 @@ from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec, StructuredOutput, TextOutput
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
 from chat_core.response import ChatResponse, Paused, StructuredResponse
+from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action, Withhold
 from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolScope
@@ -66,6 +69,8 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 _DEFAULTS = Settings()
 _TEXT: Any = TextOutput()  # `__init__` uses it for every output type; its overloads allow only `ChatResponse`
 _RUN_SETTINGS = {
+    "instructions": "with_instructions",
+    "factories": "with_values",
     "max_steps": "with_max_steps",
     "max_calls": "with_max_calls",
     "concurrency": "with_tool_concurrency",
@@ -136,6 +141,34 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         """Add tools that run as soon as the model calls them. They cannot pause the chat."""
         require_collection(tools, "with_tools()")
         return self._with_attributes(_scopes=(*self._scopes, ScopedCollection(tools, execute_all)))
+
+    def with_instructions(self, instructions: str | InstructionFunction) -> Self:
+        """Add system text that is sent with each request and never stored.
+
+        Fixed texts precede the system turns of the conversation. Functions are called once at the start of each run,
+        and their texts follow the system turns, so that providers can cache what precedes them. May be called several
+        times; texts are joined in the order added.
+
+        Args:
+            instructions: a text, or a function of the `RunContext` that returns a text. It may be a coroutine function.
+        """
+        require_instructions(instructions)
+        return self._with_settings(instructions=(*self._settings.instructions, instructions))
+
+    def with_values(self, kind: TypeForm[ValueT], factory: ValueFactory[ValueT]) -> Self:
+        """Add a factory of the values that tools receive in parameters annotated `Injected[kind]`.
+
+        Each run calls its factories once, before it sends a request, in the order in which they were added. A factory
+        of a type replaces an earlier one of the same type.
+
+        Args:
+            kind: type of the value, as inside `Injected[...]`.
+            factory: function of the `RunContext` that returns the value. It may be a coroutine function. It may also
+                return an async context manager of the value, which is exited at the end of the run. An async context
+                manager that is itself an instance of `kind` is not entered.
+        """
+        require_factory(kind, factory)
+        return self._with_settings(factories={**self._settings.factories, kind: factory})
 
     def with_max_steps(self, steps: int) -> Self:
         """Set how many model requests a run may send, including corrections. The default is 16."""

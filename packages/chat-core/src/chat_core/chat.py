@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Generic, Never, Self, TypeAlias, final
+from typing import Any, Generic, Never, Self, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -64,7 +64,12 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return describe(self, self._plan.model, self._plan.output, *self._plan.tools.owners)
 
     async def complete(
-        self, messages: Messages | Conversation, *, options: ChatOptions | None = None
+        self,
+        messages: Messages | Conversation,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> OutT_co | PauseT_co:
         """Run the conversation until the model gives its final response or the run pauses.
 
@@ -74,12 +79,18 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
+            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
+                in chats inside this one.
+            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
 
         Raises:
+            UsageError: a tool needs a value that the run does not have, or another argument is wrong.
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
         _require_run_arguments("complete()", messages, options)
-        return await complete(self._plan, messages, options)
+        if inject is not None or owner is not None:
+            _require_inputs("complete()", messages, inject, owner)
+        return await complete(self._plan, messages, options, inject, owner)
 
     async def call(
         self,
@@ -164,7 +175,12 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
     __slots__ = ()
 
     def stream(
-        self, messages: Messages | Conversation, *, options: ChatOptions | None = None
+        self,
+        messages: Messages | Conversation,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> ChatStream[OutT_co, PauseT_co]:
         """Return a stream of the events of a run: `async with chat.stream(messages) as stream`.
 
@@ -173,9 +189,14 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
+            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
+                in chats inside this one.
+            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
         """
         _require_run_arguments("stream()", messages, options)
-        return ChatStream(self._plan, messages, options)
+        if inject is not None or owner is not None:
+            _require_inputs("stream()", messages, inject, owner)
+        return ChatStream(self._plan, messages, options, inject, owner)
 
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
@@ -241,6 +262,18 @@ def _require_run_arguments(method: str, messages: object, options: object) -> No
         msg = f"{method} needs Messages or a Conversation, not {messages!r}{hint}"
         raise UsageError(msg)
     _require_options(method, options)
+
+
+def _require_inputs(method: str, messages: object, inject: object, owner: object) -> None:
+    if inject is not None and not isinstance(inject, Mapping):
+        msg = f"inject of {method} must map types to values, such as {{User: user}}, not {type(inject).__name__}"
+        raise UsageError(msg)
+    if owner is not None and not isinstance(owner, str):
+        msg = f"owner of {method} must be a text, not {type(owner).__name__}"
+        raise UsageError(msg)
+    if owner is not None and not isinstance(messages, Messages):
+        msg = f"owner of {method} is for plain messages: a stored conversation has the owner it was created with"
+        raise UsageError(msg)
 
 
 def _require_options(method: str, options: object) -> None:

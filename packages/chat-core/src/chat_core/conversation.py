@@ -16,6 +16,9 @@ class Conversation(Protocol):
     it releases the conversation. Each write stores one tool call or one turn. Decisions made elsewhere meanwhile are
     merged into `messages`, never overwritten.
 
+    A conversation of a store that knows owners also has an attribute `owner`: the user whose conversation it is. Runs
+    pass it on in `RunContext.owner`.
+
     `messages` changes only while one of these methods is awaited. After awaiting one, a run checks a tool call again
     before it starts it.
     """

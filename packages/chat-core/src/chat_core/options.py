@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, final, get_args, runtime_checkable
 
@@ -37,6 +37,33 @@ class ProviderOptions(Protocol):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """System text of a request that is not part of the conversation and is never stored.
+
+    Attributes:
+        fixed: text that is sent before the system turns of the conversation.
+        changing: text that is sent after them. Text that differs from run to run belongs here, because providers cache
+            what is equal from the start of a request.
+    """
+
+    fixed: str = ""
+    changing: str = ""
+
+    @classmethod
+    def of(cls, instructions: str | Instructions | None, /) -> Instructions:
+        """Return the value of the option `instructions` in this form."""
+        if isinstance(instructions, Instructions):
+            return instructions
+        return cls(instructions or "")
+
+
+def join_instructions(texts: Iterable[str], /) -> str:
+    """Join texts to one text of paragraphs. Empty texts are left out."""
+    return "\n\n".join([text for text in texts if text])
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
     """Options that several providers support. `None` leaves the choice to the provider.
@@ -54,6 +81,8 @@ class ChatOptions:
         parallel_tool_calls: whether one response may contain several tool calls.
         reasoning: reasoning effort by name, or a budget in tokens.
         timeout: seconds without data from the provider after which a request fails with `RequestTimeoutError`.
+        instructions: system text that is not stored. It follows the texts of `with_instructions()` and precedes the
+            system turns of the conversation. See `Instructions` for text that follows them.
         extras: options of single providers, each an instance of the provider's own class.
 
     Raises:
@@ -69,6 +98,7 @@ class ChatOptions:
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningEffort | int | None = None
     timeout: float | None = None
+    instructions: str | Instructions | None = field(default=None, repr=False)
     extras: tuple[ProviderOptions, ...] = ()
 
     def __post_init__(self) -> None:
@@ -158,6 +188,7 @@ _ALLOWED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         "in seconds and more than 0, such as 30.0",
         lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0,
     ),
+    "instructions": ("a text or Instructions(...)", lambda value: isinstance(value, (str, Instructions))),
     "extras": ("a tuple of provider options, such as (ClaudeOptions(),)", partial(_is_tuple, kind=ProviderOptions)),
 }
 """What each option accepts, in words and as a check."""

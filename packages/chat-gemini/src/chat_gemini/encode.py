@@ -19,6 +19,7 @@ from chat_core.messages import Messages, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.wire.instructions import instruction_turns
 from chat_core.wire.shapes import Json, is_mapping
 
 from chat_gemini.options import Dialect, GeminiOptions
@@ -83,7 +84,7 @@ def encode(
     """
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
     declarations = encode_tools(tools, extras, dialect)
-    pieces = [encode_conversation(messages.view(), dialect)]
+    pieces = [encode_conversation(messages.view(), dialect, options)]
     if declarations:
         pieces += [b',"tools":[', declarations, b"]"]
     fields = _other_fields(options, extras, structured_output, dialect, tools=tools)
@@ -91,12 +92,13 @@ def encode(
     return b"".join([b"{", *pieces])
 
 
-def encode_conversation(view: View, dialect: Dialect) -> bytes:
+def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | None = None) -> bytes:
     """Return `systemInstruction` and `contents` as members of a JSON object, without its braces.
 
     Args:
         view: the turns to send.
         dialect: model and request format.
+        options: options of the request, for its instructions.
 
     Raises:
         PendingToolsError: a tool call is not resolved.
@@ -108,6 +110,10 @@ def encode_conversation(view: View, dialect: Dialect) -> bytes:
     for role, turn in view.turns:
         if data := turn.encoded(dialect.turn_key, encoders[role]):
             (instructions if role == "system" else contents).append(data)
+    if options is not None and options.instructions is not None:
+        encode_turn = encoders["system"]
+        before, after = instruction_turns(options)
+        instructions = [*map(encode_turn, before), *instructions, *map(encode_turn, after)]
     system = [b'"systemInstruction":{"parts":[', b",".join(instructions), b"]},"] if instructions else []
     return b"".join([*system, b'"contents":[', b",".join(contents), b"]"])
 

@@ -16,8 +16,9 @@ from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
-from chat_core.options import ChatOptions
+from chat_core.options import ChatOptions, join_instructions
 from chat_core.provider import OutputSchema, ToolDeclarations
+from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
 from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
@@ -125,17 +126,17 @@ def compose(
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
     view = messages.view()
-    instructions, leading = _instructions(view, dialect)
+    system = _system_text(view, options, dialect)
     history: tuple[Encoded, ...] = ()
     previous: str | None = None
     if may_chain(dialect):
-        history = _history(view, len(leading), dialect)
+        history = _history(view, system, dialect)
         server_has_conversation = extras is not None and extras.conversation is not None
         index = None if whole or server_has_conversation else last_stored(history, dialect)
         items = b",".join([items for _, _, items in _turns_to_send(history, index, dialect) if items])
         previous = None if index is None else _response_id(history[index][1])
     else:
-        items = _items(view, leading, dialect)
+        items = _items(view, system, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
@@ -143,8 +144,8 @@ def compose(
     if stream and not dialect.socket:
         rest["stream"] = True
     head: Json = {"model": dialect.model} if dialect.model else {}
-    if instructions is not None:
-        head["instructions"] = instructions
+    if system.instructions is not None:
+        head["instructions"] = system.instructions
     if previous is not None:
         head["previous_response_id"] = previous
     _add_extra_body(extras, head, rest)
@@ -173,16 +174,16 @@ def encode_count(
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     view = messages.view()
-    instructions, leading = _instructions(view, dialect)
+    system = _system_text(view, options, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
     rest = _option_fields(options, extras, structured_output, dialect, tools=bool(tools_sent))
     rest = {name: value for name, value in rest.items() if name in COUNT_FIELDS}
     head: Json = {"model": dialect.model} if dialect.model else {}
-    if instructions is not None:
-        head["instructions"] = instructions
-    return _join_body(head, _items(view, leading, dialect), tools_sent, rest)
+    if system.instructions is not None:
+        head["instructions"] = system.instructions
+    return _join_body(head, _items(view, system, dialect), tools_sent, rest)
 
 
 def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
@@ -202,14 +203,40 @@ def _response_id(turn: Turn) -> str | None:
 # --- The conversation ---------------------------------------------------------------------------------------
 
 
-def _instructions(view: View, dialect: ResponsesDialect) -> tuple[str | None, list[Turn]]:
-    """Return the value of `instructions` and the leading system turns that it replaces."""
+@final
+@dataclass(frozen=True, slots=True)
+class _SystemText:
+    """Where the system text of a request is sent.
+
+    Attributes:
+        instructions: value of the field `instructions`, or `None`.
+        replaced: leading system turns of the conversation that the field replaces.
+        stored: leading system turns after those, which are sent as messages.
+        before: instructions that are sent as messages before `stored`.
+        after: instructions that are sent as messages after `stored`.
+    """
+
+    instructions: str | None
+    replaced: Sequence[Turn]
+    stored: Sequence[Turn] = ()
+    before: Sequence[Turn] = ()
+    after: Sequence[Turn] = ()
+
+
+def _system_text(view: View, options: ChatOptions, dialect: ResponsesDialect) -> _SystemText:
+    leading = leading_system_turns(view)
+    replaced = [*takewhile(lambda turn: _is_plain(turn, dialect), leading)] if dialect.instructions else []
+    texts = [turn.text for turn in replaced]
+    if options.instructions is None:
+        return _SystemText("\n\n".join(texts) if texts else None, replaced)
+    stored = leading[len(replaced) :]
+    if dialect.instructions and not stored:
+        return _SystemText(instruction_text(options, texts) or None, replaced)
+    before, after = instruction_turns(options)
     if not dialect.instructions:
-        return None, []
-    leading = [
-        turn for _, turn in takewhile(lambda item: item[0] == "system" and _is_plain(item[1], dialect), view.turns)
-    ]
-    return ("\n\n".join([turn.text for turn in leading]) if leading else None), leading
+        return _SystemText(None, (), stored, before, after)
+    text = join_instructions([*[turn.text for turn in before], *texts])
+    return _SystemText(text or None, replaced, stored, (), after)
 
 
 def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
@@ -217,21 +244,31 @@ def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
     return all(isinstance(part, Text) and not own_data(part.opaque, dialect.provider) for part in turn.parts)
 
 
-def _items(view: View, leading: Sequence[Turn], dialect: ResponsesDialect) -> bytes:
-    """Return the items of all turns after the instructions, joined by commas. Cached turns are only copied."""
+def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
+    """Return the items of the request, joined by commas. Cached turns are only copied."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
     items = view.encoded(dialect.turn_key, encoders)
-    if leading:
-        skipped = b",".join([turn.encoded(dialect.turn_key, encoders["system"]) for turn in leading])
+    encode_system = encoders["system"]
+    if system.replaced:
+        skipped = b",".join([turn.encoded(dialect.turn_key, encode_system) for turn in system.replaced])
         items = items[len(skipped) + 1 :]
+    if system.before or system.after:
+        stored = b",".join([turn.encoded(dialect.turn_key, encode_system) for turn in system.stored])
+        rest = items[len(stored) + 1 :] if stored else items
+        pieces = [*map(encode_system, system.before), stored, *map(encode_system, system.after), rest]
+        items = b",".join([piece for piece in pieces if piece])
     if EMPTY_TURN in items:
         items = items.replace(EMPTY_TURN + b",", b"").removesuffix(EMPTY_TURN).removesuffix(b",")
     return items
 
 
-def _history(view: View, leading: int, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
-    """Return the turns after the instructions with their items."""
-    return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in view.turns[leading:]])
+def _history(view: View, system: _SystemText, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
+    """Return the turns that are sent as messages with their items, including instructions."""
+    first, last = len(system.replaced), len(system.replaced) + len(system.stored)
+    before: list[tuple[Role, Turn]] = [("system", turn) for turn in system.before]
+    after: list[tuple[Role, Turn]] = [("system", turn) for turn in system.after]
+    turns = [*before, *view.turns[first:last], *after, *view.turns[last:]]
+    return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in turns])
 
 
 def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 from uuid import uuid4
 
+import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation
+from chat_core.errors import ChatError
 from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.run_context import RunContext
 from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from chat_core.engine.values import RunValues
+    from chat_core.response import Paused
+    from chat_core.tools.chat_tools import ChatTools
 
 _LOG = logging.getLogger("chat_core")
 
@@ -59,15 +69,29 @@ class Checkpoint:
         looked_at: when the run last examined the waiting calls, if it has done all that it can do.
     """
 
-    __slots__ = ("_lease", "_loop_and_thread", "_path", "conversation", "looked_at", "messages", "refused_calls")
+    __slots__ = (
+        "_lease",
+        "_loop_and_thread",
+        "_owner",
+        "_path",
+        "_run",
+        "_values",
+        "conversation",
+        "looked_at",
+        "messages",
+        "refused_calls",
+    )
 
     clocks: ClassVar[LeaseClocks] = LeaseClocks()
 
-    def __init__(self, target: Messages | Conversation) -> None:
+    def __init__(self, target: Messages | Conversation, owner: str | None = None) -> None:
         self._lease = _Lease()
         self._path: tuple[str, ...] = ()
         self.refused_calls: set[str] = set()
         self.looked_at: datetime | None = None
+        self._owner = owner
+        self._run: RunContext | None = None
+        self._values: RunValues | None = None
         self._loop_and_thread: tuple[EventLoopToken, int] | None = None
         if isinstance(target, Messages):
             self.conversation: Conversation | None = None
@@ -88,18 +112,78 @@ class Checkpoint:
         """ID of the conversation, or `None` for plain messages."""
         return None if self.conversation is None else self.conversation.id
 
-    def inner(self, tool: Tool) -> Checkpoint:
+    @property
+    def run(self) -> RunContext:
+        """The run, as instructions, policies and tools receive it."""
+        if self._run is None:
+            owner = self._owner
+            if self.conversation is not None:
+                # Conversations of stores that know no owners lack the attribute.
+                owner = getattr(self.conversation, "owner", None)
+            self._run = RunContext(self.id, owner, uuid4().hex)
+        return self._run
+
+    async def inner(self, tool: Tool, tools: ChatTools[Paused]) -> Checkpoint:
         """Return the checkpoint of the conversation inside a chat used as a tool.
 
         Args:
             tool: a tool call of these messages that has an inner conversation.
+            tools: tools and factories of the chat.
         """
         assert tool.inner is not None  # noqa: S101 - the caller has checked it
         inner = Checkpoint(tool.inner)
         inner.conversation = self.conversation
         inner._path = (*self._path, tool.id)
         inner._lease = self._lease
+        inner._run = self.run
+        if self._values is not None:
+            inner._run = await self._values.inner(tool.id, tools, self.run)
+            inner._values = self._values.inner_values(tool.id)
         return inner
+
+    def begin_as(self, run: RunContext) -> Checkpoint:
+        """Make these messages part of the run `run`, and return this checkpoint."""
+        self._run = run
+        return self
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the values of the run are open."""
+        return self._values is not None
+
+    async def open_values(
+        self, tools: ChatTools[Paused], injected: Mapping[Any, object], group: TaskGroup | None
+    ) -> None:
+        """Call the factories of a chat. `run` has their values afterwards.
+
+        Args:
+            tools: tools and factories of the chat.
+            injected: values passed to the run, by type.
+            group: task group of the run.
+        """
+        from chat_core.engine.values import RunValues  # noqa: PLC0415 - most chats have no values
+
+        self._values = RunValues(tools, injected, self.run.values)
+        self._run = await self._values.open(self.run, group)
+
+    async def close_values(self, error: BaseException | None) -> None:
+        """Close the values of the run.
+
+        Args:
+            error: exception that ended the run.
+        """
+        if self._values is not None:
+            await finish(partial(self._values.aclose, error))
+
+    async def close_inner(self, tool: Tool, error: BaseException | None) -> None:
+        """Close the values of a chat used as a tool.
+
+        Args:
+            tool: the call whose chat has ended.
+            error: exception that ended the chat.
+        """
+        if self._values is not None:
+            await finish(partial(self._values.close_inner, tool.id, error))
 
     @property
     def owns_lease(self) -> bool:
@@ -231,3 +315,25 @@ class Checkpoint:
             await finish(partial(self.conversation.release, looked_at=self.looked_at))
         except Exception:  # noqa: BLE001 - a store may raise anything
             _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)
+
+
+async def renew_lease(conversation: Conversation, seconds: float) -> None:
+    """Extend the lease of a run until the task is cancelled or the lease is lost.
+
+    Args:
+        conversation: the conversation.
+        seconds: time between two renewals.
+    """
+    while True:
+        await anyio.sleep(seconds)
+        try:
+            await conversation.renew()
+        except TimeoutError:
+            # Another process blocks the store. The next write or renewal extends the lease.
+            continue
+        except ChatError:
+            # The lease is lost or released. The next write raises the error and ends the run in order.
+            return
+        except Exception:  # noqa: BLE001 - a store may raise anything
+            # The next renewal may succeed. If the lease expires first, the next write raises the error.
+            _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)

@@ -12,13 +12,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, cast, final
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, cast, final
+from uuid import uuid4
 
+from chat_core.concurrency import finish
 from chat_core.conversation import Conversation
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import Settings
+from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.triage import Triage
 from chat_core.engine.triage_result import TriageResult
+from chat_core.engine.values import RunValues
 from chat_core.errors import InterruptedToolsError, PendingToolsError, ToolMissingError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import (
@@ -35,6 +40,7 @@ from chat_core.messages import (
     codec,
 )
 from chat_core.response import Paused
+from chat_core.run_context import RunContext
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
 from chat_core.tools.definition import ToolDefinition, ToolScope
@@ -119,16 +125,21 @@ async def dry_run(
     calls: Messages | Conversation | FunctionCall | Sequence[FunctionCall],
     *,
     conversation_id: str | None = None,
+    owner: str | None = None,
+    inject: Mapping[Any, object] | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> DryRun:
     """Predict the decisions of a policy. No tool runs and nothing changes. Strategies are called as in a run.
 
-    Each call is decided independently: sequential tools and the concurrency limit are ignored.
+    Each call is decided independently: sequential tools and the concurrency limit are ignored. Factories of values are
+    called as in a run, because policies may read the values.
 
     Args:
         policy: a chat, or one or more scopes of tools.
         calls: a conversation, to decide all its calls; or function calls that a model might make.
         conversation_id: conversation ID passed to strategies. Default: the ID of the `Conversation`, if any.
+        owner: owner passed to strategies. Default: the owner of the `Conversation`, if any.
+        inject: values by type, as in a run.
         now: function that returns the current time. Default: the clock of the chat.
 
     Raises:
@@ -137,8 +148,20 @@ async def dry_run(
     tools = _find_chat_tools(policy, now)
     if isinstance(calls, Conversation):
         conversation_id = conversation_id or calls.id
-    runner = _DryRunner(tools, conversation_id)
-    return DryRun(tuple([call async for call in runner.decide_all(_to_messages(calls))]))
+        owner = owner or getattr(calls, "owner", None)
+    run, messages = RunContext(conversation_id, owner, uuid4().hex), _to_messages(calls)
+    values = RunValues(tools, inject or {})
+    error: BaseException | None = None
+    async with RunTaskGroup() as group:
+        try:
+            runner = _DryRunner(tools, await values.open(run, group), values)
+            return DryRun(tuple([call async for call in runner.decide_all(messages)]))
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            await finish(partial(values.aclose, error))
+            del error
 
 
 @final
@@ -210,11 +233,12 @@ class _UnstoredConversation:
 class _DryRunner:
     """Decides every call of a conversation and of its inner chats."""
 
-    def __init__(self, tools: ChatTools[Paused], id: str | None) -> None:  # noqa: A002 - name of the attribute
+    def __init__(self, tools: ChatTools[Paused], run: RunContext, values: RunValues) -> None:
         self._consultation = consultation = _Consultation()
         scopes = [_RecordingScope(scope, consultation) for scope in tools.scopes]
         self._tools = ChatTools(scopes, tools.interrupted, tools.now)
-        self._id = id
+        self._run = run
+        self._values = values
 
     async def decide_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
         """Yield the outcome of each call.
@@ -237,12 +261,15 @@ class _DryRunner:
         definition = self._tools.definition(tool.name)
         resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
         if isinstance(definition, SubchatDefinition) and resumable and tool.inner is not None:
-            async for call in _DryRunner(definition.tools, None).decide_all(tool.inner, (*parents, tool.id)):
+            run = await self._values.inner(tool.id, definition.tools, self._run)
+            inner = _DryRunner(definition.tools, run, self._values.inner_values(tool.id))
+            async for call in inner.decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 
     async def _decide(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
         copy = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
-        checkpoint = Checkpoint(cast("Conversation", _UnstoredConversation(self._id, messages)))
+        conversation = _UnstoredConversation(self._run.conversation_id, messages)
+        checkpoint = Checkpoint(cast("Conversation", conversation)).begin_as(self._run)
         self._consultation.reset()
         result = await Triage(self._tools, checkpoint, looks_inside=False).decide_all([copy])
         shown, raised = self._consultation.shown, self._consultation.raised
@@ -307,7 +334,7 @@ def _find_chat_tools(policy: object, now: Callable[[], datetime] | None) -> Chat
     tools = getattr(policy, "tools", None)
     if isinstance(tools, ChatTools):
         chat_tools = cast("ChatTools[Paused]", tools)
-        return ChatTools(chat_tools.scopes, chat_tools.interrupted, now or chat_tools.now)
+        return ChatTools(chat_tools.scopes, chat_tools.interrupted, now or chat_tools.now, chat_tools.factories)
     items = _to_list(policy, ToolScope)
     if items is None:
         msg = f"dry_run() needs a chat, a ScopedCollection, or a list of those, not {policy!r}"

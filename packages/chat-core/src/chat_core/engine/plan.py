@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeAlias, final
+from typing import Any, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -16,6 +16,7 @@ from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
 from chat_core.provider import MAX_CALLS, CompletionProvider, ToolDeclarations
 from chat_core.response import ChatResponse, Delivery, Paused
+from chat_core.run_context import RunContext, ValueFactory
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.definition import ToolScope
@@ -28,6 +29,9 @@ Hook: TypeAlias = Callable[[Messages], Awaitable[None] | None]
 """A function called with the conversation before a run. If it raises, the run fails with that exception."""
 AfterHook: TypeAlias = Callable[[Messages, Delivery], Awaitable[None] | None]
 """A function called with the conversation and its final response. If it raises, the run fails with that exception."""
+
+InstructionFunction: TypeAlias = Callable[[RunContext], str | Awaitable[str]]
+"""A function that returns instructions for a run. If it raises, the run fails with that exception."""
 
 
 def _utc_now() -> datetime:
@@ -50,6 +54,8 @@ class Settings:
         retry: retry policy of provider calls.
         before: hooks called before the first model call of a run.
         after: hooks called after the final response of a run.
+        instructions: texts, and functions called at the start of each run.
+        factories: factories of values, by the type of the value.
         observers: observers of the runs.
         now: function that returns the current time, to check expiry times and schedules.
     """
@@ -64,6 +70,8 @@ class Settings:
     retry: Retry = field(default_factory=Retry)
     before: tuple[Hook, ...] = ()
     after: tuple[AfterHook, ...] = ()
+    instructions: tuple[str | InstructionFunction, ...] = ()
+    factories: Mapping[Any, ValueFactory[Any]] = field(default_factory=dict[Any, ValueFactory[Any]])
     observers: tuple[Observer, ...] = ()
     now: Callable[[], datetime] = _utc_now
 
@@ -86,9 +94,22 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.model: CompletionProvider = model
         self.output: OutputSpec[OutT_co] = output
         self.settings: Settings = settings
-        self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now)
+        self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now, settings.factories)
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
+
+    def require_values(self, injected: Mapping[Any, object]) -> None:
+        """Check the values passed to a run.
+
+        Args:
+            injected: values by type.
+
+        Raises:
+            UsageError: a tool needs a value that is missing and has no factory, or a value has another type.
+        """
+        from chat_core.engine.values import require_values  # noqa: PLC0415 - most chats have no values
+
+        require_values(self.tools.required, injected)
 
 
 def describe(chat: object, model: object = None, output: OutputSpec[object] | None = None, *tools: str) -> str:

@@ -11,6 +11,9 @@ the generator to its end with event delivery turned off; `stream()` passes it to
 wrote. A task renews the lease while the run lasts. The messages are locked by the run, so that no second run and no
 `push()` can change them. Every later step writes through `checkpoint.py`; on plain `Messages` those writes do nothing.
 
+**Start.** The values of the chat's factories are created (`values.py`), and its instructions are evaluated
+(`instructions.py`), before anything is sent.
+
 **Advance.** `_advance()` chooses the next phase from the history alone. That is why a run can resume in any process:
 
 1. Calls are unresolved: begin a tool pass.
@@ -38,8 +41,9 @@ response fail here and do not run.
 **Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, the turn is
 marked as delivered, and `Done` is the last event. A later run that finds a delivered turn calls no hook.
 
-**Close.** However the generator ends, running tools are cancelled and recorded, the connection is closed, and the lease
-is released, in this order and shielded from cancellation. Every raised `ChatError` has the usage of the whole run.
+**Close.** However the generator ends, running tools are cancelled and recorded, the connection is closed, the values
+are closed, and the lease is released, in this order and shielded from cancellation. Every raised `ChatError` has the
+usage of the whole run.
 
 Observers (`observation.py`) wrap each step and each body; without observers that module is not imported.
 """
@@ -47,19 +51,17 @@ Observers (`observation.py`) wrap each step and each body; without observers tha
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-import anyio
 from anyio import CancelScope
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
 from chat_core.concurrency import finish
-from chat_core.engine.checkpoint import Checkpoint
+from chat_core.engine.checkpoint import Checkpoint, renew_lease
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
@@ -94,7 +96,6 @@ if TYPE_CHECKING:
 OutT = TypeVar("OutT")
 PauseT = TypeVar("PauseT", bound=Paused)
 
-_LOG = logging.getLogger("chat_core")
 _COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
 """Finish reasons that mean a complete response. Only the calls of such a response run."""
 
@@ -112,6 +113,8 @@ class Run(Generic[OutT, PauseT]):
         deliver_events: bool = True,
         observers: tuple[Observer, ...] = (),
         name: str | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> None:
         """Prepare a run. No work happens before `events()` is iterated.
 
@@ -123,11 +126,20 @@ class Run(Generic[OutT, PauseT]):
             deliver_events: whether `events()` yields events.
             observers: observers of the outer chat, used if this chat has none.
             name: tool name of this chat in an outer chat.
+            inject: values for injected parameters, by type.
+            owner: owner of plain messages.
+
+        Raises:
+            UsageError: a tool needs a value that neither a factory nor `inject` gives.
         """
         self._plan = plan
-        self._checkpoint = target if isinstance(target, Checkpoint) else Checkpoint(target)
+        self._checkpoint = target if isinstance(target, Checkpoint) else Checkpoint(target, owner)
         self._messages = self._checkpoint.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
+        self._inject: Mapping[Any, object] = inject or {}
+        self._uses_values = not self._checkpoint.has_values and (plan.tools.uses_values or bool(inject))
+        if self._uses_values and not isinstance(target, Checkpoint):
+            plan.require_values(self._inject)
         self._streaming = streaming
         self._deliver_events = deliver_events
         self._observers = plan.settings.observers or observers
@@ -140,6 +152,7 @@ class Run(Generic[OutT, PauseT]):
         self._model_call: ModelCall | None = None
         self._answer: Turn | None = None
         self._decided_before: list[Tool] = []
+        self._error: BaseException | None = None
         self.last: Done[OutT] | PauseT | None = None
         self.usage: Usage = Usage()
 
@@ -163,22 +176,17 @@ class Run(Generic[OutT, PauseT]):
             with self._messages.lend():
                 await self._checkpoint.claim()
                 try:
-                    self._start_lease_renewal(group)
-                    self._answer = self._stored_answer()
-                    self._decided_before = self._calls_decided_before() if self._deliver_events else []
+                    await self._begin(group)
                     while self.last is None:
                         batch = await step(group)
                         if self._deliver_events:
                             for event in batch:
                                 yield event
+                except BaseException as error:
+                    self._record_error(error)
+                    raise
                 finally:
-                    if (
-                        self._tool_pass is not None
-                        or self._model_call is not None
-                        or self._checkpoint.conversation is not None
-                    ):
-                        with CancelScope(shield=True):
-                            await close()
+                    await self._close_shielded(close)
         except BaseException as error:
             if isinstance(error, ChatError):
                 error.usage = self.usage
@@ -223,8 +231,38 @@ class Run(Generic[OutT, PauseT]):
         self._model_call = self._start_model_call()
         return ()
 
+    async def _begin(self, group: TaskGroup | None) -> None:
+        """Prepare the phases, after the conversation was claimed."""
+        self._start_lease_renewal(group)
+        if self._uses_values or self._plan.settings.instructions:
+            await self._open_values_and_instructions(group)
+        self._answer = self._stored_answer()
+        self._decided_before = self._calls_decided_before() if self._deliver_events else []
+
+    async def _open_values_and_instructions(self, group: TaskGroup | None) -> None:
+        from chat_core.engine.instructions import evaluate_instructions  # noqa: PLC0415 - most chats have none
+
+        if self._uses_values:
+            await self._checkpoint.open_values(self._plan.tools, self._inject, group)
+        instructions = self._plan.settings.instructions
+        self._options = await evaluate_instructions(instructions, self._checkpoint.run, self._options)
+
+    def _record_error(self, error: BaseException) -> None:
+        if self._uses_values:
+            self._error = error
+
+    async def _close_shielded(self, close: Callable[[], Awaitable[None]]) -> None:
+        if (
+            self._tool_pass is not None
+            or self._model_call is not None
+            or self._checkpoint.conversation is not None
+            or self._uses_values
+        ):
+            with CancelScope(shield=True):
+                await close()
+
     async def _close(self) -> None:
-        """Cancel running tools, close the connection and release the lease, in this order."""
+        """Cancel running tools, close the connection and the values, and release the lease, in this order."""
         try:
             if self._tool_pass is not None:
                 await finish(self._tool_pass.aclose)
@@ -234,7 +272,12 @@ class Run(Generic[OutT, PauseT]):
                 self.usage += self._model_call.usage
                 await self._checkpoint.record_failed_usage(self._model_call.usage)
         finally:
-            await self._checkpoint.release()
+            try:
+                if self._uses_values:
+                    await self._checkpoint.close_values(self._error)
+            finally:
+                self._error = None
+                await self._checkpoint.release()
 
     # --- Tool pass ------------------------------------------------------------------------------------------
 
@@ -390,7 +433,7 @@ class Run(Generic[OutT, PauseT]):
     def _start_lease_renewal(self, group: TaskGroup | None) -> None:
         conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
-            group.start_soon(_renew_lease, conversation, conversation.renew_every)
+            group.start_soon(renew_lease, conversation, conversation.renew_every)
 
 
 async def _await_result(result: Awaitable[None] | None) -> None:
@@ -421,24 +464,12 @@ async def _drain(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
             pass
 
 
-async def _renew_lease(conversation: Conversation, seconds: float) -> None:
-    while True:
-        await anyio.sleep(seconds)
-        try:
-            await conversation.renew()
-        except TimeoutError:
-            # Another process blocks the store. The next write or renewal extends the lease.
-            continue
-        except ChatError:
-            # The lease is lost or released. The next write raises the error and ends the run in order.
-            return
-        except Exception:  # noqa: BLE001 - a store may raise anything
-            # The next renewal may succeed. If the lease expires first, the next write raises the error.
-            _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)
-
-
 async def complete(
-    plan: ChatPlan[OutT, PauseT], target: Messages | Conversation, options: ChatOptions | None
+    plan: ChatPlan[OutT, PauseT],
+    target: Messages | Conversation,
+    options: ChatOptions | None,
+    inject: Mapping[Any, object] | None = None,
+    owner: str | None = None,
 ) -> OutT | PauseT:
     """Run to the end and return the output or the pause.
 
@@ -446,12 +477,14 @@ async def complete(
         plan: configuration of the chat.
         target: the conversation.
         options: options of this run, merged over those of the chat.
+        inject: values for injected parameters, by type.
+        owner: owner of plain messages.
 
     Raises:
         ChatError: the run failed. The history is valid and contains all completed work.
     """
-    run = Run(plan, target, options, streaming=False, deliver_events=False)
-    if plan.tools.owners or not isinstance(target, Messages):
+    run = Run(plan, target, options, streaming=False, deliver_events=False, inject=inject, owner=owner)
+    if plan.tools.owners or plan.tools.factories or not isinstance(target, Messages):
         async with RunTaskGroup() as group:
             await _drain(run, group)
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import TracebackType
-from typing import Generic, Never, final
+from typing import Any, Generic, Never, final
 
 from anyio import CancelScope
 from anyio.abc import TaskGroup
@@ -40,9 +40,14 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     __slots__ = ("_cancelled", "_events", "_group", "_loop_and_thread", "_run", "_tasks")
 
     def __init__(
-        self, plan: ChatPlan[OutT_co, PauseT_co], target: Messages | Conversation, options: ChatOptions | None
+        self,
+        plan: ChatPlan[OutT_co, PauseT_co],
+        target: Messages | Conversation,
+        options: ChatOptions | None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> None:
-        self._run = Run(plan, target, options, streaming=True)
+        self._run = Run(plan, target, options, streaming=True, inject=inject, owner=owner)
         self._group = RunTaskGroup()
         self._tasks: TaskGroup | None = None
         self._events: AsyncGenerator[StreamEvent[OutT_co, PauseT_co], None] | None = None

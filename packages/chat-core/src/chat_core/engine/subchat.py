@@ -108,7 +108,8 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
         """Run the chat outside of a tool pass, on plain messages."""
-        return await self.run_inside(context, Checkpoint(context.inner or self.begin(arguments)))
+        checkpoint = Checkpoint(context.inner or self.begin(arguments))
+        return await self.run_inside(context, checkpoint.begin_as(context.run))
 
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
         """Implement `InnerChat.run_inside`."""

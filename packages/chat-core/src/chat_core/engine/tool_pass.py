@@ -298,7 +298,7 @@ class ToolPass(Generic[PauseT]):
             tool.status.attempt if isinstance(tool.status, Running) else 1,
             tool.idempotency_key,
             self._checkpoint.messages.contents,
-            self._checkpoint.id,
+            self._checkpoint.run,
             self._create_reporter(tool),
             tool.inner,
             self._states[tool.id],
@@ -414,7 +414,7 @@ class ToolPass(Generic[PauseT]):
         definition = ready.definition
         run: Callable[[], object]
         if isinstance(definition, InnerChat):
-            run = partial(definition.run_inside, context, self._checkpoint.inner(ready.tool))
+            run = partial(self._run_inside, definition, context, ready.tool)
         else:
             run = partial(definition.run, ready.arguments, context)
         start = partial(self._start_body, run)
@@ -427,6 +427,18 @@ class ToolPass(Generic[PauseT]):
             if is_cancelled():
                 raise
             raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
+
+    async def _run_inside(self, chat: InnerChat, context: ToolContext, tool: Tool) -> object:
+        """Run a chat that is a tool, and close its values."""
+        error: BaseException | None = None
+        try:
+            return await chat.run_inside(context, await self._checkpoint.inner(tool, chat.tools))
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            await self._checkpoint.close_inner(tool, error)
+            del error
 
     def _start_body(self, run: Callable[[], object]) -> object:
         """Call the tool function, unless the lease may have expired. Runs in the task or thread of the function."""

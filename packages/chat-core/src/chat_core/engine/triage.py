@@ -183,14 +183,15 @@ class Triage(Generic[PauseT]):
             waiting = inner.pending()
             # The scope of the chat has the pauses of the chats inside it.
             tools = cast("ChatTools[PauseT]", tools_inside)
-            result = await Triage(tools, self._checkpoint.inner(tool)).decide_all(waiting)
+            inside = await self._checkpoint.inner(tool, tools)
+            result = await Triage(tools, inside).decide_all(waiting)
             if isinstance(result.error, (InterruptedToolsError, PendingToolsError)):
                 self._undecided_inside[tool.id] = prefix_error(result.error, tool.id)
                 return
             if result.error is not None:
                 raise result.error
-            inside = [*[((), item) for item in result.resolved], *result.resolved_inside]
-            self._result.resolved_inside += [((tool.id, *path), item) for path, item in inside]
+            resolved = [*[((), item) for item in result.resolved], *result.resolved_inside]
+            self._result.resolved_inside += [((tool.id, *path), item) for path, item in resolved]
             pause = result.join_pauses(waiting)
             # A chat whose strategy raised is started, to report the calls that its strategy raised on.
             if pause is not None and not result.blocked and not result.startable(waiting):
@@ -374,7 +375,7 @@ class Triage(Generic[PauseT]):
     def _call_for_strategy(self, tool: Tool, arguments: Mapping[str, object]) -> FunctionCall:
         context = self._context
         if context is None or tool.decisions or len(context.messages) != len(self._checkpoint.messages):
-            context = CallContext(self._checkpoint.messages.contents, self._checkpoint.id, tool.decisions)
+            context = CallContext(self._checkpoint.messages.contents, self._checkpoint.run, tool.decisions)
             # A context without decisions can be shared by all calls of a response.
             self._context = None if tool.decisions else context
         return tool.call.shown(arguments, tool.id, context)

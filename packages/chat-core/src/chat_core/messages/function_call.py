@@ -15,6 +15,7 @@ from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads_limited
 from chat_core.messages.parts import Extra, Opaque
 from chat_core.messages.status import Decision
+from chat_core.run_context import NO_RUN, RunContext
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Content
@@ -30,12 +31,12 @@ class CallContext:
 
     Attributes:
         messages: contents of the conversation before the call, oldest first; read-only.
-        conversation_id: id of the stored conversation; `None` if it is not stored.
+        run: the run: its conversation, the owner and the values.
         decisions: earlier decisions about this call.
     """
 
     messages: Sequence[Content]
-    conversation_id: str | None = None
+    run: RunContext = NO_RUN
     decisions: tuple[Decision, ...] = ()
 
 

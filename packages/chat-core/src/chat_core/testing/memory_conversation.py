@@ -48,11 +48,13 @@ class MemoryConversation:
         messages: Messages | None = None,
         *,
         id: str = "memory",  # noqa: A002 - named as the attribute
+        owner: str | None = None,
         renew_every: float | None = None,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
         self._messages = messages if messages is not None else Messages()
         self._id = id
+        self._owner = owner
         self._renew_every = renew_every
         self._revision = 0
         self._claimed = False
@@ -67,6 +69,11 @@ class MemoryConversation:
     def id(self) -> str:
         """Id of the conversation."""
         return self._id
+
+    @property
+    def owner(self) -> str | None:
+        """The user whose conversation it is, as passed by the test."""
+        return self._owner
 
     @property
     def revision(self) -> int:

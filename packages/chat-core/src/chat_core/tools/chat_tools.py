@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Generic, final
+from typing import Any, Generic, final
 
 from typing_extensions import TypeVar
 
 from chat_core.clock import utc_clock
 from chat_core.response import Paused
+from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action
-from chat_core.tools.definition import ToolDefinition, ToolScope
+from chat_core.tools.definition import TakesInjected, ToolDefinition, ToolScope
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
@@ -26,15 +27,19 @@ class ChatTools(Generic[PauseT_co]):
         interrupted: the action for interrupted calls, `None` where a run raises `InterruptedToolsError`.
         now: the clock by which waits expire and schedules fall due, in UTC.
         owners: each tool's definition and scope by the tool's name, in the order of registration.
+        factories: the factories of the chat's values by type, in the order in which they were added.
+        required: the names and types of injected parameters for which neither this chat nor the inner chat that has the
+            tool has a factory: each run needs a value of the type. The names of tools in inner chats are joined by `/`.
     """
 
-    __slots__ = ("interrupted", "now", "owners", "scopes")
+    __slots__ = ("factories", "interrupted", "now", "owners", "required", "scopes", "uses_values")
 
     def __init__(
         self,
         scopes: Sequence[ToolScope[PauseT_co]],
         interrupted: Action[PauseT_co] | None,
         now: Callable[[], datetime],
+        factories: Mapping[Any, ValueFactory[Any]] | None = None,
     ) -> None:
         """Gather the tools of `scopes`, whose names are unique: `require_unique_names()` checks that."""
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
@@ -43,6 +48,14 @@ class ChatTools(Generic[PauseT_co]):
         self.owners: dict[str, tuple[ToolDefinition, ToolScope[PauseT_co]]] = {
             definition.declaration.name: (definition, scope) for scope in scopes for definition in scope.definitions()
         }
+        self.factories: Mapping[Any, ValueFactory[Any]] = factories or {}
+        definitions = [definition for definition, _ in self.owners.values()]
+        self.required: tuple[tuple[str, Any], ...] = tuple(
+            [item for definition in definitions for item in _required(definition) if item[1] not in self.factories]
+        )
+        self.uses_values: bool = bool(self.factories or self.required) or any(
+            isinstance(definition, SubchatDefinition) and definition.tools.uses_values for definition in definitions
+        )
 
     def __repr__(self) -> str:
         return f"ChatTools({', '.join(self.owners)})"
@@ -71,3 +84,11 @@ class SubchatDefinition(ABC):
     @abstractmethod
     def tools(self) -> ChatTools[Paused]:
         """The tools of the chat."""
+
+
+def _required(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
+    """Return the name of a tool with each type that it needs; for a chat, those of its tools."""
+    name = definition.declaration.name
+    if isinstance(definition, SubchatDefinition):
+        return [(f"{name}/{inner}", kind) for inner, kind in definition.tools.required]
+    return [(name, kind) for kind in definition.injected] if isinstance(definition, TakesInjected) else []

@@ -8,6 +8,7 @@ from typing import final
 
 from chat_core.messages import Content, Messages  # circular: see FunctionCall.context
 from chat_core.messages.state import NO_STATE
+from chat_core.run_context import NO_RUN, RunContext
 
 
 def _ignore(_value: object, /) -> None: ...
@@ -29,7 +30,7 @@ class ToolContext:
         attempt: number of the attempt, from 1.
         idempotency_key: key that is the same for every attempt of the call, for services that deduplicate requests.
         messages: contents of the conversation before the call, oldest first; read-only.
-        conversation_id: id of the stored conversation; `None` if it is not stored.
+        run: the run: its conversation, the owner and the values.
         report: function that receives the values passed to `progress()`.
         inner: for a chat used as a tool, its conversation when it paused.
         state: state of the conversation at the beginning of the turn that made the call; read-only. It does not depend
@@ -40,7 +41,7 @@ class ToolContext:
     attempt: int = 1
     idempotency_key: str = ""
     messages: Sequence[Content] = ()
-    conversation_id: str | None = None
+    run: RunContext = NO_RUN
     report: Callable[[object], None] = field(default=_ignore, repr=False)
     inner: Messages | None = field(default=None, repr=False)
     state: Mapping[str, object] = field(default_factory=_no_state, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -12,6 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
+from chat_core.tools.definition import TakesInjected
 from chat_core.tools.result import to_result
 from chat_core.tools.schema import Arguments, read_docstring
 from chat_core.tools.signature import Signature, read_signature
@@ -50,7 +51,7 @@ class ToolOptions:
             raise UsageError(msg)
 
 
-class CallableTool:
+class CallableTool(TakesInjected):
     """Base of tools that call a Python function: the properties that its signature and options determine."""
 
     __slots__ = ()
@@ -77,6 +78,11 @@ class CallableTool:
     def blocking(self) -> bool:
         """Whether it runs in a worker thread, because the function is not a coroutine function."""
         return self.signature.blocking
+
+    @property
+    def injected(self) -> Sequence[Any]:
+        """Implement `TakesInjected.injected` by the signature."""
+        return [kind for _, kind in self.signature.injected]
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         """Return the result of the function as JSON and files.

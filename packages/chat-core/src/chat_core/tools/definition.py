@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from chat_core import model_texts
 from chat_core.frozen import freeze
@@ -91,6 +91,17 @@ def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object])
         raise
     except Exception as error:
         raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
+
+
+class TakesInjected(ABC):
+    """A `ToolDefinition` whose body has `Injected` parameters."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def injected(self) -> Sequence[Any]:
+        """The types of the parameters."""
 
 
 class ToolScope(ABC, Generic[WaitT_co]):

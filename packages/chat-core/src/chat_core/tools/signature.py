@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Union, cast, final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, final, get_args, get_origin, get_type_hints
 
 from chat_core.errors import UsageError
+from chat_core.run_context import InjectedMarker, type_name
 from chat_core.tools.context import ToolContext
 
 EMPTY: Any = inspect.Parameter.empty
@@ -45,6 +46,7 @@ class Signature:
         parameters: parameters that a model fills in, in order.
         blocking: whether calling the function does the work, so that it must run in a worker thread.
         names: local names that annotations may refer to.
+        injected: names and types of the `Injected` parameters.
     """
 
     function: Callable[..., object]
@@ -53,6 +55,7 @@ class Signature:
     parameters: tuple[Parameter, ...]
     blocking: bool
     names: Mapping[str, object] = field(repr=False)
+    injected: tuple[tuple[str, Any], ...] = ()
     _positional: tuple[tuple[str, Any], ...] = ()
     _contexts: tuple[str, ...] = ()
 
@@ -61,9 +64,11 @@ class Signature:
 
         Args:
             values: values by parameter name; the function's defaults apply to the rest.
-            context: value of the `ToolContext` parameters.
+            context: value of the `ToolContext` parameters. The values of its run fill the `Injected` parameters.
         """
         given = {**values, **dict.fromkeys(self._contexts, context)}
+        for name, kind in self.injected:
+            given[name] = context.run.values[kind]
         positional = [given.pop(name, default) for name, default in self._positional]
         return self.function(*positional, **given)
 
@@ -88,6 +93,7 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
     names = _visible_names(body)
     positional: list[tuple[str, Any]] = []
     contexts: list[str] = []
+    injected: list[tuple[str, Any]] = []
     parameters: list[Parameter] = []
     for parameter in _parameters(function, owner):
         hint = _resolve(parameter, body, names, owner, resolve=resolve)
@@ -95,6 +101,8 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
             positional.append((parameter.name, parameter.default))
         if _is_context(hint):
             contexts.append(parameter.name)
+        elif (kind := _injected_type(hint, parameter, owner)) is not EMPTY:
+            injected.append((parameter.name, kind))
         else:
             parameters.append(Parameter(parameter.name, hint, parameter.default))
     return Signature(
@@ -104,6 +112,7 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
         tuple(parameters),
         not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_call_of(target))),
         names,
+        tuple(injected),
         tuple(positional),
         tuple(contexts),
     )
@@ -173,6 +182,28 @@ def _is_context(hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_is_context(member) for member in get_args(hint))
     return hint is ToolContext
+
+
+def _injected_type(hint: Any, parameter: inspect.Parameter, owner: str) -> Any:
+    """Return `T` of an `Injected[T]` annotation, or `EMPTY` for any other."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if not any(_is_marked(member) for member in members):
+        return EMPTY
+    kind = get_args(hint)[0] if _is_marked(hint) else EMPTY
+    if kind is EMPTY or isinstance(kind, TypeVar):
+        msg = f"{owner}: annotate {parameter.name!r} as Injected[...] with a type inside, such as Injected[User | None]"
+        raise UsageError(msg)
+    if parameter.default is not EMPTY:
+        msg = (
+            f"{owner}: the injected parameter {parameter.name!r} cannot have a default: a run without a value of the "
+            f"type {type_name(kind)} is refused"
+        )
+        raise UsageError(msg)
+    return kind
+
+
+def _is_marked(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and any(isinstance(item, InjectedMarker) for item in get_args(hint)[1:])
 
 
 def _visible_names(body: Any) -> dict[str, object]:

@@ -1,0 +1,45 @@
+"""Instructions of a request, for encoders.
+
+The instructions of the chat (`ChatOptions.instructions`) are not part of the messages. An encoder sends them where its
+API expects system text: `fixed` before the system turns with which the conversation begins, `changing` after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from chat_core.messages import Text, Turn, View
+from chat_core.options import ChatOptions, Instructions, join_instructions
+
+
+def leading_system_turns(view: View, /) -> Sequence[Turn]:
+    """Return the system turns with which the turns of a request begin."""
+    return [turn for _, turn in takewhile(lambda item: item[0] == "system", view.turns)]
+
+
+def instruction_turns(options: ChatOptions, /) -> tuple[list[Turn], list[Turn]]:
+    """Return the instructions as system turns, for APIs that take several texts.
+
+    Returns:
+        The turns to send before the system turns of the conversation, and those to send after them.
+    """
+    if options.instructions is None:
+        return [], []
+    instructions = Instructions.of(options.instructions)
+    return _to_turns(instructions.fixed), _to_turns(instructions.changing)
+
+
+def instruction_text(options: ChatOptions, stored: Iterable[str] = (), /) -> str:
+    """Return the instructions and the texts of stored system turns as one text, for APIs that take a single text.
+
+    Args:
+        options: options of the request.
+        stored: texts of the system turns of the conversation.
+    """
+    instructions = Instructions.of(options.instructions)
+    return join_instructions([instructions.fixed, *stored, instructions.changing])
+
+
+def _to_turns(text: str) -> list[Turn]:
+    return [Turn([Text(text)])] if text else []
