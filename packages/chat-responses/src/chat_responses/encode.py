@@ -206,7 +206,7 @@ def _response_id(turn: Turn) -> str | None:
 @final
 @dataclass(frozen=True, slots=True)
 class _SystemText:
-    """Where the system text of a request is sent.
+    """System text of a request, by the place where it is sent.
 
     Attributes:
         instructions: value of the field `instructions`, or `None`.

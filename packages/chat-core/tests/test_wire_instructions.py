@@ -1,0 +1,36 @@
+"""Instructions as system text: one text, or turns before and after the stored system turns."""
+
+from __future__ import annotations
+
+from chat_core import ChatOptions, Instructions, Messages
+from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
+
+BOTH = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
+
+
+def test_one_text_has_the_fixed_then_the_stored_then_the_changing_instructions() -> None:
+    assert instruction_text(BOTH, ["Stored.", "", "More."]) == "Be kind.\n\nStored.\n\nMore.\n\nIt is Monday."
+    assert instruction_text(ChatOptions(instructions="Be kind.")) == "Be kind."
+    assert instruction_text(ChatOptions()) == ""
+
+
+def test_turns_are_sent_before_and_after_the_stored_turns() -> None:
+    before, after = instruction_turns(BOTH)
+
+    assert [turn.text for turn in before] == ["Be kind."]
+    assert [turn.text for turn in after] == ["It is Monday."]
+    assert instruction_turns(ChatOptions()) == ([], [])
+    assert instruction_turns(ChatOptions(instructions="")) == ([], [])
+
+
+def test_only_system_turns_at_the_start_are_leading() -> None:
+    messages = Messages.from_user("hi")
+    assert leading_system_turns(messages) == ()
+    assert leading_system_turns(Messages()) == ()
+
+    messages = Messages()
+    messages.system("one")
+    messages.system("two")
+    messages.user("hi")
+    messages.system("three")
+    assert [turn.text for turn in leading_system_turns(messages)] == ["one", "two"]
