@@ -470,6 +470,28 @@ async def test_values_are_in_no_repr_log_or_document(caplog: pytest.LogCaptureFi
         assert "s3cret" not in text
 
 
+async def test_a_call_without_a_model_gets_values_and_evaluates_no_instructions() -> None:
+    desk = Desk()
+
+    def never(_: RunContext) -> str:
+        raise AssertionError
+
+    chat = (
+        ChatBuilder()
+        .with_model(ScriptedProvider())
+        .with_tools(desk.tools)
+        .with_values(Database, desk.database)
+        .with_instructions(never)
+        .build()
+    )
+    tool = await chat.call("read", {"key": "k"}, Messages(), inject={User: User("ana")}, owner="bo")
+
+    assert tool.resolved
+    assert desk.used == [("db0", "ana")]
+    assert desk.contexts[0].owner == "bo"
+    assert desk.all_closed
+
+
 # --- Chats inside chats -----------------------------------------------------------------------------------------
 
 

@@ -99,6 +99,8 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         messages: Messages | Conversation,
         *,
         id: str = "",  # noqa: A002 - the id of the tool call
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
     ) -> Tool | PauseT_co:
         """Run one tool call without a model: under the policy of the chat, stored before it starts, and pausable.
 
@@ -110,6 +112,8 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             arguments: arguments of the call.
             messages: the conversation. The run appends to it.
             id: id of the call, unique in the conversation. By default, each call has a new id.
+            inject: values by type, as for `complete()`.
+            owner: the user whose conversation plain messages are.
 
         Returns:
             The resolved call (completed, failed or rejected), or the pause.
@@ -122,7 +126,9 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         from chat_core.engine.direct_call import call_tool  # noqa: PLC0415 - most chats never need it
 
         _require_run_arguments("call()", messages, None)
-        return await call_tool(self._plan, messages, FunctionCall(name, arguments, id))
+        if inject is not None or owner is not None:
+            _require_inputs("call()", messages, inject, owner)
+        return await call_tool(self._plan, messages, FunctionCall(name, arguments, id), inject, owner)
 
     async def decide(self, call: FunctionCall, /) -> Action[PauseT_co]:
         """Return what the policy of this chat says about a call. Nothing runs and nothing is stored.

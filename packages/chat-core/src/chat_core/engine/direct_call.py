@@ -55,6 +55,8 @@ async def call_tool(
     plan: ChatPlan[Any, PauseT],
     target: Messages | Conversation,
     call: FunctionCall,
+    inject: Mapping[Any, object] | None = None,
+    owner: str | None = None,
 ) -> Tool | PauseT:
     """Run one call to its end, or to a pause.
 
@@ -62,6 +64,8 @@ async def call_tool(
         plan: configuration of the chat.
         target: the conversation.
         call: the call. A call of the same id that is in the conversation already is resumed, not repeated.
+        inject: values for injected parameters, by type.
+        owner: owner of plain messages.
 
     Raises:
         UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
@@ -69,7 +73,7 @@ async def call_tool(
         ChatError: the run failed. The history is valid and contains all completed work.
     """
     _known_tool(plan.tools, call.name)
-    run = _DirectRun(plan, target, call)
+    run = _DirectRun(plan, target, call, inject, owner)
     async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
         async for _ in events:
             pass
@@ -82,8 +86,16 @@ async def call_tool(
 class _DirectRun(Run[Any, PauseT]):
     """A run of one call, which asks no model."""
 
-    def __init__(self, plan: ChatPlan[Any, PauseT], target: Messages | Conversation, call: FunctionCall) -> None:
-        super().__init__(plan, target, None, streaming=False, deliver_events=False)
+    def __init__(
+        self,
+        plan: ChatPlan[Any, PauseT],
+        target: Messages | Conversation,
+        call: FunctionCall,
+        inject: Mapping[Any, object] | None,
+        owner: str | None,
+    ) -> None:
+        super().__init__(plan, target, None, streaming=False, deliver_events=False, inject=inject, owner=owner)
+        self._instructions = ()
         self._call = call
         self._tool_id: str | None = None
 

@@ -136,6 +136,7 @@ class Run(Generic[OutT, PauseT]):
         self._checkpoint = target if isinstance(target, Checkpoint) else Checkpoint(target, owner)
         self._messages = self._checkpoint.messages
         self._options = plan.settings.options if options is None else options.over(plan.settings.options)
+        self._instructions = plan.settings.instructions
         self._inject: Mapping[Any, object] = inject or {}
         self._uses_values = not self._checkpoint.has_values and (plan.tools.uses_values or bool(inject))
         if self._uses_values and not isinstance(target, Checkpoint):
@@ -176,7 +177,7 @@ class Run(Generic[OutT, PauseT]):
             with self._messages.lend():
                 await self._checkpoint.claim()
                 try:
-                    await self._begin(group)
+                    await self._prepare(group)
                     while self.last is None:
                         batch = await step(group)
                         if self._deliver_events:
@@ -231,10 +232,10 @@ class Run(Generic[OutT, PauseT]):
         self._model_call = self._start_model_call()
         return ()
 
-    async def _begin(self, group: TaskGroup | None) -> None:
+    async def _prepare(self, group: TaskGroup | None) -> None:
         """Prepare the phases, after the conversation was claimed."""
         self._start_lease_renewal(group)
-        if self._uses_values or self._plan.settings.instructions:
+        if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
         self._answer = self._stored_answer()
         self._decided_before = self._calls_decided_before() if self._deliver_events else []
@@ -244,8 +245,7 @@ class Run(Generic[OutT, PauseT]):
 
         if self._uses_values:
             await self._checkpoint.open_values(self._plan.tools, self._inject, group)
-        instructions = self._plan.settings.instructions
-        self._options = await evaluate_instructions(instructions, self._checkpoint.run, self._options)
+        self._options = await evaluate_instructions(self._instructions, self._checkpoint.run, self._options)
 
     def _record_error(self, error: BaseException) -> None:
         if self._uses_values:
