@@ -550,6 +550,59 @@ async def test_where_the_lease_cannot_be_renewed_the_body_does_not_start_and_the
     assert status.reason == "it was cancelled before its body began"
 
 
+@pytest.mark.parametrize(("stops", "starts"), [(3, True), (4, False)])
+async def test_a_body_is_given_up_after_three_renewals(clocks: StoppedClocks, stops: int, *, starts: bool) -> None:
+    """Stop the process before each start of the body."""
+    remaining = stops - 1
+
+    def stop_again(_: MemoryConversation) -> None:
+        nonlocal remaining
+        if remaining > 0:
+            remaining -= 1
+            clocks.boot += 15
+
+    paid: list[str] = []
+    conversation = conversation_that_stops(clocks, {"boot": 15.0}, stop_again)
+    tools = paying(paid, blocking=False)
+    chat = ChatBuilder().with_model(ScriptedProvider(PAY, "Paid.")).with_tools(tools).build()
+    if starts:
+        assert (await chat.complete(conversation)).text == "Paid."
+        assert paid == ["pay"]
+        return
+    with pytest.raises(TimeoutError, match="'p' was not started"), anyio.fail_after(30):
+        await chat.complete(conversation)
+    assert paid == []
+    assert [str(call) for call in conversation.calls].count("renew") == 3
+    status = conversation.resting().tool("p").status
+    assert isinstance(status, Interrupted)
+    assert status.reason == "it was cancelled before its body began"
+
+
+async def test_claiming_and_renewing_in_the_background_extend_the_lease(clocks: StoppedClocks) -> None:
+    renewed_twice = anyio.Event()
+
+    def see(_: object) -> None:
+        if [str(call) for call in conversation.calls].count("renew") == 2:
+            renewed_twice.set()
+
+    conversation = MemoryConversation(Messages.from_user("go"), renew_every=0.001, on_call=see)
+    checkpoint = Checkpoint(conversation)
+    await checkpoint.claim()
+    assert checkpoint.may_start()
+    clocks.boot += 15
+    assert not checkpoint.may_start()
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(checkpoint.keep_lease)
+            await renewed_twice.wait()
+            assert checkpoint.may_start()
+            group.cancel_scope.cancel()
+    conversation.overtake()
+    clocks.boot += 15
+    await checkpoint.keep_lease()
+    assert not checkpoint.may_start()
+
+
 async def test_the_tools_timeout_does_not_count_the_renewal(clocks: StoppedClocks) -> None:
     tools = ToolCollection()
 

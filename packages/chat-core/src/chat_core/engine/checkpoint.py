@@ -203,8 +203,10 @@ class Checkpoint:
         """Acquire the lease and update `messages` to the stored state."""
         if self.conversation is None or not self.owns_lease:
             return
+        before = self.clocks.read()
         try:
             await self.conversation.claim()
+            self._lease.extended_at = before
         except BaseException as error:
             if not isinstance(error, Exception):
                 # The lease may have been taken before the cancellation.
@@ -225,8 +227,8 @@ class Checkpoint:
     def may_start(self) -> bool:
         """Return whether the lease certainly lasts, so that the body of a tool may start. Callable in any thread.
 
-        False after half of the lease has passed since the last write: this process may have been stopped, and another
-        run may have taken over. Call `renew()`, which finds out.
+        False after half of the lease has passed since it was last extended: this process may have been stopped, and
+        another run may have taken over. Call `renew()`, which finds out.
         """
         conversation = self.conversation
         if conversation is None or (renew_every := conversation.renew_every) is None:
@@ -246,6 +248,27 @@ class Checkpoint:
         """
         if self.conversation is not None:
             await self._extend_lease(self.conversation.renew)
+
+    async def keep_lease(self) -> None:
+        """Renew the lease regularly until cancelled, or until it is lost. Then the next write ends the run in order."""
+        conversation = self.conversation
+        assert conversation is not None  # noqa: S101 - the run has a lease
+        assert conversation.renew_every is not None  # noqa: S101 - the lease expires
+        while True:
+            await anyio.sleep(conversation.renew_every)
+            before = self.clocks.read()
+            try:
+                await conversation.renew()
+                self._lease.extended_at = before
+            except TimeoutError:
+                # Another process blocks the store. The next write or renewal extends the lease.
+                continue
+            except ChatError:
+                # The lease is lost or released. The next write raises the error.
+                return
+            except Exception:  # noqa: BLE001 - a store may raise anything
+                # The next renewal may succeed. If the lease expires first, the next write raises the error.
+                _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)
 
     async def _extend_lease(self, write: Callable[[], Awaitable[None]]) -> None:
         # The lease lasts from the write, so a time before the write is on the safe side.
@@ -315,25 +338,3 @@ class Checkpoint:
             await finish(partial(self.conversation.release, looked_at=self.looked_at))
         except Exception:  # noqa: BLE001 - a store may raise anything
             _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)
-
-
-async def renew_lease(conversation: Conversation, seconds: float) -> None:
-    """Extend the lease of a run until the task is cancelled or the lease is lost.
-
-    Args:
-        conversation: the conversation.
-        seconds: time between two renewals.
-    """
-    while True:
-        await anyio.sleep(seconds)
-        try:
-            await conversation.renew()
-        except TimeoutError:
-            # Another process blocks the store. The next write or renewal extends the lease.
-            continue
-        except ChatError:
-            # The lease is lost or released. The next write raises the error and ends the run in order.
-            return
-        except Exception:  # noqa: BLE001 - a store may raise anything
-            # The next renewal may succeed. If the lease expires first, the next write raises the error.
-            _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)

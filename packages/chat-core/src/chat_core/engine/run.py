@@ -61,7 +61,7 @@ from typing_extensions import TypeVar
 
 from chat_core import model_texts
 from chat_core.concurrency import finish
-from chat_core.engine.checkpoint import Checkpoint, renew_lease
+from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
@@ -433,7 +433,7 @@ class Run(Generic[OutT, PauseT]):
     def _start_lease_renewal(self, group: TaskGroup | None) -> None:
         conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
         if group is not None and conversation is not None and conversation.renew_every is not None:
-            group.start_soon(renew_lease, conversation, conversation.renew_every)
+            group.start_soon(self._checkpoint.keep_lease)
 
 
 async def _await_result(result: Awaitable[None] | None) -> None:

@@ -53,6 +53,8 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 _NOT_STARTED: Final = object()
 """Returned instead of the value of a tool function that was not called, because the lease may have expired."""
+_MOST_RENEWALS: Final = 3
+"""Number of renewals of the lease after which a tool function that is still late is not called."""
 
 
 @final
@@ -365,10 +367,18 @@ class ToolPass(Generic[PauseT]):
 
         Raises:
             LeaseLostError: another run took over before the function was called.
+            TimeoutError: the lease could not be kept, so the function was not called.
             Exception: a chat failed while calls inside are unresolved, or a write inside failed.
         """
         tool = ready.tool
+        renewals = 0
         while (value := await self._call_with_timeout(ready, context)) is _NOT_STARTED:
+            if renewals == _MOST_RENEWALS:
+                msg = (
+                    f"tool {tool.id!r} was not started: half of the lease had passed after each of {renewals} renewals"
+                )
+                raise TimeoutError(msg)
+            renewals += 1
             await self._checkpoint.renew()
             await checkpoint_if_cancelled()
         if ready.raised is not None:
