@@ -9,6 +9,22 @@ from chat_core.messages import Messages, Role, Tool, Turn
 
 
 @runtime_checkable
+class PostReceiver(Protocol):
+    """A stored conversation to which other processes can post input while a run or a pause is active."""
+
+    async def apply_posts(self) -> int:
+        """Append the posted turns to `messages`, each once and in order, and store that before returning.
+
+        Returns:
+            How many turns were appended.
+
+        Raises:
+            LeaseLostError: another run took over the conversation.
+        """
+        ...
+
+
+@runtime_checkable
 class Conversation(Protocol):
     """Messages in a store, with an id, a revision and a lease. Chats accept one instead of plain messages.
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from anyio import CancelScope, current_time, move_on_after
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import ChatError
+from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import WaitKind
 
@@ -130,7 +130,8 @@ class BaseStore:
         """
         log = self._log(id)
         messages = await finish_in_thread(partial(load_messages, log))
-        return Snapshot(id, messages, log.state.revision, log.person, log.owner)
+        posted = {key: post.turn for key, post in log.state.posts.items()}
+        return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
         """Store the changes made to the messages of a snapshot, merged per call with later writes of others.
@@ -183,6 +184,32 @@ class BaseStore:
         require_changes(meta, jobs)
         change = partial(apply_changes, self._log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
         await finish_in_thread(change)
+
+    async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
+        """Store input of a user while a run or a pause may be active.
+
+        A run appends posted turns before its next model call, each once and in the order in which they were posted,
+        as soon as no call waits. If no run is active and no call waits, the conversation is due. A turn with
+        `by="engine"` is appended in the same way, but does not make the conversation due.
+
+        Args:
+            id: the id of the conversation.
+            turn: the turn, which must have no tool calls.
+            key: a name for the post, such as the id of the request. Posting it again does nothing.
+
+        Returns:
+            Whether the turn was stored: False if a turn was posted with this key before.
+
+        Raises:
+            ConversationClosedError: the conversation is closed.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the turn has tool calls, or the key cannot be stored.
+        """
+        require_storable(key)
+        if not key or turn.tools:
+            msg = f"post() needs a turn without tool calls and a key that is not empty, not {turn!r} and {key!r}"
+            raise UsageError(msg)
+        return await finish_in_thread(partial(self._log(id).post, key, turn))
 
     async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
         """Close a conversation and queue jobs, in one transaction.
@@ -313,7 +340,8 @@ class BaseStore:
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
-        Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
+        Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
+        is changed: use jobs to retry, as `take_job()` does.
 
         Args:
             person: only conversations that this user is in charge of.

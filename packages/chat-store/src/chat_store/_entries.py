@@ -81,20 +81,29 @@ class NewTurn:
         role: the role of the turn.
         document: the turn as a JSON object.
         revisions: the revisions of its tools, by id.
+        post: the key of the post that the turn comes from, if any.
     """
 
     role: Role
     document: Document
     revisions: dict[str, ToolRevision]
+    post: str | None = None
 
     @classmethod
-    def from_turn(cls, role: Role, turn: Turn) -> NewTurn:
-        """Return a copy of the current state of a turn."""
-        return cls(role, codec.turn_to_dict(turn), revisions_of(turn))
+    def from_turn(cls, role: Role, turn: Turn, post: str | None = None) -> NewTurn:
+        """Return a copy of the current state of a turn.
+
+        Args:
+            role: the role of the turn.
+            turn: the turn.
+            post: the key of the post that the turn comes from, if any.
+        """
+        return cls(role, codec.turn_to_dict(turn), revisions_of(turn), post)
 
     def to_dict(self) -> Document:
         """Return the JSON object stored in the entry."""
-        return {"role": self.role, "turn": self.document}
+        posted = {} if self.post is None else {"post": self.post}
+        return {"role": self.role, **posted, "turn": self.document}
 
 
 @final
@@ -196,11 +205,13 @@ class TurnAdded:
         role: the role of the turn.
         turn: the turn.
         path: the path of the tool whose inner conversation has the turn. Empty for the outermost conversation.
+        post: the key of the post that the turn comes from, if any.
     """
 
     role: Role
     turn: Turn
     path: ToolPath = ()
+    post: str | None = None
 
 
 @final
@@ -246,6 +257,7 @@ class Entry:
 
     Attributes:
         at: when the entry was written, None if it adds no turns.
+        posts: turns to append before the next model call.
     """
 
     at: datetime | None
@@ -254,6 +266,7 @@ class Entry:
     tools: list[ToolUpdated]
     inner: list[TurnAdded]
     marked: list[TurnMarked]
+    posts: list[TurnAdded]
 
     def updates(self) -> list[TurnAdded | ToolUpdated | TurnMarked]:
         """Return the changes of the entry in the order in which they must be applied."""
@@ -371,8 +384,9 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     turns = [_parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
     inner = [_parse_turn(item) for item in _items(document, "inner_turns")]
+    posts = [_parse_turn(item) for item in _items(document, "posts")]
     at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
-    return Entry(at, _parse_lease(document), turns, tools, inner, _parse_marks(document))
+    return Entry(at, _parse_lease(document), turns, tools, inner, _parse_marks(document), posts)
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:
@@ -394,7 +408,7 @@ def _parse_turn(item: Document) -> TurnAdded:
         msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
         raise ValueError(msg)
     turn = codec.turn_from_dict(cast("Document", item["turn"]), Messages)
-    return TurnAdded(role, turn, tuple(cast("list[str]", item.get("path", []))))
+    return TurnAdded(role, turn, tuple(cast("list[str]", item.get("path", []))), cast("str | None", item.get("post")))
 
 
 def _parse_tool(item: Document) -> ToolUpdated:

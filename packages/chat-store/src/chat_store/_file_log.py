@@ -23,10 +23,10 @@ from typing import final
 
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.json import loads
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Turn
 
 from chat_store import _file_lock
-from chat_store._entries import Batch, Document, Lease
+from chat_store._entries import Batch, Document, Entry, Lease, NewTurn
 from chat_store._journal import Journal
 from chat_store._log import ConversationLog
 
@@ -148,6 +148,35 @@ class FileLog(ConversationLog):
             if batch:
                 self._append(batch, self._next_lease(lease.fence, self._now()))
 
+    def apply_posts(self) -> int:
+        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        with self._locked():
+            lease, posts = self._require_lease(), self.state.post_batch()
+            if posts:
+                fields = {"lease": self._next_lease(lease.fence, self._now()).to_dict(), **posts.to_dict()}
+                self.updates.extend(self._append_fields(fields).updates())
+            return len(posts.turns)
+
+    def post(self, key: str, turn: Turn) -> bool:
+        """Store a turn that a run appends before its next model call.
+
+        Args:
+            key: the key of the post.
+            turn: the turn.
+
+        Returns:
+            False if a turn was posted with this key before. Then nothing is stored.
+        """
+        with self._locked():
+            if self.state.was_posted(key):
+                return False
+            self._append_fields({"posts": [NewTurn.from_turn("user", turn, key).to_dict()]})
+            return True
+
     def release(self, *, looked_at: datetime | None = None) -> None:  # noqa: ARG002 - a file has no list of due conversations
         """End the run, even if the release cannot be written. Does nothing if the lease was lost.
 
@@ -232,14 +261,15 @@ class FileLog(ConversationLog):
         self.updates.extend(entry.updates())
 
     def _append(self, batch: Batch | None, lease: Lease | None) -> None:
-        document: Document = {"at": self._now().isoformat()}
-        if lease is not None:
-            document["lease"] = lease.to_dict()
-        if batch is not None:
-            document |= batch.to_dict()
-        self.state.apply(self._journal.append(document, self.state.parse))
+        fields: Document = {} if lease is None else {"lease": lease.to_dict()}
+        self._append_fields(fields if batch is None else fields | batch.to_dict())
         if batch is not None:
             self.updates.append(batch)
+
+    def _append_fields(self, fields: Document) -> Entry:
+        entry = self._journal.append({"at": self._now().isoformat(), **fields}, self.state.parse)
+        self.state.apply(entry)
+        return entry
 
     # --- The lease ---------------------------------------------------------------------------------------------
 

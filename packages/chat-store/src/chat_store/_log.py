@@ -103,6 +103,14 @@ class ConversationLog(ABC):
                 is due again after a stored change, or at a deadline of a wait that is after this time.
         """
 
+    @abstractmethod
+    def apply_posts(self) -> int:
+        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+
     @property
     @abstractmethod
     def holds_lease(self) -> bool:

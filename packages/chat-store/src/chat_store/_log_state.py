@@ -13,9 +13,11 @@ from chat_store._entries import (
     Batch,
     Entry,
     Lease,
+    NewTurn,
     ToolChange,
     ToolPath,
     ToolRevision,
+    TurnAdded,
     copy_tool,
     outermost_tools,
     own_document,
@@ -35,6 +37,7 @@ class LogState:
         turns: the number of turns.
         delivered: whether the hooks of the last turn have run, so that no run is needed; None if it has no hooks.
         last_turn_at: when the last turn was stored, if it is known.
+        posts: the posted turns that no run has appended yet, by key, oldest first.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
     """
@@ -46,6 +49,8 @@ class LogState:
         self.turns: int = 0
         self.delivered: bool | None = None
         self.last_turn_at: datetime | None = None
+        self.posts: dict[str, TurnAdded] = {}
+        self._post_keys: set[str] = set()
         self.fence: int = 0
         self.lease: Lease | None = None
         self._tools: dict[str, Tool] = {}
@@ -97,11 +102,25 @@ class LogState:
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
             self.delivered, self.last_turn_at = entry.turns[-1].turn.delivered, entry.at
+        for item in entry.turns:
+            self.posts.pop(item.post or "", None)
+        for post in entry.posts:
+            self.posts[post.post or ""] = post
+            self._post_keys.add(post.post or "")
         for marked in entry.marked:
             self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
         if entry.lease is not None:
             self.fence = entry.lease.fence
             self.lease = entry.lease if entry.lease.until is not None else None
+
+    def was_posted(self, key: str) -> bool:
+        """Return whether a turn was posted with a key, even if a run has appended it since."""
+        return key in self._post_keys
+
+    def post_batch(self) -> Batch:
+        """Return a batch that appends the posted turns."""
+        turns = [NewTurn.from_turn(post.role, post.turn, key) for key, post in self.posts.items()]
+        return Batch(self.turns, tuple(turns))
 
     def find(self, path: ToolPath) -> Tool | None:
         """Return the durable state of the tool at a path, or None if the path does not exist."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Turn
 
 from chat_store._backend import Head, WriteTransaction
-from chat_store._entries import Batch
+from chat_store._entries import Batch, NewTurn
 from chat_store._job_rules import queue
-from chat_store._store_log import StoreLog
+from chat_store._store_log import NO_CHANGES, StoreLog
 from chat_store.errors import ConversationExistsError
 from chat_store.jobs import Job
 from chat_store.meta import ConversationMeta, MetaChanges
@@ -71,6 +71,30 @@ class ManagedLog(StoreLog):
                 fence = self._head.fence + (self._head.lease_until is not None)
                 self._write_head(transaction, replace(self._head, fence=fence, lease_until=None, due=None, meta=meta))
                 self._describe(transaction, None, jobs)
+
+    def post(self, key: str, turn: Turn) -> bool:
+        """Store a turn that a run appends before its next model call.
+
+        Args:
+            key: the key of the post.
+            turn: the turn.
+
+        Returns:
+            False if a turn was posted with this key before. Then nothing is stored.
+
+        Raises:
+            ConversationClosedError: the conversation is closed.
+        """
+        with self._writing() as transaction:
+            self._require_stored()
+            self._require_open()
+            if self.state.was_posted(key):
+                return False
+            now, head = self._now(), self._head
+            if not self._wait_index.unresolved and turn.by != "engine" and head.lease_until is None:
+                head = replace(head, due=now)
+            self._append(transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head)
+        return True
 
     def reopen(self) -> None:
         """Reopen the conversation if it is closed."""

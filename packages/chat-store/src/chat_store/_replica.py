@@ -155,6 +155,18 @@ class Replica:
         async with self._write_lock:
             await self._run_in_thread(self._log.renew)
 
+    async def apply_posts(self) -> int:
+        """Append the posted turns to `messages`, each once and in order, and store that before returning.
+
+        Returns:
+            How many turns were appended.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        async with self._write_lock:
+            return await self._run_in_thread(self._log.apply_posts)
+
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable before returning.
 

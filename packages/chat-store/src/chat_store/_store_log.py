@@ -24,7 +24,7 @@ from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
-from chat_store._entries import Batch, Document, Lease, TurnAdded, parsing
+from chat_store._entries import Batch, Document, Entry, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
 from chat_store._waits import WaitIndex, iter_waits
@@ -147,6 +147,25 @@ class StoreLog(ConversationLog):
                 if batch:
                     self._append(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
         self._require_lease()
+
+    def apply_posts(self) -> int:
+        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+
+        Raises:
+            LeaseLostError: another run took over.
+        """
+        with self._reading():
+            if not self.state.posts or self._is_overtaken():
+                self._require_lease()
+                return 0
+        with self._writing() as transaction:
+            count = len(self.state.posts)
+            if not self._is_overtaken():
+                head = self._head_with_lease(self._head.fence, self.state.post_batch())
+                entry = self._append(transaction, self.state.post_batch().to_dict(), NO_CHANGES, head)
+                self._own_updates.extend(entry.updates())
+        self._require_lease()
+        return count
 
     def release(self, *, looked_at: datetime | None = None) -> None:
         """End the run, even if the release cannot be written. Does nothing if the lease was lost.
@@ -347,8 +366,8 @@ class StoreLog(ConversationLog):
         self._head = replace(self._head, incarnation=self._incarnation, entries=1, due=due, meta=meta)
         transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
-        """Append an entry and write the row.
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
+        """Append an entry, write the row, and return the entry.
 
         Args:
             transaction: the write transaction.
@@ -367,12 +386,13 @@ class StoreLog(ConversationLog):
         touched = self._wait_index.apply(parsed, self.state)
         if batch:
             self._own_updates.append(batch)
-        meta = replace(self._head.meta, last_active=now) if batch else self._head.meta
+        meta = replace(self._head.meta, last_active=now) if batch or parsed.turns or parsed.posts else self._head.meta
         self._head = replace(
             head, incarnation=self._incarnation, entries=number, revision=self.state.revision, meta=meta
         )
         self.state.fence = head.fence
         transaction.append_entry(self._head, entry, self._list_waits(touched))
+        return parsed
 
     def _append_late(self, transaction: WriteTransaction, batch: Batch) -> None:
         if batch:

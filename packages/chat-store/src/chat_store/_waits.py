@@ -71,7 +71,9 @@ class WaitIndex:
         return touched
 
     def _add_turn(self, role: Role, turn: Turn) -> None:
-        self.unanswered = needs_response(role, turn)
+        if role != "user" or turn.by != "engine":
+            # What the engine adds, such as a summary, does not need a response.
+            self.unanswered = needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
     def next_due(self, state: LogState, now: datetime, looked_at: datetime | None = None) -> datetime | None:
@@ -87,6 +89,8 @@ class WaitIndex:
             The time, or None if a decision or a turn is needed first.
         """
         tools = [tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None]
+        if not tools and any(post.turn.by != "engine" for post in state.posts.values()):
+            return now
         if looked_at is not None:
             return min([at for at in _deadlines(tools) if at > looked_at], default=None)
         if tools:

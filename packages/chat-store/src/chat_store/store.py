@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, final, runtime_checkable
 
-from chat_core.conversation import Conversation
+from chat_core.conversation import Conversation, PostReceiver
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import Wait, WaitKind
 
@@ -28,6 +28,7 @@ class Snapshot:
         revision: the number of durable changes so far. Pass it to `save()` with the messages.
         person: the user in charge of the conversation, if any.
         owner: the user whose conversation it is, if any.
+        posted: the posted turns that no run has appended to the messages yet, by key, oldest first.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Snapshot:
     revision: int
     person: str | None = None
     owner: str | None = None
+    posted: Mapping[str, Turn] = field(default_factory=dict[str, Turn])
 
 
 @final
@@ -106,7 +108,7 @@ class Changes:
 
 
 @runtime_checkable
-class OpenConversation(Conversation, Protocol):
+class OpenConversation(Conversation, PostReceiver, Protocol):
     """A stored conversation opened by `ConversationStore.open()`.
 
     Pass it to `chat.complete()` or `chat.stream()` instead of messages. Decisions made on `messages` are saved when a
@@ -252,6 +254,28 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
+        """Store input of a user while a run or a pause may be active.
+
+        A run appends posted turns before its next model call, each once and in the order in which they were posted,
+        as soon as no call waits. If no run is active and no call waits, the conversation is due. A turn with
+        `by="engine"` is appended in the same way, but does not make the conversation due.
+
+        Args:
+            id: the id of the conversation.
+            turn: the turn, which must have no tool calls.
+            key: a name for the post, such as the id of the request. Posting it again does nothing.
+
+        Returns:
+            Whether the turn was stored: False if a turn was posted with this key before.
+
+        Raises:
+            ConversationClosedError: the conversation is closed.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the turn has tool calls, or the key cannot be stored.
+        """
+        ...
+
     async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
         """Close a conversation and queue jobs, in one transaction.
 
@@ -358,7 +382,8 @@ class ConversationStore(Protocol):
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
-        Conversations with a live run are not listed. After a run that raised an error, the conversation is due again.
+        Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
+        is changed: use jobs to retry, as `take_job()` does.
 
         Args:
             person: only conversations that this user is in charge of.

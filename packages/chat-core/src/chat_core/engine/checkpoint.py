@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
 from chat_core.concurrency import finish
-from chat_core.conversation import Conversation
+from chat_core.conversation import Conversation, PostReceiver
 from chat_core.errors import ChatError
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.run_context import RunContext
@@ -212,6 +212,23 @@ class Checkpoint:
                 # The lease may have been taken before the cancellation.
                 await self.release()
             raise
+
+    async def apply_posts(self) -> int:
+        """Append the turns that were posted to the conversation, and return how many there were."""
+        conversation = self.conversation
+        if not self._stores_messages or not isinstance(conversation, PostReceiver):
+            return 0
+        applied: list[int] = []
+
+        async def apply() -> None:
+            applied.append(await conversation.apply_posts())
+
+        try:
+            await finish(apply)
+        except Exception as error:
+            self._lease.failures.append(error)
+            raise
+        return applied[0]
 
     async def write_tool(self, tool: Tool) -> None:
         """Store the state of a tool call of `messages`."""

@@ -71,6 +71,7 @@ from chat_core.engine.model_call import (
     turn_deltas,
 )
 from chat_core.engine.plan import ChatPlan
+from chat_core.engine.posts import apply_posts, resting_if_failed, take_answer
 from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
@@ -212,8 +213,9 @@ class Run(Generic[OutT, PauseT]):
             batch = await self._tool_pass.next()
             return await self._finish_tool_pass(self._tool_pass) if batch is None else batch
         if self._model_call is not None:
-            batch = await self._model_call.next()
-            return await self._finish_model_call(self._model_call) if batch is None else batch
+            with resting_if_failed(self._checkpoint, self._plan.settings.now):
+                batch = await self._model_call.next()
+                return await self._finish_model_call(self._model_call) if batch is None else batch
         if self._messages.pending():
             self._tool_pass = ToolPass(
                 self._plan,
@@ -229,7 +231,9 @@ class Run(Generic[OutT, PauseT]):
             results = [ToolResult(tool) for tool in self._decided_before]
             self._decided_before = []
             return results
-        self._model_call = self._start_model_call()
+        await apply_posts(self._checkpoint)
+        with resting_if_failed(self._checkpoint, self._plan.settings.now):
+            self._model_call = self._start_model_call()
         return ()
 
     async def _prepare(self, group: TaskGroup | None) -> None:
@@ -237,7 +241,7 @@ class Run(Generic[OutT, PauseT]):
         self._start_lease_renewal(group)
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
-        self._answer = self._stored_answer()
+        self._answer = await take_answer(self._stored_answer(), self._checkpoint, hooks=self._plan.settings.after)
         self._decided_before = self._calls_decided_before() if self._deliver_events else []
 
     async def _open_values_and_instructions(self, group: TaskGroup | None) -> None:

@@ -40,6 +40,7 @@ class MemoryConversation:
         calls: recorded calls, oldest first. A call is recorded before it takes effect.
         late: writes after `overtake()`.
         looked_at: when the last run examined the waiting calls, if it had done all that it could do.
+        posts: posted turns, which `apply_posts()` appends. A test adds turns to the list.
         on_call: function called with each call before it takes effect. If it raises, nothing is stored.
     """
 
@@ -63,6 +64,7 @@ class MemoryConversation:
         self.on_call = on_call
         self.calls: list[Call] = []
         self.late: list[Call] = []
+        self.posts: list[Turn] = []
         self.looked_at: datetime | None = None
 
     @property
@@ -122,6 +124,19 @@ class MemoryConversation:
             LeaseLostError: `overtake()` was called.
         """
         self._require_lease(Call("renew"))
+
+    async def apply_posts(self) -> int:
+        """Append the turns in `posts` as user turns and make them durable. Return how many there were.
+
+        Raises:
+            LeaseLostError: after `overtake()`.
+        """
+        turns = self.posts.copy()
+        for turn in turns:
+            self._messages.append("user", turn)
+            await self.write_turn((), "user", turn)
+            self.posts.remove(turn)
+        return len(turns)
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
         """Make the state of one tool durable.

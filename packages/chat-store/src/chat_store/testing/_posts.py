@@ -1,0 +1,149 @@
+"""Scenarios of posted turns: each is applied once, in order, when nothing waits."""
+
+from __future__ import annotations
+
+from chat_core.errors import LeaseLostError, UsageError
+from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
+
+from chat_store.errors import ConversationClosedError, UnknownConversationError
+from chat_store.store import ConversationStore, OpenConversation
+from chat_store.testing._fixtures import Stores, answer, paused, refused, require
+
+
+async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
+    """Turns posted during a run are appended by the run, once, in the order of their posts."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("One."))
+        async with here.open(name) as run:
+            await run.claim()
+            require(await there.post(name, _said("Two."), key="2"), "a turn is posted during a run")
+            require(await here.post(name, _said("Three."), key="3"), "another one is posted")
+            require(not await there.post(name, _said("Again."), key="2"), "a key is posted once")
+            require(list((await there.load(name)).posted) == ["2", "3"], "load() returns what was posted")
+            require(await run.apply_posts() == 2, "the run appends both turns")  # noqa: PLR2004
+            require(_texts(run.messages) == ["One.", "Two.", "Three."], "they are appended in order")
+            require(await run.apply_posts() == 0, "a turn is appended once")
+            require(not await there.post(name, _said("Again."), key="2"), "a key is used for ever")
+            await _reply(run)
+            await run.release()
+        snapshot = await there.load(name)
+        require(_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "what was appended is stored")
+        require(not snapshot.posted and await _due(there) == [], "nothing is left to do")
+
+
+async def a_posted_turn_makes_due(stores: Stores) -> None:
+    """A posted turn makes a conversation due, unless a call waits. A turn of the engine does not."""
+    async with stores.open() as here, stores.open() as there:
+        idle = await here.create(Messages.from_user("One."))
+        await _finish(here, idle)
+        await here.post(idle, Turn([Text("A result.")], by="engine"), key="engine")
+        require(await _due(there) == [], "a turn of the engine does not make a conversation due")
+        await here.post(idle, _said("Two."), key="2")
+        require(await _due(there) == [idle], "a posted turn makes an answered conversation due")
+        await _finish(there, idle)
+        require(await _due(there) == [], "a run that appended it leaves nothing to do")
+        waiting = await here.create(paused("a"))
+        await here.post(waiting, _said("And?"), key="1")
+        require(await _due(there) == [], "a posted turn waits for the decision of a call")
+        async with there.open(waiting) as conversation:
+            conversation.messages.tool("a").reject("no")
+        require(await _due(there) == [waiting], "the decision makes it due")
+
+
+async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
+    """A turn that a run did not append makes the conversation due, whether or not the run has read it."""
+    async with stores.open() as here, stores.open() as there:
+        for name, renews in (("unread", False), ("read", True)):
+            await here.create(Messages.from_user("One."), id=name)
+            async with here.open(name) as run:
+                await run.claim()
+                await _reply(run)
+                await there.post(name, _said("Two."), key="2")
+                if renews:
+                    await run.renew()
+                await run.release(looked_at=stores.clock())
+            require(name in await _due(there), "what was posted at the end of a run is left for the next one")
+
+
+async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
+    """A run that lost its lease does not append posted turns. The run that took over appends them."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("One."))
+        async with here.open(name) as run, there.open(name) as other:
+            await run.claim()
+            stores.clock.advance(days=1)
+            await other.claim()
+            await there.post(name, _said("Two."), key="2")
+            with refused(LeaseLostError, "apply_posts() tells a run that it was overtaken"):
+                await run.apply_posts()
+            require(await other.apply_posts() == 1, "the run that took over appends the turn")
+            await other.release()
+        require(_texts((await there.load(name)).messages) == ["One.", "Two."], "the turn is appended once")
+
+
+async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
+    """`post()` needs a stored, open conversation, a key, and a turn without calls."""
+    async with stores.open() as here:
+        name = await here.create(Messages.from_user("One."))
+        with refused(UnknownConversationError, "post() needs a stored conversation"):
+            await here.post("2", _said("Two."), key="2")
+        with refused(UsageError, "post() needs a key"):
+            await here.post(name, _said("Two."), key="")
+        with refused(UsageError, "a posted turn has no calls"):
+            await here.post(name, Turn([Tool(FunctionCall("pay", {}))]), key="2")
+        await here.close(name)
+        with refused(ConversationClosedError, "nothing is posted to a closed conversation"):
+            await here.post(name, _said("Two."), key="2")
+
+
+async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
+    """A turn written by the engine leaves an answered conversation answered, and an unanswered one unanswered."""
+    async with stores.open() as here, stores.open() as there:
+        for name, is_answered in (("answered", True), ("unanswered", False)):
+            await here.create(Messages.from_user("One."), id=name)
+            async with here.open(name) as run:
+                await run.claim()
+                if is_answered:
+                    await _reply(run)
+                turn = Turn([Text("A summary.")], by="engine")
+                run.messages.append("user", turn)
+                await run.write_turn((), "user", turn)
+                await run.release()
+        require(await _due(there) == ["unanswered"], "what the engine writes needs no response")
+
+
+def _said(text: str) -> Turn:
+    return Turn([Text(text)])
+
+
+def _texts(messages: Messages) -> list[str]:
+    return [part.text for content in messages for part in content.parts if isinstance(part, Text)]
+
+
+async def _reply(run: OpenConversation) -> None:
+    turn = answer()
+    run.messages.append("model", turn)
+    await run.write_turn((), "model", turn)
+
+
+async def _finish(store: ConversationStore, name: str) -> None:
+    """Run a conversation to its end."""
+    async with store.open(name) as run:
+        await run.claim()
+        await run.apply_posts()
+        await _reply(run)
+        await run.release()
+
+
+async def _due(store: ConversationStore) -> list[str]:
+    return [item.conversation for item in await store.due()]
+
+
+SCENARIOS = (
+    posted_turns_are_applied_once_and_in_order,
+    a_posted_turn_makes_due,
+    a_turn_posted_at_the_end_of_a_run_makes_due,
+    a_run_that_was_overtaken_appends_no_post,
+    a_turn_that_cannot_be_posted_is_refused,
+    a_turn_of_the_engine_makes_nothing_due,
+)
