@@ -188,3 +188,20 @@ def x146_one_text_is_no_list_of_texts_without_an_event_loop() -> None:  # R: Usa
 
 def x147_a_limit_of_steps_before_embeddings() -> None:  # R: UsageError: an embeddings chat has no runs and no tools
     ready.with_max_steps(3).with_embeddings()
+
+
+def x148_tools_before_embeddings() -> None:  # R: UsageError: with_embeddings\(\) must come before tools
+    ready.with_tools(plain).with_embeddings()
+
+
+def x149_a_hook_before_embeddings() -> None:  # R: UsageError: with_embeddings\(\) must come before hooks
+    ready.with_before(lambda _messages: None).with_embeddings()
+
+
+async def x150_a_stream_that_is_not_entered() -> None:  # R: UsageError: read a stream inside its block
+    async for _event in ready.build().stream(hi()):
+        pass
+
+
+def x151_one_collection_in_two_scopes() -> None:  # R: UsageError: the tool 'pay' is in two scopes.*only once
+    ready.with_scoped_tools(asks).with_tools(risky).build()

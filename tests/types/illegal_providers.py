@@ -6,7 +6,7 @@ Each line that ends in `# E: <regex>` must be rejected, and by a message that ma
 
 from __future__ import annotations
 
-from chat_claude import ClaudeBuilder, WebSearch
+from chat_claude import ClaudeBuilder, ClaudeOptions, WebSearch
 from chat_completions import (
     GROQ,
     PERPLEXITY,
@@ -21,7 +21,7 @@ from chat_openai import AzureBuilder, OpenAIBuilder
 from chat_openai import WebSearch as OpenAIWebSearch
 from chat_responses import ResponsesBuilder
 
-from chat_core import ChatBuilder
+from chat_core import ChatBuilder, ChatOptions, Messages
 
 claude = ClaudeBuilder().with_model("m").with_api_key("k").build()
 gemini = GeminiBuilder().with_model("m").with_api_key("k").build()
@@ -128,3 +128,23 @@ def p24_a_setting_of_the_other_wire() -> None:  # R: AttributeError: .*call with
 
 def p25_a_builder_of_what_is_no_preset() -> None:
     vendor_builder("groq")  # E: vendor_builder
+
+
+def p26_vertex_without_a_token() -> None:  # R: UsageError: missing token
+    GeminiBuilder().with_model("m").with_vertex("my-project").build()
+
+
+def p27_file_search_on_vertex() -> None:  # R: UsageError: Vertex AI does not support file search
+    GeminiBuilder().with_model("m").with_vertex("my-project").with_token("t").with_file_search(
+        "fileSearchStores/a"
+    ).build()
+
+
+def p28_previous_responses_that_are_not_stored() -> None:  # R: UsageError: with_previous_response\(\) needs stored
+    ResponsesBuilder().with_model("m").with_api_key("k").with_store(store=False).with_previous_response().build()
+
+
+async def p29_options_of_another_vendor() -> None:  # R: UnsupportedOptionError: .* not support ClaudeOptions
+    model = OpenAIBuilder().with_model("m").with_api_key("k").build()
+    chat = ChatBuilder().with_model(model).with_options(ChatOptions(extras=(ClaudeOptions(),))).build()
+    await chat.complete(Messages.from_user("hi"))

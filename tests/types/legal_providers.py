@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Never, assert_type
 
-from chat_claude import ClaudeBuilder, ClaudeProvider, WebSearch, claude
+from chat_claude import ClaudeBuilder, ClaudeOptions, ClaudeProvider, WebSearch, claude
 from chat_completions import (
     GROQ,
     HUGGINGFACE,
@@ -42,7 +42,15 @@ from chat_openai import (
 from chat_openai import WebSearch as OpenAIWebSearch
 from chat_responses import ResponsesBuilder, ResponsesProvider
 
-from chat_core import ChatBuilder, ChatProvider, ChatResponse, EmbeddingsChat, EmbeddingsProvider, StreamingChat
+from chat_core import (
+    ChatBuilder,
+    ChatOptions,
+    ChatProvider,
+    ChatResponse,
+    EmbeddingsChat,
+    EmbeddingsProvider,
+    StreamingChat,
+)
 
 
 def answers(model: ChatProvider) -> StreamingChat[ChatResponse, Never]:
@@ -116,3 +124,13 @@ def l06_a_preset_carries_the_abilities_of_its_vendor() -> None:
 def l07_a_preset_of_one_s_own_is_like_the_others() -> None:
     mine = Preset(title="Mine", dialect=Dialect(model=""), base_url="https://one.example", embeddings=NoEmbeddings())
     assert_type(vendor_builder(mine).with_model("m").with_api_key("k").build(), CompletionsChatProvider)
+
+
+def l08_what_contradicts_elsewhere_agrees_here() -> None:
+    vertex = GeminiBuilder().with_model("m").with_vertex("my-project").with_token("t").with_google_search().build()
+    assert_type(vertex, GeminiProvider)
+    stored = ResponsesBuilder().with_model("m").with_api_key("k").with_store(store=True).with_previous_response()
+    assert_type(stored.build(), ResponsesProvider)
+    options = ChatOptions(extras=(ClaudeOptions(),))
+    model = claude("m", api_key="k")
+    assert_type(ChatBuilder().with_model(model).with_options(options).build(), StreamingChat[ChatResponse, Never])

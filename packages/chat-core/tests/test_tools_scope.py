@@ -199,9 +199,11 @@ async def test_names_are_unique_over_all_scopes() -> None:
 
 
 async def test_the_same_scope_twice_is_a_clash() -> None:
-    first = ScopedCollection(collection("pay"), execute_all)
-    with pytest.raises(UsageError, match="'pay' is given"):
-        require_unique_names([first, first])
+    tools = collection("pay")
+    first, second = ScopedCollection(tools, execute_all), ScopedCollection(tools, execute_all)
+    for other in (first, second):
+        with pytest.raises(UsageError, match="the tool 'pay' is in two scopes, .* add each collection only once"):
+            require_unique_names([first, other])
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

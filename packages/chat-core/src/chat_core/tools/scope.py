@@ -121,21 +121,26 @@ def execute_all(call: FunctionCall, meta: object, /) -> Execute:  # noqa: ARG001
 
 
 def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
-    """Check that no two tools of a chat have the same name.
+    """Check that no two tools of a chat have the same name, and that no tool is in two scopes.
 
     Raises:
-        UsageError: two tools have the same name.
+        UsageError: two tools have the same name, or a collection is in two scopes.
     """
-    owners: dict[str, ToolScope[Paused]] = {}
+    owners: dict[str, tuple[ToolScope[Paused], ToolDefinition]] = {}
     for scope in scopes:
-        for name in scope.names():
+        for definition in scope.definitions():
+            name = definition.declaration.name
             if name in owners:
+                owner, other = owners[name]
+                if other is definition:
+                    msg = f"the tool {name!r} is in two scopes, {owner!r} and {scope!r}: add each collection only once"
+                    raise UsageError(msg)
                 msg = (
-                    f"the name {name!r} is given to a tool of {owners[name]!r} and to one of {scope!r}: "
+                    f"the name {name!r} is given to a tool of {owner!r} and to one of {scope!r}: "
                     "names must be unique in a chat; rename one with name='…'"
                 )
                 raise UsageError(msg)
-            owners[name] = scope
+            owners[name] = scope, definition
 
 
 def require_collection(collection: object, what: str, /) -> None:
