@@ -41,12 +41,14 @@ from chat_core import (
     UnsupportedPartError,
     Usage,
 )
+from chat_core.json import loads_limited
 from chat_core.provider import Delta
 from chat_core.transport import EventStream, Request, Timeouts, Transport
 from chat_core.transport.provider_errors import error_class_for_status, provider_error, translate_transport_error
 
 NAME = "toy"
 KEY = "toy-key-5f0c"
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
 FINISH: Mapping[str, FinishReason] = {"done": "stop", "full": "length", "calls": "tool_calls"}
 IMAGES = ("image/png", "image/jpeg")
 
@@ -149,7 +151,7 @@ class Decoder:
         return [ToolCallDelta("", event["n"], event["name"], event["id"])]
 
     def on_input(self, event: Any) -> list[Delta]:
-        next(piece for piece in self.pieces if piece.get("n") == event["n"])["input"] += event["text"]
+        [piece for piece in self.pieces if piece.get("n") == event["n"]][0]["input"] += event["text"]  # noqa: RUF015
         return [ToolCallDelta(event["text"], event["n"])]
 
     def on_fault(self, event: Any) -> list[Delta]:
@@ -210,8 +212,8 @@ class ToyStream:
 
     def read(self, data: bytes) -> list[Delta]:
         try:
-            return self.decoder.read(json.loads(data))
-        except (ValueError, KeyError, TypeError) as error:
+            return self.decoder.read(loads_limited(data))
+        except MALFORMED as error:
             msg = f"{NAME}: {data!r} is no event"
             raise InvalidResponseError(msg, raw=data) from error
 
@@ -222,7 +224,11 @@ class ToyStream:
         if self.decoder.why is None:
             msg = f"{NAME}: the stream has no end"
             raise StreamTruncatedError(msg, partial=self.partial())
-        return self.decoder.turn()
+        try:
+            return self.decoder.turn()
+        except MALFORMED as error:
+            msg = f"{NAME}: the events are no answer"
+            raise InvalidResponseError(msg) from error
 
 
 class Toy:
@@ -246,7 +252,7 @@ class Toy:
         answer = await self.send(self.patient(self.request("/ask", body), options))
         try:
             return self.Decoding().whole(answer)
-        except (KeyError, TypeError, AttributeError) as error:
+        except MALFORMED as error:
             msg = f"{NAME}: {answer!r} is no answer"
             raise InvalidResponseError(msg) from error
 
@@ -258,7 +264,7 @@ class Toy:
         if response.status != 200:
             raise self.refusal(response.status, response.headers, response.body)
         try:
-            return json.loads(response.body)
+            return loads_limited(response.body)
         except ValueError as error:
             msg = f"{NAME}: the answer is no JSON"
             raise InvalidResponseError(msg, raw=response.body) from error

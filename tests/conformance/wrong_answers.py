@@ -193,8 +193,8 @@ class TakesACutForAnEnd(Toy):
 
     class Streaming(ToyStream):
         def close(self) -> Turn:
-            turn = self.decoder.turn()
-            return turn if turn.finish_reason else Turn(turn.parts, finish_reason="stop", metadata=turn.metadata)
+            self.decoder.why = self.decoder.why or "done"
+            return super().close()
 
 
 @fails_at("truncation")
@@ -238,12 +238,10 @@ class BlamesTheServer(Toy):
     class Streaming(ToyStream):
         def read(self, data: bytes) -> list[Delta]:
             try:
-                json.loads(data)
-            except ValueError:
-                return super().read(data)
-            try:
                 return super().read(data)
             except InvalidResponseError as error:
+                if isinstance(error.__cause__, ValueError):
+                    raise
                 raise ServerError(str(error)) from error
 
 
@@ -408,6 +406,17 @@ class ReadsEveryRefusalAsJson(Toy):
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, headers, json.dumps(json.loads(body)).encode())
+
+
+@fails_at("mutated_responses")
+class AssertsThatATextIsAText(Toy):
+    """A text of another type fails an assertion, which is no `ChatError`."""
+
+    class Decoding(Decoder):
+        def part(self, piece: dict[str, Any]) -> Part:
+            part = super().part(piece)
+            assert not isinstance(part, Text) or type(part.text) is str
+            return part
 
 
 @fails_at("secrets")

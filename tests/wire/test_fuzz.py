@@ -14,16 +14,9 @@ require_wire()
 from .fuzzing import WIRES, Wire, find_failures, summarize  # noqa: E402 - it reads the recordings
 
 COUNT: Final = 50_000 if os.environ.get("CHAT_THOROUGH") else 1_000
-PENDING: Final = frozenset[str]()
-"""Wires with known failures. The test of a listed wire must fail, so that a mended wire is removed from the list."""
 
 CASES: Final = [
-    pytest.param(
-        wire,
-        streamed,
-        id=f"{wire.name}-{'streamed' if streamed else 'whole'}",
-        marks=[pytest.mark.xfail(strict=True)] if wire.name in PENDING else [],
-    )
+    pytest.param(wire, streamed, id=f"{wire.name}-{'streamed' if streamed else 'whole'}")
     for wire in WIRES
     for streamed in (False, True)
 ]

@@ -202,7 +202,7 @@ async def test_the_same_scope_twice_is_a_clash() -> None:
     tools = collection("pay")
     first, second = ScopedCollection(tools, execute_all), ScopedCollection(tools, execute_all)
     for other in (first, second):
-        with pytest.raises(UsageError, match="the tool 'pay' is in two scopes, .* add each collection only once"):
+        with pytest.raises(UsageError, match=r"the tool 'pay' is in two scopes, .* add each collection only once"):
             require_unique_names([first, other])
 
 

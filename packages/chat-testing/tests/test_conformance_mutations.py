@@ -44,6 +44,15 @@ def test_fields_are_removed() -> None:
     assert any(b'"usage"' not in body for body in mutated(DOCUMENT))
 
 
+def test_json_lines_are_mutated_one_at_a_time() -> None:
+    lines = b'{"text":"a"}\n{"text":"b","end":true}\n'
+    for body in mutated(lines):
+        first, second, rest = body.split(b"\n")
+        assert (first == lines.split(b"\n")[0]) or (second == lines.split(b"\n")[1])
+        assert rest == b""
+    assert len(set(mutated(lines))) > 100
+
+
 def test_only_the_data_of_events_is_mutated() -> None:
     for body in mutated(STREAM):
         lines = body.split(b"\n")

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import cast
+from random import Random
+from typing import Final, cast
 
+from chat_core.errors import InvalidResponseError
 from chat_core.events import ReasoningDelta, TextDelta
-from chat_core.messages import File, Part, ProviderPart, Reasoning, Structured, Text, Tool, Turn
+from chat_core.messages import File, Messages, Part, ProviderPart, Reasoning, Structured, Text, Tool, Turn
+from chat_core.messages.storable import require_storable
 from chat_core.provider import OutputSchema
 
+from chat_testing.conformance.mutations import mutate_response
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     ProviderInput,
     SentBody,
     Subject,
     call_provider,
+    conversation_after,
     declare_tools,
     open_stream,
     schema_of,
 )
 from chat_testing.conformance.tapes import Reply, Tape
-from chat_testing.errors import fail
+from chat_testing.errors import NonconformingError, fail
+
+MUTATED_RESPONSES: Final = 100
+"""Number of mutated responses of the scenario `mutated_responses`, and its first unused seed."""
 
 
 def answer_tapes(subject: Subject) -> list[Tape]:
@@ -266,3 +274,56 @@ async def reasoning(subject: Subject) -> None:
         flowed = "".join([delta.text for delta in outcome.deltas if isinstance(delta, ReasoningDelta)])
         if method == "stream" and flowed != tape.reasoning:
             fail(f"the reasoning is {tape.reasoning!r}, but the reasoning deltas are {flowed!r}")
+
+
+# --- Mutated responses ----------------------------------------------------------------------------------------------
+
+
+@scenario("text")
+async def mutated_responses(subject: Subject) -> None:
+    """A response with wrong types, extreme values or missing fields is a ChatError or a turn that can be used.
+
+    Such a turn can be stored, read again, and sent in the next request, unless the engine refuses to store it.
+    """
+    replies = subject.replies_of(*answer_tapes(subject))
+    for seed in range(MUTATED_RESPONSES):
+        random = Random(seed)  # noqa: S311 - reproducible
+        method, tape, reply = random.choice(replies)
+        mutated = Reply(body=mutate_response(reply.data, random), headers=reply.headers)
+        step = f"{method}()"
+        try:
+            provider, _ = subject.serve(mutated)
+            outcome = await call_provider(provider, method, input_for(tape))
+            if outcome.turn is None or not _is_storable(outcome.turn):
+                continue
+            step = "storing its turn"
+            messages = conversation_after(outcome.turn, "Go on.")
+            document = messages.to_json()
+            step = "reading its stored turn"
+            again = Messages.from_json(document)
+            if again.to_json() != document:
+                fail(f"the turn of {_abbreviate(mutated.data)} (seed {seed}) changed when it was stored and read")
+            step = "sending its turn"
+            for conversation in (messages, again):
+                await subject.capture_request(conversation, declare_tools(tape))
+        except NonconformingError:
+            raise
+        except Exception as error:
+            msg = (
+                f"the server sent {_abbreviate(mutated.data)} (seed {seed}), and {step} raised "
+                f"{type(error).__name__}: {_abbreviate(str(error).encode())}"
+            )
+            raise NonconformingError(msg) from error
+
+
+def _is_storable(turn: Turn) -> bool:
+    try:
+        require_storable(turn)
+    except InvalidResponseError:
+        return False
+    return True
+
+
+def _abbreviate(text: bytes) -> str:
+    line = " ".join(text[:200].decode(errors="replace").split())
+    return line if len(text) <= len(line) else f"{line}…"

@@ -73,11 +73,15 @@ def mutate_response(body: bytes, random: Random) -> bytes:
     """Return a response with one to three mutations.
 
     Args:
-        body: a JSON document, or a stream of server-sent events whose data is JSON.
+        body: a JSON document, a stream of server-sent events whose data is JSON, or JSON lines.
         random: the source of all choices, so that a seed reproduces them.
     """
     lines = body.split(b"\n")
     data = [index for index, line in enumerate(lines) if line.startswith(b"data:") and b"{" in line]
+    if not data and len(lines) > 1 and lines[0].endswith(b"}"):
+        index = random.choice([index for index, line in enumerate(lines) if line])
+        lines[index] = _mutate_document(lines[index], random)
+        return b"\n".join(lines)
     if not data:
         return _mutate_document(body, random)
     for index in random.sample(data, min(len(data), random.choice((1, 1, 2)))):
