@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, Retry, ToolCollection
-from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, turn_deltas, usage_of_failure
+from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, usage_of_failure
 from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
 from chat_core.errors import InvalidResponseError, NetworkError, RateLimitedError, StreamTruncatedError
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
+from chat_core.middleware import turn_deltas
 from chat_core.provider import NO_TOOLS, Delta, OutputSchema, ProviderMeta
 from chat_core.testing import Answer, ScriptedProvider
 from chat_core.usage import Metadata, Usage

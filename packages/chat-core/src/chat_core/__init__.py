@@ -113,9 +113,13 @@ if TYPE_CHECKING:
         View,
     )
     from chat_core.messages.function_call import CallContext
+    from chat_core.middleware import Middleware, OpenStream, ProviderRequest, Send, TurnStream
     from chat_core.options import ChatOptions, Instructions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
     from chat_core.output import OutputSpec, StructuredOutput, TextOutput
     from chat_core.provider import (
+        Abilities,
+        Attempt,
+        AttemptAware,
         ChatProvider,
         CompletionProvider,
         Delta,
@@ -125,6 +129,8 @@ if TYPE_CHECKING:
         ProviderMeta,
         ProviderStream,
         StreamProvider,
+        TokenCount,
+        TokenCounter,
         ToolDeclaration,
         ToolDeclarations,
     )
@@ -139,6 +145,7 @@ if TYPE_CHECKING:
     from chat_core.usage import Metadata, Usage
 
 __all__ = [
+    "Abilities",
     "Action",
     "AfterHook",
     "AnyChat",
@@ -146,6 +153,8 @@ __all__ = [
     "ApprovalKeys",
     "ApprovalRefusedError",
     "Approved",
+    "Attempt",
+    "AttemptAware",
     "AttemptReset",
     "AuthenticationError",
     "BoundApproval",
@@ -201,12 +210,14 @@ __all__ = [
     "MaxStepsExceededError",
     "Messages",
     "Metadata",
+    "Middleware",
     "NamedTool",
     "NestedEvent",
     "NetworkError",
     "NewerVersionError",
     "NotFoundError",
     "Opaque",
+    "OpenStream",
     "OutputSchema",
     "OutputSpec",
     "OverloadedError",
@@ -222,6 +233,7 @@ __all__ = [
     "ProviderMeta",
     "ProviderOptions",
     "ProviderPart",
+    "ProviderRequest",
     "ProviderStream",
     "QuotaExceededError",
     "RateLimitedError",
@@ -243,6 +255,7 @@ __all__ = [
     "Running",
     "Schedule",
     "ScopedCollection",
+    "Send",
     "ServerError",
     "StepFinished",
     "Strategy",
@@ -259,6 +272,8 @@ __all__ = [
     "Text",
     "TextDelta",
     "TextOutput",
+    "TokenCount",
+    "TokenCounter",
     "Tool",
     "ToolCall",
     "ToolCallDelta",
@@ -278,6 +293,7 @@ __all__ = [
     "ToolStatus",
     "TransportError",
     "Turn",
+    "TurnStream",
     "UnsupportedOptionError",
     "UnsupportedPartError",
     "Usage",
@@ -319,11 +335,13 @@ _HOMES = {
         "Turn Interrupted Rewind Summary View"
     ),
     "messages.function_call": "CallContext",
+    "middleware": "Middleware OpenStream ProviderRequest Send TurnStream",
     "options": "ChatOptions Instructions NamedTool ProviderOptions ReasoningEffort ToolChoice",
     "output": "OutputSpec StructuredOutput TextOutput",
     "provider": (
-        "ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse OutputSchema "
-        "ProviderMeta ProviderStream StreamProvider ToolDeclaration ToolDeclarations"
+        "Abilities Attempt AttemptAware ChatProvider CompletionProvider Delta EmbeddingsProvider EmbeddingsResponse "
+        "OutputSchema ProviderMeta ProviderStream StreamProvider TokenCount TokenCounter ToolDeclaration "
+        "ToolDeclarations"
     ),
     "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
     "run_context": "Injected RunContext ValueFactory Values",

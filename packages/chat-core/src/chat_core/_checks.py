@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from chat_core.chat import Chat, EmbeddingsChat
 from chat_core.errors import UsageError
+from chat_core.middleware import Middleware
 from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, StreamProvider
 from chat_core.response import Paused
@@ -114,6 +115,14 @@ def require_factory(kind: object, factory: object) -> None:
         raise UsageError(msg)
     if not isinstance(kind, Hashable) or isinstance(kind, str):
         msg = f"with_values() needs a type, as in Injected[...], not {kind!r}"
+        raise UsageError(msg)
+
+
+def require_middleware(middleware: object) -> None:
+    """Raise `UsageError` unless `middleware` is an instance of `Middleware`."""
+    if not isinstance(middleware, Middleware):
+        hint = ": create an instance of that class" if isinstance(middleware, type) else ""
+        msg = f"with_middleware() needs a Middleware, not {middleware!r}{hint}"
         raise UsageError(msg)
 
 

@@ -35,6 +35,7 @@ from chat_core._checks import (
     require_factory,
     require_hook,
     require_instructions,
+    require_middleware,
     require_model,
     require_number,
     require_observer,
@@ -45,6 +46,7 @@ from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
 from chat_core.engine.plan import AfterHook, ChatPlan, Hook, InstructionFunction, Settings, describe
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
+from chat_core.middleware import Middleware
 from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec, StructuredOutput, TextOutput
@@ -77,6 +79,7 @@ _RUN_SETTINGS = {
     "max_kept_data": "with_max_kept_data",
     "tool_timeout": "with_tool_timeout",
     "now": "with_clock",
+    "middleware": "with_middleware",
 }
 """Settings that an embeddings chat does not have, and their methods."""
 
@@ -200,6 +203,14 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         """
         require_number(seconds, "with_tool_timeout()", above=0)
         return self._with_settings(tool_timeout=seconds)
+
+    def with_middleware(self, middleware: Middleware) -> Self:
+        """Pass each provider call through `middleware`, which may change the request and the response.
+
+        A middleware runs once per attempt, inside the retries. The first one added is the outermost.
+        """
+        require_middleware(middleware)
+        return self._with_settings(middleware=(*self._settings.middleware, middleware))
 
     def with_before(self, hook: Hook) -> Self:
         """Call `hook` with the conversation before the first model request of a run. Hooks run in the order added."""

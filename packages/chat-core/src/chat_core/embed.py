@@ -11,7 +11,7 @@ from chat_core.engine.plan import Settings
 from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError, UsageError
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
+from chat_core.provider import Attempt, AttemptAware, EmbeddingsProvider, EmbeddingsResponse
 from chat_core.usage import Usage
 
 
@@ -89,15 +89,20 @@ class _Batches:
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """Send one batch, with retries."""
         attempt = 1
+        failed: list[ChatError] = []
+        provider = self._provider
         while True:
             try:
-                response = await self._provider.embed(texts, self._options)
+                response = await provider.embed(texts, self._options)
                 _require_one_vector_per_text(response, texts)
             except ChatError as error:
                 self.usage += usage_of_failure(error)
                 error.usage = self.usage
                 await self._retry_budget.wait(error, attempt, delivered=False)
                 attempt += 1
+                failed.append(error)
+                if isinstance(provider, AttemptAware):
+                    provider = cast("EmbeddingsProvider", provider.with_attempt(Attempt(attempt, tuple(failed))))
             else:
                 self.usage += response.usage
                 return response

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
 from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
-from chat_core.errors import UsageError
+from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, NamedTool, ToolChoice
 from chat_core.usage import NO_USAGE, Usage
@@ -26,6 +26,35 @@ MAX_CALLS = 1000
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a model can do. `None` where it is unknown.
+
+    The engine does not check abilities. Routers choose models by them, and user interfaces offer what a model can do.
+
+    Attributes:
+        tools: whether the model calls tools.
+        images: whether it accepts images.
+        audio: whether it accepts audio.
+        documents: whether it accepts documents, such as PDF files.
+        structured: whether the server enforces the schema of a structured answer.
+        streaming: whether responses can be streamed.
+        context_window: maximum number of tokens of a request and its response.
+    """
+
+    tools: bool | None = None
+    images: bool | None = None
+    audio: bool | None = None
+    documents: bool | None = None
+    structured: bool | None = None
+    streaming: bool | None = None
+    context_window: int | None = None
+
+
+UNKNOWN_ABILITIES = Abilities()
+
+
+@final
 @dataclass(frozen=True, slots=True)
 class ProviderMeta:
     """Description of a provider.
@@ -35,12 +64,16 @@ class ProviderMeta:
         model: name of the model.
         description: free text of the application, for routers and logs.
         max_embedding_batch: maximum number of texts in one embeddings request.
+        abilities: what the model can do.
+        data: data of the application, such as a price or a region. Not sent and not stored.
     """
 
     name: str
     model: str = ""
     description: str = ""
     max_embedding_batch: int = 2048
+    abilities: Abilities = UNKNOWN_ABILITIES
+    data: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
 
 
 @final
@@ -109,6 +142,81 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
 
 
 NO_TOOLS = ToolDeclarations()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Attempt of a model call.
+
+    The engine retries, under one budget per run. A provider does not retry by itself.
+
+    Attributes:
+        number: number of the attempt, from 1.
+        failed: errors of the earlier attempts, oldest first. A provider with several models sets `error.metadata` to
+            name the one that failed, and reads it here to choose another one.
+    """
+
+    number: int = 1
+    failed: tuple[ChatError, ...] = ()
+
+
+FIRST_ATTEMPT = Attempt()
+
+
+@runtime_checkable
+class AttemptAware(Protocol):
+    """Provider that takes earlier failures into account, such as a router."""
+
+    def with_attempt(self, attempt: Attempt, /) -> CompletionProvider:
+        """Return the provider for an attempt after the first. The first attempt uses this provider.
+
+        The result has the same methods as this provider. To be retried at once, an error sets `retryable` to True and
+        `retry_after` to 0.
+
+        Args:
+            attempt: number of the attempt, and the errors of earlier ones.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Number of input tokens of a request.
+
+    Attributes:
+        tokens: the number.
+        exact: whether the provider counted. Otherwise the number is an estimate, which is usually too high.
+    """
+
+    tokens: int
+    exact: bool
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Provider that counts the tokens of a request before it is sent."""
+
+    async def count_tokens(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> int:
+        """Return the number of input tokens that `complete()` would use with the same arguments.
+
+        Args:
+            messages: conversation to count; not changed.
+            tools: tools that the model may call.
+            options: options of the request.
+            structured_output: schema of the answer, or `None` for text.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        ...
 
 
 @final

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol, cast, final
 
 from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError
-from chat_core.events import AttemptReset, FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
-from chat_core.messages import File, Reasoning, Text
+from chat_core.events import AttemptReset, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages.storable import require_storable
 from chat_core.provider import (
     MAX_CALLS,
+    Attempt,
+    AttemptAware,
     CompletionProvider,
     Delta,
     OutputSchema,
@@ -96,17 +97,21 @@ class CompleteCall:
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Send the request, with retries. Always return None: the call delivers no events."""
-        request = self._request
+        request, model = self._request, self._model
         attempt = 1
+        failed: list[ChatError] = []
         while True:
             try:
                 turn = request.checked(
-                    await self._model.complete(request.messages, request.tools, request.options, request.output)
+                    await model.complete(request.messages, request.tools, request.options, request.output)
                 )
             except ChatError as error:
                 self.usage += usage_of_failure(error)
                 await self._retry_budget.wait(error, attempt, delivered=False)
                 attempt += 1
+                failed.append(error)
+                if isinstance(self._model, AttemptAware):
+                    model = self._model.with_attempt(Attempt(attempt, tuple(failed)))
             else:
                 self.turn = turn
                 self.usage = _add_turn(self.usage, turn)
@@ -125,6 +130,7 @@ class StreamCall:
         self._request = request
         self._retry_budget = retry_budget
         self._attempt = 1
+        self._failed: list[ChatError] = []
         self._delivered = False
         self._stream_context: AbstractAsyncContextManager[ProviderStream] | None = None
         self._stream: ProviderStream | None = None
@@ -172,7 +178,10 @@ class StreamCall:
 
     async def _open(self) -> AsyncIterator[Sequence[Delta]]:
         request = self._request
-        stream_context = self._model.stream(request.messages, request.tools, request.options, request.output)
+        model = self._model
+        if self._failed and isinstance(model, AttemptAware):
+            model = cast("StreamProvider", model.with_attempt(Attempt(self._attempt, tuple(self._failed))))
+        stream_context = model.stream(request.messages, request.tools, request.options, request.output)
         self._stream = await stream_context.__aenter__()
         self._stream_context = stream_context
         self._batches = aiter(self._stream)
@@ -195,6 +204,7 @@ class StreamCall:
         delivered = self._delivered
         await self._retry_budget.wait(error, self._attempt, delivered=delivered)
         self._attempt += 1
+        self._failed.append(error)
         self._delivered = False
         self._text_parts = []
         return AttemptReset(self._attempt, str(error)) if delivered else None
@@ -221,19 +231,6 @@ def too_many_calls_error(limit: int) -> InvalidResponseError:
     """Return the error for a response with more tool calls than `limit`. None of them runs."""
     msg = f"the response has more than {limit} tool calls; none was run: raise the limit by with_max_calls(...)"
     return InvalidResponseError(msg)
-
-
-def turn_deltas(turn: Turn) -> Sequence[Delta]:
-    """Return the parts of a complete turn as deltas, one per part."""
-    deltas: list[Delta] = []
-    for part in turn.parts:
-        if isinstance(part, Text):
-            deltas.append(TextDelta(part.text))
-        elif isinstance(part, Reasoning):
-            deltas.append(ReasoningDelta(part.text))
-        elif isinstance(part, File):
-            deltas.append(FilePart(part))
-    return deltas
 
 
 def _add_turn(failed_usage: Usage, turn: Turn) -> Usage:

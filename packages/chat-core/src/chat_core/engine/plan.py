@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from chat_core.engine.retry import Retry
 from chat_core.messages import Messages
+from chat_core.middleware import Middleware
 from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
@@ -56,6 +57,7 @@ class Settings:
         after: hooks called after the final response of a run.
         instructions: texts, and functions called at the start of each run.
         factories: factories of values, by the type of the value.
+        middleware: middlewares of the provider calls, outermost first.
         observers: observers of the runs.
         now: function that returns the current time, to check expiry times and schedules.
     """
@@ -72,6 +74,7 @@ class Settings:
     after: tuple[AfterHook, ...] = ()
     instructions: tuple[str | InstructionFunction, ...] = ()
     factories: Mapping[Any, ValueFactory[Any]] = field(default_factory=dict[Any, ValueFactory[Any]])
+    middleware: tuple[Middleware, ...] = ()
     observers: tuple[Observer, ...] = ()
     now: Callable[[], datetime] = _utc_now
 
@@ -80,7 +83,7 @@ class Settings:
 class ChatPlan(Generic[OutT_co, PauseT_co]):
     """Immutable configuration of a chat, shared by all its runs."""
 
-    __slots__ = ("declarations", "model", "output", "settings", "tools")
+    __slots__ = ("declarations", "model", "output", "settings", "tools", "wrapped_model")
 
     def __init__(
         self,
@@ -92,6 +95,11 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
     ) -> None:
         """Initialize the plan. The builder has checked that tool names are unique over all scopes."""
         self.model: CompletionProvider = model
+        self.wrapped_model: CompletionProvider = model
+        if settings.middleware:
+            from chat_core.engine.wrapped_model import WrappedModel  # noqa: PLC0415 - most chats have no middleware
+
+            self.wrapped_model = WrappedModel(model, settings.middleware)
         self.output: OutputSpec[OutT_co] = output
         self.settings: Settings = settings
         self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now, settings.factories)

@@ -68,7 +68,6 @@ from chat_core.engine.model_call import (
     ModelRequest,
     StreamCall,
     to_structured_deltas,
-    turn_deltas,
 )
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.posts import apply_posts, resting_if_failed, take_answer
@@ -80,6 +79,7 @@ from chat_core.engine.triage import is_resolved_by_decision
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
 from chat_core.events import Done, StepFinished, ToolCall, ToolResult
 from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Text, Tool, Turn
+from chat_core.middleware import turn_deltas
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.usage import Usage
@@ -322,12 +322,13 @@ class Run(Generic[OutT, PauseT]):
 
     def _create_model_call(self, request: ModelRequest) -> ModelCall:
         plan = self._plan
+        model = plan.wrapped_model
         if not self._streaming:
-            return CompleteCall(plan.model, request, self._retry_budget)
-        if not isinstance(plan.model, StreamProvider):
+            return CompleteCall(model, request, self._retry_budget)
+        if not isinstance(plan.model, StreamProvider) or not isinstance(model, StreamProvider):
             msg = f"stream() needs a model that streams; {type(plan.model).__name__} does not"
             raise UsageError(msg)
-        return StreamCall(plan.model, request, self._retry_budget)
+        return StreamCall(model, request, self._retry_budget)
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
         """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run.

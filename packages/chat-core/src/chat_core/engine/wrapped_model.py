@@ -1,0 +1,94 @@
+"""A provider behind the middlewares of a chat."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, final
+
+from chat_core.middleware import Middleware, OpenStream, ProviderRequest, Send
+from chat_core.provider import FIRST_ATTEMPT, Attempt, AttemptAware, CompletionProvider, ProviderMeta, ProviderStream
+
+if TYPE_CHECKING:
+    from chat_core.messages import Messages, Turn
+    from chat_core.options import ChatOptions
+    from chat_core.provider import OutputSchema, ToolDeclarations
+
+
+@final
+class WrappedModel:
+    """A provider whose requests pass through middlewares, the first one outermost."""
+
+    __slots__ = ("_attempt", "_middleware", "_model")
+
+    def __init__(
+        self, model: CompletionProvider, middleware: tuple[Middleware, ...], attempt: Attempt = FIRST_ATTEMPT
+    ) -> None:
+        self._model: Any = model  # `stream()` is called only on a provider that streams
+        self._middleware = middleware
+        self._attempt = attempt
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        """Description of the provider."""
+        metadata: ProviderMeta = self._model.metadata
+        return metadata
+
+    def with_attempt(self, attempt: Attempt, /) -> WrappedModel:
+        """Implement `AttemptAware.with_attempt`: middlewares and provider receive the attempt."""
+        model = self._model.with_attempt(attempt) if isinstance(self._model, AttemptAware) else self._model
+        return WrappedModel(model, self._middleware, attempt)
+
+    async def complete(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> Turn:
+        """Implement `CompletionProvider.complete`."""
+        send: Send = self._send
+        for middleware in reversed(self._middleware):
+            send = _complete_through(middleware, send)
+        return await send(self._request(messages, tools, options, structured_output))
+
+    def stream(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> AbstractAsyncContextManager[ProviderStream]:
+        """Implement `StreamProvider.stream`."""
+        open_stream: OpenStream = self._open_stream
+        for middleware in reversed(self._middleware):
+            open_stream = _stream_through(middleware, open_stream)
+        return open_stream(self._request(messages, tools, options, structured_output))
+
+    def _request(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> ProviderRequest:
+        return ProviderRequest(self.metadata, messages, tools, options, structured_output, self._attempt)
+
+    async def _send(self, request: ProviderRequest) -> Turn:
+        turn: Turn = await self._model.complete(
+            request.messages, request.tools, request.options, request.structured_output
+        )
+        return turn
+
+    def _open_stream(self, request: ProviderRequest) -> AbstractAsyncContextManager[ProviderStream]:
+        stream: AbstractAsyncContextManager[ProviderStream] = self._model.stream(
+            request.messages, request.tools, request.options, request.structured_output
+        )
+        return stream
+
+
+def _complete_through(middleware: Middleware, send: Send) -> Send:
+    return lambda request: middleware.complete(request, send)
+
+
+def _stream_through(middleware: Middleware, open_stream: OpenStream) -> OpenStream:
+    return lambda request: middleware.stream(request, open_stream)
