@@ -15,11 +15,12 @@ from chat_core.errors import UsageError
 from chat_core.messages import FinishReason
 from chat_core.wire.connection import (
     AUTHORIZATION,
+    ApiKey,
     ConnectionBuilder,
     require_finish_reasons,
+    require_key,
     require_model,
     require_provider_name,
-    require_secret,
     require_url,
 )
 
@@ -36,9 +37,9 @@ class _Configurable(ConnectionBuilder[Settings]):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(settings or Settings())
 
-    def with_bearer_token(self, token: str) -> Self:
-        """Send `token` as a bearer token instead of an API key, for OAuth and gateways."""
-        secret = require_secret("with_bearer_token", token, "a token")
+    def with_bearer_token(self, token: ApiKey) -> Self:
+        """Send `token`, or what an async function returns, as a bearer token instead of an API key."""
+        secret = require_key("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_betas(self, *betas: str) -> Self:

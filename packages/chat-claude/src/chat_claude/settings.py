@@ -51,7 +51,8 @@ class Settings(Connection):
         existing = dict(self.headers)
         if added.keys() & {KEY_HEADER, AUTHORIZATION}:
             existing = {name: value for name, value in existing.items() if name not in (KEY_HEADER, AUTHORIZATION)}
-        return replace(self, headers=tuple((existing | added).items()), betas=(*self.betas, *betas))
+        merged, key = tuple((existing | added).items()), self.key_unless(added)
+        return replace(self, headers=merged, key=key, betas=(*self.betas, *betas))
 
 
 def dialect_for(settings: Settings) -> Dialect:
@@ -79,7 +80,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     headers = {"anthropic-version": API_VERSION, **dict(settings.headers)}
     if not settings.has_credentials and settings.base_url is None:
         headers |= _credentials_from_environment(settings)
-    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers)
+    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers, settings.key)
 
 
 def _credentials_from_environment(settings: Settings) -> dict[str, str]:

@@ -179,6 +179,7 @@ class Pull:
     async def _open(self) -> AsyncIterator[Sequence[Event]]:
         body = dump_bytes({"model": self._model, "stream": True})
         request = self._endpoint.request("/api/pull", body, None, stream=True, is_last=_is_last, framing="json-lines")
+        request = await self._endpoint.authorize(request)
         transport = self._transport
         if transport is None:
             transport = default_transport()
@@ -253,9 +254,9 @@ class _DaemonBuilder(WithSizedEmbeddings):
             NetworkError: The daemon cannot be reached. The message explains how to start Ollama.
             InvalidResponseError: The server at this host is not Ollama.
         """
-        request = _daemon_endpoint(self._settings).request(
-            "/api/version", b"", PING_TIMEOUT, stream=False, method="GET"
-        )
+        endpoint = _daemon_endpoint(self._settings)
+        request = endpoint.request("/api/version", b"", PING_TIMEOUT, stream=False, method="GET")
+        request = await endpoint.authorize(request)
         transport = self._settings.transport
         if transport is not None:
             return await _fetch_version(transport, request)

@@ -155,8 +155,8 @@ def endpoint_for(settings: Settings) -> Endpoint:
     variable = preset.base_url_variable
     if settings.base_url is None and variable is not None and (url := read_environment(variable)) is not None:
         with naming_variable(variable):
-            return Endpoint(url, headers)
-    return Endpoint(settings.base_url or preset.base_url or "", headers)
+            return Endpoint(url, headers, settings.key)
+    return Endpoint(settings.base_url or preset.base_url or "", headers, settings.key)
 
 
 def _headers(settings: Settings) -> dict[str, str]:

@@ -15,9 +15,10 @@ from chat_core.errors import UsageError
 from chat_core.wire.connection import (
     AUTHORIZATION,
     AddressBuilder,
+    ApiKey,
+    require_key,
     require_model,
     require_provider_name,
-    require_secret,
 )
 
 from chat_gemini.client import GeminiEmbeddings, GeminiProvider, model_path
@@ -64,9 +65,9 @@ class _Configurable(AddressBuilder[Settings]):
             raise UsageError(msg)
         return self._with(replace(self._settings, vertex=(project, location)))
 
-    def with_token(self, token: str) -> Self:
-        """Send `token` as a bearer token instead of an API key."""
-        secret = require_secret("with_token", token, "a token")
+    def with_token(self, token: ApiKey) -> Self:
+        """Send `token`, or what an async function returns for each request, as a bearer token instead of an API key."""
+        secret = require_key("with_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
     def with_provider_name(self, name: str, description: str = "") -> Self:

@@ -55,7 +55,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     headers = dict(settings.headers)
     if not settings.has_credentials and (key := _key_from_environment(settings)) is not None:
         headers = {KEY_HEADER: key} | headers
-    return Endpoint(settings.base_url or _base_url(settings), headers)
+    return Endpoint(settings.base_url or _base_url(settings), headers, settings.key)
 
 
 def _base_url(settings: Settings) -> str:

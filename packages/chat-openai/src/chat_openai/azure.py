@@ -16,7 +16,7 @@ from typing import Final, Self, final
 from urllib.parse import quote, unquote
 
 from chat_core.errors import UsageError
-from chat_core.wire.connection import AUTHORIZATION, read_environment, require_secret
+from chat_core.wire.connection import AUTHORIZATION, ApiKey, read_environment, require_key
 
 from chat_openai.builder import (
     RESPONSES_CHOSEN_HINTS,
@@ -50,12 +50,12 @@ class _Azure(Connectable):
 
     __slots__ = ()
 
-    def with_bearer_token(self, token: str) -> Self:
+    def with_bearer_token(self, token: ApiKey) -> Self:
         """Authenticate with a Microsoft Entra ID token instead of an API key.
 
-        The token is not refreshed. To send a fresh token with each request, add it in a transport of your own.
+        Tokens expire after about an hour. To renew them, pass an async function, which is called for each request.
         """
-        secret = require_secret("with_bearer_token", token, "a token")
+        secret = require_key("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
 

@@ -443,9 +443,11 @@ def _completions_builder(url: str, settings: Settings) -> CompletionsBuilder:
 
 
 def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
-    """Copy the transport and the headers of `settings` into `builder`, except headers that only OpenAI understands."""
+    """Copy the transport, the key and the headers of `settings` into `builder`, except headers for OpenAI alone."""
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
+    if settings.key is not None:
+        builder = builder.with_api_key(settings.key.function)
     return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAI_HEADERS})
 
 

@@ -157,7 +157,8 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     Raises:
         UsageError: The base URL is invalid, or the API key is missing.
     """
-    return Endpoint(dict(settings.base_urls).get(wire, settings.vendor.preset.base_url or ""), _headers(settings))
+    base_url = dict(settings.base_urls).get(wire, settings.vendor.preset.base_url or "")
+    return Endpoint(base_url, _headers(settings), settings.key)
 
 
 def _headers(settings: Settings) -> dict[str, str]:

@@ -56,4 +56,4 @@ def endpoint_for(settings: Settings) -> Endpoint:
                 "or choose another server with .with_base_url('…')"
             )
             raise UsageError(msg)
-    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers)
+    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers, settings.key)

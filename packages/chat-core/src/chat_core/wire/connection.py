@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.messages.content import FinishReason
 from chat_core.transport.protocol import Transport
+from chat_core.transport.values import Request
 
 AUTHORIZATION: Final = "authorization"
+
+
+ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
+"""A key or token, or an async function that returns the current one. It is called for each request."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """An async function that returns the current key, and the header that carries the key.
+
+    Attributes:
+        header: name of the header, in lowercase.
+        function: returns the key.
+    """
+
+    header: str
+    function: Callable[[], Awaitable[str]] = field(repr=False)
+
+    async def authorize(self, request: Request) -> Request:
+        """Return the request with the current key. Errors of the function propagate.
+
+        Raises:
+            UsageError: the function is not async, or returns no key. The message does not contain what it returned.
+        """
+        result: object = self.function()
+        if not inspect.isawaitable(result):
+            msg = f"a key is a text or an async function that returns one; this function returned a {_kind(result)}"
+            raise UsageError(msg)
+        # The result may be anything: not every caller uses a type checker.
+        secret = cast("object", await result)
+        if not isinstance(secret, str) or not secret.strip():
+            shown = "an empty text" if isinstance(secret, str) else f"a {_kind(secret)}"
+            msg = f"the function that returns the key returned {shown}: return the key"
+            raise UsageError(msg)
+        value = credentials_for(self.header, secret.strip())
+        return replace(request, headers=(*request.headers, (self.header, value)))
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +67,13 @@ class Connection:
         base_url: the URL that the caller chose; `None` for the server's own.
         headers: sent with every request, credentials included. Names are lowercase and occur once.
         transport: the caller's transport; `None` for one that the provider makes and closes.
+        key: returns the key for each request; `None` if the key is in `headers`.
     """
 
     base_url: str | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     transport: Transport | None = None
+    key: KeySource | None = field(default=None, repr=False)
 
     @property
     def key_header(self) -> str:
@@ -37,19 +82,25 @@ class Connection:
 
     @property
     def has_credentials(self) -> bool:
-        """Whether a header carries a key or a token."""
-        return any(name in (AUTHORIZATION, self.key_header) for name, _ in self.headers)
+        """Whether requests carry a key or a token."""
+        return self.key is not None or any(name in (AUTHORIZATION, self.key_header) for name, _ in self.headers)
 
-    def with_credentials(self, header: str, secret: str) -> Self:
+    def with_credentials(self, header: str, secret: ApiKey) -> Self:
         """Return the settings with `secret` in `header` as the only credentials: earlier ones are removed."""
-        credentials = (header, credentials_for(header, secret))
         others = [item for item in self.headers if item[0] not in (AUTHORIZATION, self.key_header)]
-        return replace(self, headers=(credentials, *others))
+        if not isinstance(secret, str):
+            return replace(self, headers=tuple(others), key=KeySource(header, secret))
+        credentials = (header, credentials_for(header, secret))
+        return replace(self, headers=(credentials, *others), key=None)
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
         """Return the settings with more headers. A header replaces an earlier one of the same name, in any case."""
         merged = {name.lower(): value for name, value in (*self.headers, *headers.items())}
-        return replace(self, headers=tuple(merged.items()))
+        return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
+
+    def key_unless(self, names: Collection[str]) -> KeySource | None:
+        """Return the source of the key, or None if one of the headers `names` replaces it."""
+        return None if {AUTHORIZATION, self.key_header} & {*names} else self.key
 
     def transport_or_default(self) -> Transport:
         """Return the caller's transport, or a new one that the provider owns.
@@ -77,12 +128,13 @@ class ConnectionBuilder(Generic[SettingsT]):
     def _with(self, settings: SettingsT) -> Self:
         return type(self)(settings)
 
-    def with_api_key(self, key: str) -> Self:
+    def with_api_key(self, key: ApiKey) -> Self:
         """Send `key` with every request, in place of a key, a token or a header with credentials set before.
 
-        Without it, a vendor's own server gets the key in the vendor's environment variable.
+        An async function is called for each request, also for retries, so that keys rotate and tokens are renewed.
+        Without a key, a vendor's own server gets the key in the vendor's environment variable.
         """
-        secret = require_secret("with_api_key", key, "a key")
+        secret = require_key("with_api_key", key, "a key")
         return self._with(self._settings.with_credentials(self._settings.key_header, secret))
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
@@ -143,6 +195,22 @@ def require_secret(method: str, value: str, what: str) -> str:
         msg = f"{method}() needs {what}; it got {type(value).__name__}"
         raise UsageError(msg)
     return value.strip()
+
+
+def require_key(method: str, value: ApiKey, what: str) -> ApiKey:
+    """Return a secret without the spaces around it, or a function that returns one. Errors never contain it.
+
+    Args:
+        method: name of the builder method, for the error.
+        value: the secret or the function.
+        what: description of the secret, for the error.
+
+    Raises:
+        UsageError: the secret is empty, or neither text nor a function.
+    """
+    if callable(value) and not isinstance(value, type):
+        return value
+    return require_secret(method, cast("str", value), what)
 
 
 def require_model(method: str, model: str) -> str:

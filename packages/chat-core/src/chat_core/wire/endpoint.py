@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
+from chat_core.wire.connection import KeySource
 
 JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
@@ -31,9 +32,10 @@ class Endpoint:
         UsageError: the base URL is not an HTTP URL, or contains a user.
     """
 
-    __slots__ = ("headers", "host", "path", "query", "scheme")
+    __slots__ = ("headers", "host", "key", "path", "query", "scheme")
 
-    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, base_url: str, headers: Mapping[str, str], key: KeySource | None = None) -> None:
+        self.key: KeySource | None = key
         base_url = base_url.strip()
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
@@ -45,6 +47,14 @@ class Endpoint:
         self.path: str = url.path.rstrip("/")
         self.query: str = f"?{url.query}" if url.query else ""
         self.headers: tuple[tuple[str, str], ...] = tuple([(name.lower(), value) for name, value in headers.items()])
+
+    async def authorize(self, request: Request) -> Request:
+        """Return the request with the current key, if a function returns the key.
+
+        Raises:
+            UsageError: the function returned no key.
+        """
+        return request if self.key is None else await self.key.authorize(request)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.scheme}://{self.host}{self.path})"

@@ -77,6 +77,7 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
+        request = await self._endpoint.authorize(request)
         try:
             response = await self._transport.send(request)
         except TransportError as error:
@@ -117,6 +118,7 @@ class TransportProvider:
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx.
         """
+        request = await self._endpoint.authorize(request)
         redact = partial(redact_error, request=request)
         try:
             async with self._transport.stream(request) as events:
