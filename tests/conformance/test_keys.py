@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,11 @@ class Keys:
         return f"rotating-key-{self.count}\n"
 
 
+def vendor(name: str) -> Any:
+    builder: Any = vendor_builder(PRESETS[name])
+    return builder.with_model("m").with_base_url(URL)
+
+
 BUILDERS: dict[str, Callable[[], Any]] = {
     "claude": lambda: ClaudeBuilder().with_model("claude-sonnet-4-5"),
     "claude-gateway": lambda: ClaudeBuilder().with_model("m").with_base_url(URL),
@@ -40,11 +46,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "openrouter": lambda: OpenRouterBuilder().with_model("m"),
     "huggingface": lambda: HuggingFaceBuilder().with_model("m"),
     "ollama": lambda: OllamaBuilder().with_model("m"),
-    **{
-        name: lambda preset=preset: vendor_builder(preset).with_model("m").with_base_url(URL)
-        for name, preset in PRESETS.items()
-        if not preset.own_builder
-    },
+    **{name: partial(vendor, name) for name, preset in PRESETS.items() if not preset.own_builder},
 }
 
 
@@ -92,12 +94,12 @@ async def test_a_stream_asks_for_the_key(name: str) -> None:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_later_key_or_header_replaces_the_function(name: str) -> None:
     keys = Keys()
-    for change in (
-        lambda builder: builder.with_api_key("fixed-key"),
-        lambda builder: builder.with_headers({"Authorization": "Bearer fixed-key"}),
+    for replaced in (
+        BUILDERS[name]().with_api_key(keys).with_api_key("fixed-key"),
+        BUILDERS[name]().with_api_key(keys).with_headers({"Authorization": "Bearer fixed-key"}),
     ):
         transport = MockTransport()
-        provider = change(BUILDERS[name]().with_api_key(keys)).with_transport(transport).build()
+        provider = replaced.with_transport(transport).build()
         refuse(transport, "none")
         with pytest.raises(ChatError):
             ChatBuilder().with_model(provider).with_retry(0).build().blocking.complete(Messages.from_user("hi"))
@@ -107,7 +109,7 @@ def test_a_later_key_or_header_replaces_the_function(name: str) -> None:
 
 
 async def test_tokens_can_be_renewed() -> None:
-    builders = {
+    builders: dict[str, Any] = {
         "azure": AzureBuilder().with_endpoint("https://mine.openai.azure.com").with_model("m").with_bearer_token,
         "claude": ClaudeBuilder().with_model("claude-sonnet-4-5").with_bearer_token,
         "gemini": GeminiBuilder().with_model("m").with_vertex("project").with_token,

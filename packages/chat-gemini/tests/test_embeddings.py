@@ -7,7 +7,7 @@ import pytest
 from chat_core.errors import AuthenticationError, InvalidResponseError, UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
+from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Usage
 from chat_gemini.codec import decode_count, decode_embeddings, encode_count, encode_embeddings
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions
@@ -171,3 +171,16 @@ def test_a_count_is_a_number() -> None:
 def test_what_is_no_number_is_no_count(count: object) -> None:
     with pytest.raises(InvalidResponseError, match="totalTokens"):
         decode_count(json.dumps({"totalTokens": count}).encode(), "p")
+
+
+def test_native_tools_and_schemas_are_counted() -> None:
+    schema = OutputSchema("answer", {"type": "object", "properties": {"city": {"type": "string"}}})
+    dialect = Dialect(model="m", native_tools=({"googleSearch": {}},))
+    body = encode_count(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), schema, dialect=dialect, flat=False)
+    whole = json.loads(body)["generateContentRequest"]
+
+    assert whole["tools"] == [{"googleSearch": {}}]
+    assert "city" in json.dumps(whole["generationConfig"])
+    assert json.loads(
+        encode_count(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), schema, dialect=dialect, flat=True)
+    ).keys() == {"contents", "tools", "generationConfig"}

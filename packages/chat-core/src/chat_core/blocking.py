@@ -23,7 +23,7 @@ from chat_core.errors import UsageError
 from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
 from chat_core.messages import Messages, Tool
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsResponse
+from chat_core.provider import EmbeddingsResponse, TokenCount
 from chat_core.response import ChatResponse, Paused
 from chat_core.usage import Usage
 
@@ -106,6 +106,18 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
         return _run(lambda: self._chat.call(name, arguments, messages, id=id))
+
+    def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
+        """Run `Chat.count_tokens()` and wait for its result.
+
+        Args:
+            messages: the conversation. Its tool calls must be resolved.
+            options: options of the request, merged over those of the chat.
+
+        Raises:
+            ChatError: the provider counts, and its request failed. It is not retried.
+        """
+        return _run(lambda: self._chat.count_tokens(messages, options=options))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""

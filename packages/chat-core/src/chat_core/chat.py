@@ -24,7 +24,7 @@ from chat_core.engine.subchat import ChatTool
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.options import ChatOptions
-from chat_core.provider import CompletionProvider, EmbeddingsProvider, EmbeddingsResponse
+from chat_core.provider import CompletionProvider, EmbeddingsProvider, EmbeddingsResponse, TokenCount
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
@@ -144,6 +144,24 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         from chat_core.engine.direct_call import decide  # noqa: PLC0415 - most chats never need it
 
         return await decide(self._plan.tools, call)
+
+    async def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
+        """Return how many input tokens the next request would use, with the tools and the schema of this chat.
+
+        The provider counts if it can: `exact` is True. Otherwise the number is an estimate, which is usually too high.
+        Middlewares are not applied.
+
+        Args:
+            messages: the conversation. Its tool calls must be resolved.
+            options: options of the request, merged over those of the chat.
+
+        Raises:
+            ChatError: the provider counts, and its request failed. It is not retried.
+        """
+        from chat_core.engine.count_tokens import count_tokens  # noqa: PLC0415 - most chats never need it
+
+        _require_run_arguments("count_tokens()", messages, options)
+        return await count_tokens(self._plan, messages, options)
 
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
         """Return this chat as a tool for `with_scoped_tools()` of another chat. The outer chat pauses if this one does.

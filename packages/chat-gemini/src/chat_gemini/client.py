@@ -19,6 +19,7 @@ from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
 from chat_gemini.codec import (
+    NO_OPTIONS,
     StreamDecoder,
     decode,
     decode_count,
@@ -141,21 +142,27 @@ class GeminiProvider(_Client):
             yield stream
 
     async def count_tokens(
-        self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, options: ChatOptions | None = None
+        self,
+        messages: Messages,
+        tools: ToolDeclarations = NO_TOOLS,
+        options: ChatOptions = NO_OPTIONS,
+        structured_output: OutputSchema | None = None,
     ) -> int:
-        """Return the number of tokens of a conversation with its tools.
+        """Return the number of input tokens that `complete()` would use with the same arguments.
 
         Args:
             messages: the conversation.
             tools: declared tools.
-            options: only the timeout is used.
+            options: options of the request.
+            structured_output: schema of the requested output.
 
         Raises:
             ChatError: the request failed.
         """
-        body = encode_count(messages, tools, dialect=self._dialect, flat=self._flat_counts)
-        read = partial(decode_count, provider=self._dialect.provider)
-        return await self._post("countTokens", body, options or ChatOptions(), read)
+        dialect, flat = self._dialect, self._flat_counts
+        body = encode_count(messages, tools, options, structured_output, dialect=dialect, flat=flat)
+        read = partial(decode_count, provider=dialect.provider)
+        return await self._post("countTokens", body, options, read)
 
 
 @final

@@ -7,13 +7,13 @@ Requests are encoded in `encode.py`, `parts.py` and `schema.py`. Responses are d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
-from chat_core.json import dump_bytes, loads_limited
+from chat_core.json import dump_bytes, loads, loads_limited
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsResponse, ToolDeclarations
+from chat_core.provider import EmbeddingsResponse, OutputSchema, ToolDeclarations
 from chat_core.usage import Usage
 from chat_core.wire.shapes import Json, is_list, is_object, mapping
 
@@ -38,6 +38,10 @@ __all__ = [
     "json_form",
     "openapi_form",
 ]
+
+NO_OPTIONS: Final = ChatOptions()
+COUNTED: Final = frozenset({"systemInstruction", "contents", "tools", "generationConfig"})
+"""Fields of a request that have tokens, or change the number of tokens."""
 
 CHAT_ONLY: Final = (
     "temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning",
@@ -170,27 +174,37 @@ def _token_count(item: Mapping[str, Any]) -> int:
 # --- Counting -----------------------------------------------------------------------------------------------
 
 
-def encode_count(messages: Messages, tools: ToolDeclarations, *, dialect: Dialect, flat: bool) -> bytes:
-    """Encode the body of a token count request.
+def encode_count(
+    messages: Messages,
+    tools: ToolDeclarations,
+    options: ChatOptions = NO_OPTIONS,
+    structured_output: OutputSchema | None = None,
+    *,
+    dialect: Dialect,
+    flat: bool,
+) -> bytes:
+    """Encode the body of a token count request: everything that `encode()` sends and that has tokens.
 
     Args:
         messages: the conversation.
         tools: declared tools.
+        options: options of the request.
+        structured_output: schema of the requested output.
         dialect: model and request format.
-        flat: whether system instructions and tools are sent at the top level, as Vertex AI requires, or in a nested
+        flat: whether the fields are sent at the top level, as Vertex AI requires, or in a nested
             `generateContentRequest`, as the Gemini API requires.
 
     Raises:
         PendingToolsError: a tool call in the history is not resolved.
         UnsupportedPartError: the API cannot represent a part of the history.
+        UnsupportedOptionError: the API does not support an option, or cannot represent a schema.
     """
-    conversation = encode_conversation(messages.view(), dialect)
-    declarations = encode_tools(tools, None, dialect)
-    members = conversation + (b',"tools":[' + declarations + b"]" if declarations else b"")
-    if flat or (members.startswith(b'"contents"') and not declarations):
-        return b"{" + members + b"}"
-    model = dump_bytes(f"models/{dialect.model}")
-    return b'{"generateContentRequest":{"model":' + model + b"," + members + b"}}"
+    body = encode(messages, tools, options, structured_output, dialect=dialect)
+    request = cast("dict[str, object]", loads(body))
+    counted = {name: value for name, value in request.items() if name in COUNTED}
+    if flat or counted.keys() == {"contents"}:
+        return dump_bytes(counted)
+    return dump_bytes({"generateContentRequest": {"model": f"models/{dialect.model}", **counted}})
 
 
 def decode_count(body: bytes, provider: str) -> int:
