@@ -76,6 +76,19 @@ async def test_a_key_is_asked_for_each_attempt_and_never_quoted(name: str) -> No
 
 
 @pytest.mark.parametrize("name", BUILDERS)
+async def test_an_error_in_a_response_does_not_quote_the_key(name: str) -> None:
+    transport = MockTransport()
+    provider = BUILDERS[name]().with_api_key(Keys()).with_transport(transport).build()
+    error = {"type": "error", "code": 400, "message": "rotating-key-1 is wrong"}
+    transport.answer(200, {"content-type": "application/json"}, {"type": "error", "error": error})
+
+    with pytest.raises(ChatError) as caught:
+        await ChatBuilder().with_model(provider).with_retry(0).build().complete(Messages.from_user("hi"))
+
+    assert "rotating" not in f"{caught.value!r} {vars(caught.value)}"
+
+
+@pytest.mark.parametrize("name", BUILDERS)
 async def test_a_stream_asks_for_the_key(name: str) -> None:
     transport, keys = MockTransport(), Keys()
     provider = BUILDERS[name]().with_api_key(keys).with_transport(transport).build()

@@ -77,7 +77,9 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
-        request = await self._endpoint.authorize(request)
+        return await self._fetch(await self._endpoint.authorize(request))
+
+    async def _fetch(self, request: Request) -> bytes:
         try:
             response = await self._transport.send(request)
         except TransportError as error:
@@ -97,7 +99,8 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, the status is not 2xx, or `decode` raised it.
         """
-        body = await self.fetch(request)
+        request = await self._endpoint.authorize(request)
+        body = await self._fetch(request)
         try:
             return decode(body)
         except ChatError as error:
