@@ -677,6 +677,29 @@ def completed_document() -> bytes | str:
     return messages.to_json()
 
 
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_result_of_200_levels_can_be_stored() -> None:
+    called = tool(Running("a"))
+    called.complete(nested(200))
+    messages = Messages()
+    messages.append("model", Turn([called]))
+    assert Messages.from_json(messages.to_json()) == messages
+
+
+@pytest.mark.parametrize("levels", [201, 990, 5000])
+def test_a_result_that_is_nested_too_deeply_is_refused(levels: int) -> None:
+    called = tool(Running("a"))
+    with pytest.raises(UsageError, match="result is nested more than 200 levels deep"):
+        called.complete(nested(levels))
+    assert called.status == Running("a")
+
+
 def test_arguments_of_a_document_may_be_deeper_than_those_of_a_new_call() -> None:
     deep: dict[str, object] = {}
     for _ in range(240):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
-from chat_core.frozen import freeze
-from chat_core.json import dumps
+from chat_core.frozen import MAX_DEPTH, freeze
+from chat_core.json import dumps, is_deeper
 from chat_core.messages.status import Approved, Completed, Failed, Interrupted, Pending, Rejected, Suspended, ToolStatus
 
 if TYPE_CHECKING:
@@ -53,14 +54,29 @@ def equal_as_json(one: object, other: object) -> bool:
 
 
 def json_copy(value: object, label: str) -> object:
-    """Return a copy of a JSON value, so that a recorded value cannot change afterwards."""
+    """Return a copy of a JSON value, so that a recorded value cannot change afterwards.
+
+    Args:
+        value: the value.
+        label: name of the value, for the error.
+
+    Raises:
+        UsageError: the value is not JSON, or it is nested more deeply than `MAX_DEPTH`.
+    """
     if value is None or isinstance(value, (str, bool)):
         return value
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"{label} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {value!r}"
+        copied: object = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        shown = reprlib.repr(value)
+        msg = f"{label} must be JSON (str, finite numbers, bool, None, list, dict with string keys), not {shown}"
         raise UsageError(msg) from error
+    except RecursionError:
+        copied = None
+    if copied is None or is_deeper(copied, MAX_DEPTH):
+        msg = f"{label} is nested more than {MAX_DEPTH} levels deep, which documents cannot hold: flatten it"
+        raise UsageError(msg)
+    return copied
 
 
 def json_object(value: object, label: str = "arguments") -> Mapping[str, object]:
