@@ -45,6 +45,7 @@ from chat_core.json import loads_limited
 from chat_core.provider import Delta
 from chat_core.transport import EventStream, Request, Timeouts, Transport
 from chat_core.transport.provider_errors import error_class_for_status, provider_error, translate_transport_error
+from chat_core.wire.instructions import turns_with_instructions
 
 NAME = "toy"
 KEY = "toy-key-5f0c"
@@ -56,8 +57,9 @@ IMAGES = ("image/png", "image/jpeg")
 class Encoder:
     """From a conversation to the items of a request."""
 
-    def items(self, messages: Messages) -> list[dict[str, Any]]:
-        return [item for content in messages for turn in content.turns for item in self.turn(content.role, turn)]
+    def items(self, messages: Messages, options: ChatOptions) -> list[dict[str, Any]]:
+        turns = turns_with_instructions(messages.view(), options)
+        return [item for role, turn in turns for item in self.turn(role, turn)]
 
     def turn(self, role: str, turn: Turn) -> list[dict[str, Any]]:
         found = [item for part in turn.parts for item in self.part(role, part)]
@@ -304,7 +306,11 @@ class Toy:
         options.extra(type(None), NAME)  # noqa: S610 - not Django
         options.refuse(NAME, "top_p", "seed", "stop", "parallel_tool_calls", "reasoning")
         declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
-        fields: dict[str, Any] = {"model": "toy-1", "items": self.Encoding().items(messages), "tools": declared}
+        fields: dict[str, Any] = {
+            "model": "toy-1",
+            "items": self.Encoding().items(messages, options),
+            "tools": declared,
+        }
         choice = options.tool_choice
         chosen: dict[str, Any] = {"heat": options.temperature, "most": options.max_tokens}
         chosen["must"] = choice.name if isinstance(choice, NamedTool) else choice

@@ -418,6 +418,16 @@ class DropsOptions(Toy):
         return super().body(messages, tools, replace(options, seed=None, reasoning=None), output)
 
 
+@fails_at("instructions")
+class DropsInstructions(Toy):
+    """The conversation is sent, the instructions are not."""
+
+    def body(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
+    ) -> bytes:
+        return super().body(messages, tools, replace(options, instructions=None), output)
+
+
 @fails_at("tool_choice")
 class ChoosesForItself(Toy):
     """Whether a tool must be called is not asked."""

@@ -20,7 +20,7 @@ from chat_claude import (
 from chat_claude.codec import encode, encode_count, encode_turns
 from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
 from chat_core.messages import Completed, File, FunctionCall, Messages, ProviderPart, Text, Tool, Turn
-from chat_core.options import ChatOptions
+from chat_core.options import ChatOptions, Instructions
 from chat_core.provider import NO_TOOLS, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Metadata
 
@@ -267,3 +267,43 @@ def test_a_count_asks_for_what_is_input_alone() -> None:
     }  # fmt: skip
     bare = replace(DIALECT, model_in_body=False)
     assert json.loads(encode_count(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None, dialect=bare).body)
+
+
+# --- Instructions -------------------------------------------------------------------------------------------
+
+INSTRUCTED = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
+
+
+def system_blocks(messages: Messages, options: ChatOptions = INSTRUCTED) -> Any:
+    return json.loads(encode(messages, NO_TOOLS, options, None, dialect=DIALECT, stream=False).body)["system"]
+
+
+def test_instructions_are_blocks_of_the_system_field() -> None:
+    messages = Messages.from_system("One.").user("Hi").system("Two.")
+    assert [block["text"] for block in system_blocks(messages)] == [
+        "Be kind.",
+        "One.",
+        "Two.",
+        "It is Monday.",
+    ]
+    assert [block["text"] for block in system_blocks(Messages.from_user("Hi"))] == [
+        "Be kind.",
+        "It is Monday.",
+    ]
+
+
+def test_the_cache_point_of_the_system_field_precedes_changing_instructions() -> None:
+    def marked(messages: Messages, instructions: Instructions) -> list[str]:
+        extras = (ClaudeOptions(cache=Cache(system="5m")),)
+        blocks = system_blocks(messages, ChatOptions(instructions=instructions, extras=extras))
+        return [block["text"] for block in blocks if "cache_control" in block]
+
+    stored = Messages.from_system("Stored.").user("Hi")
+    assert marked(stored, Instructions("Be kind.", "It is Monday.")) == ["Stored."]
+    assert marked(Messages.from_user("Hi"), Instructions("Be kind.", "It is Monday.")) == ["Be kind."]
+    assert marked(Messages.from_user("Hi"), Instructions("", "It is Monday.")) == ["It is Monday."]
+
+
+def test_instructions_are_counted() -> None:
+    counted = encode_count(Messages.from_user("Hi"), NO_TOOLS, INSTRUCTED, None, dialect=DIALECT)
+    assert b"Be kind." in counted.body

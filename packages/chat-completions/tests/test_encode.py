@@ -9,7 +9,7 @@ from chat_completions import CompletionsOptions, Dialect
 from chat_completions.codec import encode, encode_turns
 from chat_core.errors import PendingToolsError, UnsupportedOptionError, UsageError
 from chat_core.messages import Content, FunctionCall, Messages, Text, Tool, Turn
-from chat_core.options import ChatOptions, NamedTool
+from chat_core.options import ChatOptions, Instructions, NamedTool
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from hypothesis import given
 from hypothesis import strategies as st
@@ -410,3 +410,56 @@ def test_a_tool_choice_names_a_declared_tool() -> None:
         body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("lookup")))
     native = CompletionsOptions(tools=({"type": "web_search"},))
     assert body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("web_search"), extras=(native,)))["tool_choice"]
+
+
+# --- Instructions --------------------------------------------------------------------------------------
+
+INSTRUCTED = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
+
+
+def system_texts(messages: Messages, options: ChatOptions = INSTRUCTED, **arguments: Any) -> list[tuple[str, Any]]:
+    return [(item["role"], item["content"]) for item in body(messages, options=options, **arguments)["messages"]]
+
+
+def test_instructions_are_sent_around_the_leading_system_messages() -> None:
+    messages = Messages.from_system("One.").system("Two.").user("Hi").system("Later.")
+    assert system_texts(messages) == [
+        ("system", "Be kind."),
+        ("system", "One."),
+        ("system", "Two."),
+        ("system", "It is Monday."),
+        ("user", "Hi"),
+        ("system", "Later."),
+    ]
+    assert system_texts(messages, ChatOptions(instructions="Be kind."))[:2] == [
+        ("system", "Be kind."),
+        ("system", "One."),
+    ]
+
+
+def test_instructions_alone_are_one_system_message() -> None:
+    hi = Messages.from_user("Hi")
+    assert system_texts(hi) == [("system", "Be kind.\n\nIt is Monday."), ("user", "Hi")]
+    developer = Dialect(model="m", system_role="developer")
+    assert system_texts(hi, dialect=developer)[0][0] == "developer"
+    assert system_texts(hi, ChatOptions(instructions="")) == [("user", "Hi")]
+    assert system_texts(Messages()) == [("system", "Be kind.\n\nIt is Monday.")]
+    assert system_texts(Messages.from_system("Stored.")) == [
+        ("system", "Be kind."),
+        ("system", "Stored."),
+        ("system", "It is Monday."),
+    ]
+
+
+def test_instructions_encode_no_stored_turn_again() -> None:
+    messages = Messages.from_system("Stored.").user("Hi")
+    plain = encode_turns(messages.view(), DIALECT)
+    first, second = [turn for content in messages for turn in content.turns]
+    assert first.encodings is not None
+    assert second.encodings is not None
+    first.encodings[DIALECT.turn_key] = first.encodings[DIALECT.turn_key].replace(b"Stored", b"Cached")
+
+    sent = encode(messages, NO_TOOLS, INSTRUCTED, None, dialect=DIALECT, stream=False)
+
+    assert b"Cached." in sent
+    assert plain.split(b",{")[-1] in sent

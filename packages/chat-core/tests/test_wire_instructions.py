@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from chat_core import ChatOptions, Instructions, Messages
-from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
+from chat_core.wire.instructions import (
+    instruction_text,
+    instruction_turns,
+    leading_system_turns,
+    turns_with_instructions,
+)
 
 BOTH = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
 
@@ -32,3 +37,17 @@ def test_only_system_turns_at_the_start_are_leading() -> None:
     messages.user("hi")
     messages.system("three")
     assert [turn.text for turn in leading_system_turns(messages.view())] == ["one", "two"]
+
+
+def test_instructions_become_system_turns_around_the_leading_ones() -> None:
+    messages = Messages.from_system("Stored.").user("hi").system("Later.")
+
+    turns = turns_with_instructions(messages.view(), BOTH)
+
+    assert [(role, turn.text) for role, turn in turns] == [
+        ("system", "Be kind."),
+        ("system", "Stored."),
+        ("system", "It is Monday."),
+        ("user", "hi"),
+        ("system", "Later."),
+    ]

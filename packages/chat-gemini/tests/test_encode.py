@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
-from chat_core.options import ChatOptions, NamedTool, ReasoningEffort
+from chat_core.options import ChatOptions, Instructions, NamedTool, ReasoningEffort
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Metadata
 from chat_gemini.encode import encode, encode_conversation
@@ -288,3 +288,15 @@ def test_options_of_another_provider_are_refused() -> None:
 
 class _Foreign:
     provider = "elsewhere"
+
+
+# --- Instructions -------------------------------------------------------------------------------------------
+
+
+def test_instructions_are_parts_of_the_system_instruction() -> None:
+    options = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
+    messages = Messages.from_system("One.").user("Hi").system("Two.")
+    texts = ["Be kind.", "One.", "Two.", "It is Monday."]
+    assert body(messages, options=options)["systemInstruction"] == {"parts": [{"text": text} for text in texts]}
+    assert body(options=ChatOptions(instructions="Be kind."))["systemInstruction"] == {"parts": [{"text": "Be kind."}]}
+    assert "systemInstruction" not in body(options=ChatOptions(instructions=""))

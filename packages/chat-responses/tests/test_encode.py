@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Reasoning, Text, Tool, Turn
-from chat_core.options import ChatOptions
+from chat_core.options import ChatOptions, Instructions
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Metadata
 from chat_responses import ResponsesDialect, ResponsesOptions
-from chat_responses.encode import ENCRYPTED, encode, encode_count
+from chat_responses.chain import sealed
+from chat_responses.encode import ENCRYPTED, compose, encode, encode_count
 
 DIALECT = ResponsesDialect(model="m", provider="p")
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -296,3 +297,61 @@ def test_a_question_for_the_number_of_tokens_has_what_is_said_and_no_more() -> N
     ]
     bare = encode_count(Messages(), NO_TOOLS, ChatOptions(), None, dialect=ResponsesDialect(model=""))
     assert json.loads(bare) == {"input": []}
+
+
+# --- Instructions -------------------------------------------------------------------------------------------
+
+INSTRUCTED = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
+
+
+def test_instructions_are_joined_with_the_leading_system_texts() -> None:
+    messages = Messages.from_system("One.").system("Two.").user("Hi")
+    sent = body(messages, options=INSTRUCTED)
+    assert sent["instructions"] == "Be kind.\n\nOne.\n\nTwo.\n\nIt is Monday."
+    assert [item["role"] for item in sent["input"]] == ["user"]
+    assert body(Messages.from_user("Hi"), options=INSTRUCTED)["instructions"] == "Be kind.\n\nIt is Monday."
+    assert b"Be kind." in encode_count(messages, NO_TOOLS, INSTRUCTED, None, dialect=DIALECT)
+
+
+def test_instructions_are_messages_where_the_dialect_says_so() -> None:
+    dialect = replace(DIALECT, instructions=False, system_role="developer")
+    messages = Messages.from_system("One.").user("Hi").system("Later.")
+    sent = body(messages, options=INSTRUCTED, dialect=dialect)
+    assert "instructions" not in sent
+    assert [(item["role"], item["content"]) for item in sent["input"]] == [
+        ("developer", "Be kind."),
+        ("developer", "One."),
+        ("developer", "It is Monday."),
+        ("user", "Hi"),
+        ("developer", "Later."),
+    ]
+
+
+def test_changing_instructions_follow_system_turns_that_are_more_than_text() -> None:
+    messages = Messages.from_system("One.")
+    messages.append("system", Turn([File(url="https://h/a.png", mime="image/png")]))
+    messages.user("Hi")
+    sent = body(messages, options=INSTRUCTED)
+    assert sent["instructions"] == "Be kind.\n\nOne."
+    assert [item["role"] for item in sent["input"]] == ["system", "system", "user"]
+    assert sent["input"][1]["content"] == "It is Monday."
+
+
+@pytest.mark.parametrize("instructions", [True, False])
+def test_a_chained_request_repeats_instructions_only_in_their_field(instructions: bool) -> None:
+    dialect = replace(DIALECT, instructions=instructions, store=True, previous_response=True)
+    messages = Messages.from_user("Hi")
+    first = compose(messages, NO_TOOLS, INSTRUCTED, None, dialect=dialect, stream=False)
+    metadata = Metadata("p", "m", "resp_1", "completed")
+    messages.append("model", sealed(Turn([Text("Ho")], metadata=metadata), first.history, first.dialect))
+    messages.user("And?")
+
+    same = compose(messages, NO_TOOLS, INSTRUCTED, None, dialect=dialect, stream=False)
+    changed = ChatOptions(instructions=Instructions("Be kind.", "It is Tuesday."))
+    other = compose(messages, NO_TOOLS, changed, None, dialect=dialect, stream=False)
+
+    assert same.previous == "resp_1"
+    assert (b"It is Monday." in same.body) == instructions
+    assert other.previous == ("resp_1" if instructions else None)
+    assert b"It is Tuesday." in other.body
+    assert (b'"Hi"' in other.body) != instructions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from chat_core.messages import Text, Turn, View
+from chat_core.messages import Role, Text, Turn, View
 from chat_core.options import ChatOptions, Instructions, join_instructions
 
 
@@ -28,6 +28,20 @@ def instruction_turns(options: ChatOptions, /) -> tuple[list[Turn], list[Turn]]:
         return [], []
     instructions = Instructions.of(options.instructions)
     return _to_turns(instructions.fixed), _to_turns(instructions.changing)
+
+
+def turns_with_instructions(view: View, options: ChatOptions, /) -> Sequence[tuple[Role, Turn]]:
+    """Return the turns of a request with its instructions as further system turns, each with its role.
+
+    Args:
+        view: the turns of the conversation to send.
+        options: options of the request.
+    """
+    before, after = instruction_turns(options)
+    first = len(leading_system_turns(view))
+    before_roles: list[tuple[Role, Turn]] = [("system", turn) for turn in before]
+    after_roles: list[tuple[Role, Turn]] = [("system", turn) for turn in after]
+    return [*before_roles, *view.turns[:first], *after_roles, *view.turns[first:]]
 
 
 def instruction_text(options: ChatOptions, stored: Iterable[str] = (), /) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from chat_core.errors import UnsupportedOptionError
-from chat_core.options import ChatOptions, NamedTool
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions, Instructions, NamedTool
 from chat_core.provider import NO_TOOLS, ToolDeclarations
 from chat_core.testing.mock_transport import RecordedRequest
 
@@ -71,6 +72,26 @@ async def options(subject: Subject) -> None:
             sent = await _capture_request(subject, method, given)
             if sent is not None and plain is not None and sent.body == plain.body:
                 fail(f"{method}() sends the same request with and without {_format_options(given)}")
+
+
+@scenario("text")
+async def instructions(subject: Subject) -> None:
+    """Instructions are sent: the fixed ones before the first system text of the conversation, the others after it."""
+    fixed, stored, changing = "the fixed instructions", "a stored system text", "the changing instructions"
+    given = ChatOptions(instructions=Instructions(fixed, changing))
+    conversation = Messages.from_system(stored).user("a question")
+    for method in subject.answer_methods:
+        provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
+        before = conversation.to_json()
+        (await call_provider(provider, method, ProviderInput(conversation, options=given))).result  # noqa: B018 - an error is raised
+        sent = SentBody(transport.last.body)
+        for text in (fixed, stored, changing):
+            if sent.count(text) != 1:
+                fail(f"the request of {method}() contains {text!r} {sent.count(text)} times instead of once")
+        if not sent.position_of(fixed) < sent.position_of(stored) < sent.position_of(changing):
+            fail(f"the request of {method}() has its system texts in another order than {fixed}, {stored}, {changing}")
+        if conversation.to_json() != before:
+            fail(f"{method}() changed the conversation")
 
 
 @scenario("tools")

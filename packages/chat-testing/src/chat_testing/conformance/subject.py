@@ -242,6 +242,11 @@ class SentBody:
         """Return the index of the first text that contains `words`, or -1."""
         return next((place for place, text in enumerate(self._texts) if words in text), -1)
 
+    def position_of(self, words: str) -> tuple[int, int]:
+        """Return the index of the first text that contains `words`, and the position of `words` in it."""
+        index = self.index_of(words)
+        return index, self._texts[index].find(words)
+
     def contains(self, words: str) -> bool:
         """Return whether a text contains `words`."""
         return self.index_of(words) >= 0
