@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Never, Protocol
+from typing import Never, Protocol, assert_type
 
 from chat_core import (
     ChatBuilder,
@@ -24,7 +24,6 @@ from chat_core import (
     ToolContext,
     Values,
 )
-from typing_extensions import assert_type
 
 from fakes import FakeFull
 from world import hi, true
