@@ -173,6 +173,7 @@ def conversations_of(inner: st.SearchStrategy[Messages]) -> st.SearchStrategy[Me
         metadata=st.none() | metadata,
         created_at=times,
         by=st.sampled_from([None, "engine"]),
+        client_tools=st.lists(objects, max_size=2),
         state=states,
         extra=extras,
     )

@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from chat_core.response import ChatResponse, Delivery, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.run_context import Injected, RunContext, ValueFactory, Values
     from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
+    from chat_core.tools.client_tools import ClientTools
     from chat_core.tools.collection import Handler, ToolCollection
     from chat_core.tools.context import ToolContext
     from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
@@ -167,6 +168,7 @@ __all__ = [
     "ChatResponse",
     "ChatStream",
     "ChatTool",
+    "ClientTools",
     "Completed",
     "CompletionProvider",
     "ConflictError",
@@ -346,6 +348,7 @@ _HOMES = {
     "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
     "run_context": "Injected RunContext ValueFactory Values",
     "tools.action": "Action Defer Execute Reject RequireApproval Schedule Strategy Withhold",
+    "tools.client_tools": "ClientTools",
     "tools.collection": "Handler ToolCollection",
     "tools.context": "ToolContext",
     "tools.definition": "InvalidArgumentsError ToolDefinition ToolScope",

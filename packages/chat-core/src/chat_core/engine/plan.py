@@ -106,6 +106,20 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
 
+    def for_messages(self, messages: Messages) -> ChatPlan[OutT_co, PauseT_co]:
+        """Return this plan with the client tools that a conversation declares.
+
+        Args:
+            messages: the conversation.
+
+        Raises:
+            UsageError: the client tools do not fit the chat.
+        """
+        tools = self.tools.for_messages(messages)
+        if tools is self.tools:
+            return self
+        return ChatPlan(self.model, self.output, tools.scopes, tools.interrupted, self.settings)
+
     def require_values(self, injected: Mapping[Any, object]) -> None:
         """Check the values passed to a run.
 

@@ -239,6 +239,7 @@ class Run(Generic[OutT, PauseT]):
     async def _prepare(self, group: TaskGroup | None) -> None:
         """Prepare the phases, after the conversation was claimed."""
         self._start_lease_renewal(group)
+        self._plan = self._plan.for_messages(self._messages)
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
         self._answer = await take_answer(self._stored_answer(), self._checkpoint, hooks=self._plan.settings.after)

@@ -248,7 +248,7 @@ class Triage(Generic[PauseT]):
         action = await self._ask_scope(tool, scope, arguments)
         if isinstance(action, Reject):
             tool.refuse(action.reason)
-        elif isinstance(action, (Schedule, Defer)):
+        elif _is_deferred(action) or _scheduled_at(action) is not None:
             tool.reconsider()
             self._begin_wait(tool, definition, action, arguments)
         else:
@@ -316,7 +316,7 @@ class Triage(Generic[PauseT]):
                 if self._tools.now() >= at:
                     self._result.ready.append(ReadyCall(tool, definition, arguments))
                     return
-            elif isinstance(action, Defer):
+            elif _is_deferred(action):
                 tool.await_result(self._expires_at(action), canonical=arguments)
             else:
                 tool.await_approval(self._expires_at(action), canonical=arguments)
@@ -402,6 +402,10 @@ def _refuse_expired(tool: Tool, status: Pending, now: datetime) -> bool:
 def _waits_or_was_decided(tool: Tool) -> bool:
     status = tool.status
     return bool(tool.decisions) or not isinstance(status, Pending) or status.kind is not None
+
+
+def _is_deferred(action: Action[Paused]) -> bool:
+    return isinstance(action, Defer)
 
 
 def _scheduled_at(action: Action[Paused]) -> datetime | None:

@@ -123,6 +123,7 @@ def new_turn(
     instance.created_at = at
     instance.by = instance.failed_usage = instance.state = instance.extra = instance.encodings = None
     instance.delivered = delivered
+    instance.client_tools = ()
     instance.view_offset = view_offset
     frozen: Turn = instance
     return frozen

@@ -392,10 +392,15 @@ def _read_completed(data: Fields, _: ReadInner) -> Completed:
 def read_state(data: Fields) -> Mapping[str, object] | None:
     """Read the optional field `state` of `data`, a change of the state of a conversation."""
     value = read_optional_object(data, "state")
+    return None if value is None else read_nested(value, "state", read_json_object)
+
+
+def read_json_object(value: object) -> Mapping[str, object]:
+    """Read a JSON object of the application, such as the declaration of a client tool."""
     try:
-        return None if value is None else json_object(value, "state")
+        return json_object(value)
     except UsageError:
-        raise MalformedError(describe_mismatch("a JSON object with finite numbers", value), "state") from None
+        raise MalformedError(describe_mismatch("a JSON object with finite numbers", value)) from None
 
 
 def _read_data(value: object) -> Data:

@@ -30,6 +30,7 @@ from chat_core.messages._fields import (
     read_integer,
     read_nested,
     read_optional_choice,
+    read_optional_items,
     read_optional_object,
     read_optional_string,
     read_string,
@@ -52,7 +53,7 @@ from chat_core.messages._part_codec import (
     write_text,
 )
 from chat_core.messages._quick import read_turn_fast
-from chat_core.messages._tool_codec import read_state, read_tool, write_tool
+from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
 from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Rewind, Structured, Summary, Text
 from chat_core.messages.tool import Tool
@@ -68,7 +69,18 @@ _MINIMAL_FIELD_COUNT = 2
 """Number of fields of a document without optional fields."""
 _CONTENT = frozenset({"role", "turns"})
 _TURN = frozenset(
-    {"parts", "finish_reason", "metadata", "created_at", "by", "delivered", "failed_usage", "state", "view_offset"}
+    {
+        "parts",
+        "finish_reason",
+        "metadata",
+        "created_at",
+        "by",
+        "delivered",
+        "failed_usage",
+        "state",
+        "view_offset",
+        "client_tools",
+    }
 )
 _REQUIRED = frozenset({"parts", "created_at"})
 
@@ -281,6 +293,8 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
         data |= turn_marks(turn)
     if turn.state is not None:
         data["state"] = turn.state
+    if turn.client_tools:
+        data["client_tools"] = list(turn.client_tools)
     return merge_unknown_fields(data, turn.extra, _TURN) if turn.extra else data
 
 
@@ -388,6 +402,7 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
         turn.metadata = None if metadata is None else read_nested(metadata, "metadata", read_metadata)
         turn.by = read_optional_string(data, "by")
         turn.state = read_state(data)
+        turn.client_tools = tuple(read_optional_items(data, "client_tools", read_json_object))
         turn.view_offset = read_integer(data, "view_offset", 0)
         _set_turn_marks(turn, data)
         turn.extra = unknown_fields(data, _TURN)

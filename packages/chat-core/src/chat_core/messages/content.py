@@ -32,6 +32,8 @@ from chat_core.usage import Metadata, Usage
 Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart | Summary | Rewind
 """Any part of a turn."""
 
+ClientToolObjects: TypeAlias = Iterable[Mapping[str, object]]
+"""JSON objects with the `name`, the `description` and the `parameters` of tools that a client runs itself."""
 Role: TypeAlias = Literal["system", "user", "model"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]
 """Normalized reason why a model stopped. The provider's own value is in the turn's metadata.
@@ -70,6 +72,7 @@ class Turn:
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
             received no turn. `None` if there are none.
         state: object that is merged into the state of the conversation; `None` for turns of a model.
+        client_tools: tools that the client declares with this user turn, as JSON objects, see `ClientTools`.
         view_offset: index in the history of the first turn that the request for this turn sent, apart from system turns
             and the question: the offset of its `View`.
         extra: unknown fields of the stored turn.
@@ -77,9 +80,8 @@ class Turn:
     """
 
     __slots__ = (
-        "by", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason", "metadata", "parts",
-        "state",
-        "view_offset",
+        "by", "client_tools", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason",
+        "metadata", "parts", "state", "view_offset",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +93,7 @@ class Turn:
         created_at: datetime | None = None,
         by: str | None = None,
         state: Mapping[str, object] | None = None,
+        client_tools: ClientToolObjects = (),
         extra: Extra = None,
     ) -> None:
         if created_at is not None and created_at.utcoffset() is None:
@@ -107,6 +110,9 @@ class Turn:
         self.failed_usage: Usage | None = None
         self.state: Mapping[str, object] | None = None if state is None else json_object(state, "state")
         self.view_offset: int = 0
+        self.client_tools: tuple[Mapping[str, object], ...] = tuple(
+            [json_object(item, "a client tool") for item in client_tools]
+        )
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
 

@@ -14,7 +14,7 @@ from chat_core.errors import ConversationBusyError, IllegalTransitionError, Pend
 from chat_core.messages._tool_values import json_object, new_tool_id
 from chat_core.messages._viewed_turns import ViewedTurns
 from chat_core.messages.codec import read, turn_from_dict, turn_to_dict, write
-from chat_core.messages.content import Content, Part, Role, Turn, describe_part
+from chat_core.messages.content import ClientToolObjects, Content, Part, Role, Turn, describe_part
 from chat_core.messages.dicts import read_dicts
 from chat_core.messages.parts import Extra, File, Rewind, Summary
 from chat_core.messages.state import NO_STATE, DerivedState
@@ -55,11 +55,7 @@ class Messages(ViewedTurns):
     )
 
     def __init__(
-        self,
-        contents: Iterable[Content] = (),
-        *,
-        state: Mapping[str, object] | None = None,
-        extra: Extra = None,
+        self, contents: Iterable[Content] = (), *, state: Mapping[str, object] | None = None, extra: Extra = None
     ) -> None:
         super().__init__()
         self._contents: list[Content] = []
@@ -120,14 +116,18 @@ class Messages(ViewedTurns):
         self._extend(content)
         return self
 
-    def user(self, *parts: Part | str, state: Mapping[str, object] | None = None) -> Self:
+    def user(
+        self, *parts: Part | str, state: Mapping[str, object] | None = None, client_tools: ClientToolObjects = ()
+    ) -> Self:
         """Push a user message; a string is a text. Raises the same errors as `push()`.
 
         Args:
             parts: parts of the message.
-            state: JSON object that is merged into the state of the conversation. The model does not receive it.
+            state: JSON object merged into the state of the conversation, which models do not receive.
+            client_tools: tools that the client runs, see `ClientTools`.
         """
-        return self.push(Content("user", [Turn(Content.of("user", *parts).parts, state=state)]))
+        given = Content.of("user", *parts).parts
+        return self.push(Content("user", [Turn(given, state=state, client_tools=client_tools)]))
 
     def system(self, *parts: Part | str) -> Self:
         """Push system instructions; a string is a text. Raises the same errors as `push()`."""

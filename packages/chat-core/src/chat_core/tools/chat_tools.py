@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, final
+from typing import Any, Generic, cast, final
 
 from typing_extensions import TypeVar
 
 from chat_core.clock import utc_clock
+from chat_core.errors import UsageError
+from chat_core.messages import Messages
 from chat_core.response import Paused
 from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action
+from chat_core.tools.client_tools import ClientTools
 from chat_core.tools.definition import TakesInjected, ToolDefinition, ToolScope
+from chat_core.tools.scope import require_unique_names
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
@@ -56,6 +60,38 @@ class ChatTools(Generic[PauseT_co]):
         self.uses_values: bool = bool(self.factories or self.required) or any(
             isinstance(definition, SubchatDefinition) and definition.tools.uses_values for definition in definitions
         )
+
+    def for_messages(self, messages: Messages, /) -> ChatTools[PauseT_co]:
+        """Return these tools with the client tools that the last user turn of a conversation declares.
+
+        Args:
+            messages: the conversation.
+
+        Raises:
+            UsageError: the chat has no `ClientTools`, a declaration is invalid, or its name is taken.
+        """
+        declared = (
+            turn.client_tools
+            for content in reversed(messages.contents)
+            if content.role == "user"
+            for turn in reversed(content.turns)
+            if turn.by is None
+        )
+        declarations = next(declared, ())
+        if not declarations:
+            return self
+        # A chat with `ClientTools` can pause, so its type of pause includes that of the scope.
+        scopes = [
+            cast("ToolScope[PauseT_co]", scope.with_declarations(declarations))
+            if isinstance(scope, ClientTools)
+            else scope
+            for scope in self.scopes
+        ]
+        if not any(isinstance(scope, ClientTools) for scope in scopes):
+            msg = "the last user turn declares client tools: build the chat with_scoped_tools(ClientTools())"
+            raise UsageError(msg)
+        require_unique_names(scopes)
+        return ChatTools(scopes, self.interrupted, self.now, self.factories)
 
     def __repr__(self) -> str:
         return f"ChatTools({', '.join(self.owners)})"
