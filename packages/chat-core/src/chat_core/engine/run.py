@@ -413,9 +413,8 @@ class Run(Generic[OutT, PauseT]):
 
     def _resumes(self) -> bool:
         last = self._messages.last
-        if last is not None and last.role == "model" and last.turns[-1].tools:
-            return True
-        return self._stored_answer() is not None or bool(self._messages.pending())
+        has_calls = last is not None and last.role == "model" and bool(last.turns[-1].tools)
+        return has_calls or self._stored_answer() is not None or bool(self._messages.pending())
 
     def _calls_decided_before(self) -> list[Tool]:
         """Return the calls whose results this run sends to the model, and which an approver resolved before the run."""
