@@ -13,7 +13,7 @@ from uuid import uuid4
 from anyio import CancelScope, current_time, move_on_after
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import ChatError, UsageError
+from chat_core.errors import ChatError
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import WaitKind
 
@@ -23,7 +23,7 @@ from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
 from chat_store._log import lease_length
 from chat_store._managed_log import ManagedLog
-from chat_store._names import require_changes, require_storable
+from chat_store._names import require_changes, require_post, require_storable
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import apply_changes, load_messages, save_messages
 from chat_store.errors import UnknownConversationError
@@ -205,10 +205,7 @@ class BaseStore:
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the turn has tool calls, or the key cannot be stored.
         """
-        require_storable(key)
-        if not key or turn.tools:
-            msg = f"post() needs a turn without tool calls and a key that is not empty, not {turn!r} and {key!r}"
-            raise UsageError(msg)
+        require_post(turn, key)
         return await finish_in_thread(partial(self._log(id).post, key, turn))
 
     async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name

@@ -258,6 +258,8 @@ class Entry:
     Attributes:
         at: when the entry was written, None if it adds no turns.
         posts: turns to append before the next model call.
+        meta: changed fields of the description, in a file.
+        jobs: new and changed jobs, in a file.
     """
 
     at: datetime | None
@@ -267,6 +269,8 @@ class Entry:
     inner: list[TurnAdded]
     marked: list[TurnMarked]
     posts: list[TurnAdded]
+    meta: Document
+    jobs: list[Document]
 
     def updates(self) -> list[TurnAdded | ToolUpdated | TurnMarked]:
         """Return the changes of the entry in the order in which they must be applied."""
@@ -381,12 +385,15 @@ class parsing:  # noqa: N801 - used as a statement
 
 def parse_entry(document: Mapping[str, object]) -> Entry:
     """Parse an entry other than the first one. Must be called inside `parsing(document)`."""
-    turns = [_parse_turn(item) for item in _items(document, "turns")]
+    turns = [parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
-    inner = [_parse_turn(item) for item in _items(document, "inner_turns")]
-    posts = [_parse_turn(item) for item in _items(document, "posts")]
+    inner = [parse_turn(item) for item in _items(document, "inner_turns")]
+    posts = [parse_turn(item) for item in _items(document, "posts")]
+    meta = cast("Document", document.get("meta", {}))
     at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
-    return Entry(at, _parse_lease(document), turns, tools, inner, _parse_marks(document), posts)
+    return Entry(
+        at, _parse_lease(document), turns, tools, inner, _parse_marks(document), posts, meta, _items(document, "jobs")
+    )
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:
@@ -402,7 +409,8 @@ def _parse_marks(document: Mapping[str, object]) -> list[TurnMarked]:
     return [marked]
 
 
-def _parse_turn(item: Document) -> TurnAdded:
+def parse_turn(item: Document) -> TurnAdded:
+    """Parse a turn of an entry. Must be called inside `parsing(document)`."""
     role = item["role"]
     if role not in ROLES:
         msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"

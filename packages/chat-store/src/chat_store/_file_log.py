@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import final
@@ -27,8 +27,15 @@ from chat_core.messages import Messages, Turn
 
 from chat_store import _file_lock
 from chat_store._entries import Batch, Document, Entry, Lease, NewTurn
+from chat_store._file_records import meta_from_state, meta_to_dict
+from chat_store._job_rules import JobTransaction, job_from_dict, job_to_dict, queue
+from chat_store._jobs_in_memory import JobChanges
 from chat_store._journal import Journal
 from chat_store._log import ConversationLog
+from chat_store.errors import ConversationClosedError
+from chat_store.jobs import Job, StoredJob
+from chat_store.meta import MetaChanges, StoredMeta
+from chat_store.sql.values import to_microseconds
 
 
 @final
@@ -109,6 +116,7 @@ class FileLog(ConversationLog):
             StaleToolError: nothing was written.
         """
         with self._locked():
+            self._require_open()
             self._require_no_live_run()
             self._require_current(batch)
             before = self.state.fence
@@ -170,8 +178,12 @@ class FileLog(ConversationLog):
 
         Returns:
             False if a turn was posted with this key before. Then nothing is stored.
+
+        Raises:
+            ConversationClosedError: the conversation is closed.
         """
         with self._locked():
+            self._require_open()
             if self.state.was_posted(key):
                 return False
             self._append_fields({"posts": [NewTurn.from_turn("user", turn, key).to_dict()]})
@@ -221,16 +233,90 @@ class FileLog(ConversationLog):
             StaleToolError: nothing was written.
         """
         with self._locked():
-            if not batch:
-                return
-            self._require_current(batch)
-            now = self._now()
-            if self._lease is not None and self._lease.fence == self.state.fence:
-                self._append(batch, self._next_lease(self._lease.fence, now))
-                return
-            if not self._may_save_during_run(batch, now):
+            if batch:
+                self._save(batch, {})
+
+    def _save(self, batch: Batch, fields: Document) -> None:
+        self._require_open()
+        self._require_current(batch)
+        now = self._now()
+        if self._lease is not None and self._lease.fence == self.state.fence:
+            self._append(batch, self._next_lease(self._lease.fence, now), fields)
+            return
+        if not self._may_save_during_run(batch, now):
+            self._require_no_live_run()
+        self._append(batch, None, fields)
+
+    def apply(self, batch: Batch, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
+        """Append decisions, changes of the description and new jobs, as one entry.
+
+        Raises:
+            ConflictError: as from `save()`. Nothing was written.
+            ConversationClosedError: the conversation is closed, and the batch is not empty.
+            StaleToolError: nothing was written.
+        """
+        with self._locked():
+            fields = self._new_jobs(jobs)
+            if meta:
+                fields["meta"] = meta_to_dict(self._described().changed(meta))
+            if batch:
+                self._save(batch, fields)
+            elif fields:
+                self._append_fields(fields)
+
+    def close_conversation(self, jobs: Sequence[Job]) -> None:
+        """Close the conversation and queue jobs, unless it is closed already.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+        """
+        with self._locked():
+            if self._described().closed_at is None:
                 self._require_no_live_run()
-            self._append(batch, None)
+                # The new fence prevents the writes of a dead run.
+                lease = {} if self.state.lease is None else {"lease": Lease(self.state.fence + 1).to_dict()}
+                closed = {"closed": to_microseconds(self._now())}
+                self._append_fields({**lease, "meta": closed, **self._new_jobs(jobs)})
+
+    def reopen(self) -> None:
+        """Reopen the conversation if it is closed."""
+        with self._locked():
+            if self._described().closed_at is not None:
+                self._append_fields({"meta": {"closed": None}})
+
+    def read_meta(self) -> StoredMeta:
+        """Return the description."""
+        with self._locked():
+            return self._described()
+
+    def read_jobs(self) -> list[StoredJob]:
+        """Return the jobs."""
+        with self._locked():
+            return [job_from_dict(job) for job in self.state.jobs.values()]
+
+    @contextlib.contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        """Return a context manager that appends the changed jobs as one entry on exit."""
+        with self._locked():
+            jobs = [job_from_dict(job) for job in self.state.jobs.values()]
+            transaction = JobChanges({(job.kind, job.key): job for job in jobs})
+            yield transaction
+            if transaction.written:
+                self._append_fields({"jobs": [job_to_dict(job) for job in transaction.written.values()]})
+
+    def _new_jobs(self, jobs: Sequence[Job]) -> Document:
+        now = self._now()
+        new = {(job.kind, job.key): job for job in reversed(jobs) if (job.kind, job.key) not in self.state.jobs}
+        found = [job_to_dict(queue(self.state.id, job, now)) for job in reversed(new.values())]
+        return {"jobs": found} if found else {}
+
+    def _described(self) -> StoredMeta:
+        return meta_from_state(self.state)
+
+    def _require_open(self) -> None:
+        if self._described().closed_at is not None:
+            msg = f"the conversation {self._name} is closed: reopen() it first"
+            raise ConversationClosedError(msg)
 
     def read_entries(self) -> list[Document]:
         """Return all entries, oldest first."""
@@ -260,9 +346,9 @@ class FileLog(ConversationLog):
         self.state.apply(entry)
         self.updates.extend(entry.updates())
 
-    def _append(self, batch: Batch | None, lease: Lease | None) -> None:
-        fields: Document = {} if lease is None else {"lease": lease.to_dict()}
-        self._append_fields(fields if batch is None else fields | batch.to_dict())
+    def _append(self, batch: Batch | None, lease: Lease | None, fields: Document | None = None) -> None:
+        held: Document = {} if lease is None else {"lease": lease.to_dict()}
+        self._append_fields({**(fields or {}), **held, **({} if batch is None else batch.to_dict())})
         if batch is not None:
             self.updates.append(batch)
 

@@ -1,14 +1,44 @@
-"""The list of jobs that are held in memory, by a store in memory or of a file."""
+"""Jobs that are held in memory, by a store in memory or for a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import final
 
 from chat_store._cursor import list_cursor, parse_list_cursor
-from chat_store._job_rules import JobFilter, observed
+from chat_store._job_rules import JobFilter, can_be_taken, observed
 from chat_store.jobs import StoredJob
 from chat_store.sql.values import to_microseconds
+
+
+@final
+class JobChanges:
+    """A `JobTransaction` that reads jobs and collects the writes.
+
+    Args:
+        jobs: the stored jobs, by kind and key.
+
+    Attributes:
+        written: the changed jobs.
+    """
+
+    def __init__(self, jobs: Mapping[tuple[str, str], StoredJob]) -> None:
+        self._jobs = jobs
+        self.written: dict[tuple[str, str], StoredJob] = {}
+
+    def find(self, kind: str, key: str) -> StoredJob | None:
+        """Implement `JobTransaction.find()`."""
+        return self._jobs.get((kind, key))
+
+    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
+        """Implement `JobTransaction.find_due()`."""
+        found = [job for job in self._jobs.values() if job.kind in kinds and can_be_taken(job, now)]
+        return min(found, key=lambda job: job.at, default=None)
+
+    def write(self, job: StoredJob) -> None:
+        """Implement `JobTransaction.write()`."""
+        self.written[job.kind, job.key] = job
 
 
 def list_jobs(jobs: Iterable[StoredJob], now: datetime, filters: JobFilter) -> list[StoredJob]:

@@ -11,6 +11,7 @@ from chat_core.messages import Approved, Interrupted, Messages, Pending, Suspend
 
 from chat_store._entries import (
     Batch,
+    Document,
     Entry,
     Lease,
     NewTurn,
@@ -22,6 +23,7 @@ from chat_store._entries import (
     outermost_tools,
     own_document,
     parse_entry,
+    parse_turn,
     parsing,
 )
 
@@ -38,6 +40,9 @@ class LogState:
         delivered: whether the hooks of the last turn have run, so that no run is needed; None if it has no hooks.
         last_turn_at: when the last turn was stored, if it is known.
         posts: the posted turns that no run has appended yet, by key, oldest first.
+        created_at: when the conversation was stored.
+        meta: the description of a conversation in a file, as in its entries.
+        jobs: the jobs in a file, by kind and key, as in its entries.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
     """
@@ -50,7 +55,10 @@ class LogState:
         self.delivered: bool | None = None
         self.last_turn_at: datetime | None = None
         self.posts: dict[str, TurnAdded] = {}
-        self._post_keys: set[str] = set()
+        self._post_keys: dict[str, None] = {}
+        self.created_at: datetime | None = None
+        self.meta: Document = {}
+        self.jobs: dict[tuple[object, object], Document] = {}
         self.fence: int = 0
         self.lease: Lease | None = None
         self._tools: dict[str, Tool] = {}
@@ -61,7 +69,10 @@ class LogState:
             self.id = cast("str", document["id"])
             self.owner = cast("str | None", document.get("owner"))
             messages = Messages.from_json(dump_bytes(document["messages"]))
+            self._restore(document)
             at = document.get("at")
+            created = document.get("created_at", at)
+            self.created_at = None if created is None else datetime.fromisoformat(cast("str", created))
             self.last_turn_at = None if at is None else datetime.fromisoformat(cast("str", at))
         self.turns = sum(len(content.turns) for content in messages)
         self.delivered = messages[-1].turns[-1].delivered if messages else None
@@ -106,12 +117,36 @@ class LogState:
             self.posts.pop(item.post or "", None)
         for post in entry.posts:
             self.posts[post.post or ""] = post
-            self._post_keys.add(post.post or "")
+            self._post_keys[post.post or ""] = None
+        self.meta |= entry.meta
+        self.jobs |= {(job["kind"], job["key"]): job for job in entry.jobs}
         for marked in entry.marked:
             self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
         if entry.lease is not None:
             self.fence = entry.lease.fence
             self.lease = entry.lease if entry.lease.until is not None else None
+
+    def carried_fields(self) -> Document:
+        """Return the fields of a snapshot, besides the messages, that hold what earlier entries have stored.
+
+        `begin()` reads them from the entry at which reading begins.
+        """
+        fields: Document = {
+            "posts": [NewTurn.from_turn(post.role, post.turn, key).to_dict() for key, post in self.posts.items()],
+            "post_keys": list(self._post_keys),
+            "meta": self.meta,
+            "jobs": list(self.jobs.values()),
+            "created_at": None if self.created_at is None else self.created_at.isoformat(),
+        }
+        return {name: value for name, value in fields.items() if value}
+
+    def _restore(self, source: Mapping[str, object]) -> None:
+        """Set what `carried_fields()` returned."""
+        posts = [parse_turn(item) for item in cast("list[Document]", source.get("posts", []))]
+        self.posts = {post.post or "": post for post in posts}
+        self._post_keys = dict.fromkeys(cast("list[str]", source.get("post_keys", [])))
+        self.meta = dict(cast("Document", source.get("meta", {})))
+        self.jobs = {(job["kind"], job["key"]): job for job in cast("list[Document]", source.get("jobs", []))}
 
     def was_posted(self, key: str) -> bool:
         """Return whether a turn was posted with a key, even if a run has appended it since."""

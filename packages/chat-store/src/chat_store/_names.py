@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from chat_core.errors import UsageError
 from chat_core.json import MAX_DEPTH, dump_bytes, is_deeper, is_finite, loads
+from chat_core.messages import Turn
 
 from chat_store.jobs import Job
 from chat_store.meta import MetaChanges
@@ -38,6 +39,18 @@ def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
             msg = f"a job needs a kind and a key that are not empty, not {job.kind!r} and {job.key!r}"
             raise UsageError(msg)
         _require_json("payload", job.payload)
+
+
+def require_post(turn: Turn, key: str) -> None:
+    """Raise unless a turn can be posted with a key.
+
+    Raises:
+        UsageError: the turn has tool calls, or the key is empty or cannot be stored.
+    """
+    require_storable(key)
+    if not key or turn.tools:
+        msg = f"post() needs a turn without tool calls and a key that is not empty, not {turn!r} and {key!r}"
+        raise UsageError(msg)
 
 
 def _require_json(name: str, value: Mapping[str, object]) -> None:

@@ -239,10 +239,13 @@ class Replica:
             LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
             ConversationBusyError: a run of this process uses these messages. It saves decisions itself.
         """
+        await self._save_with(self._log.save)
+
+    async def _save_with(self, write: Callable[[Batch], None]) -> None:
         if self._messages.busy:
             msg = "save() was called while a run uses these messages; the run saves decisions itself"
             raise ConversationBusyError(msg)
-        await self._commit(self._collect_all, self._log.save)
+        await self._commit(self._collect_all, write)
 
     async def history(self) -> list[HistoryEntry]:
         """Return every event of the conversation, oldest first."""

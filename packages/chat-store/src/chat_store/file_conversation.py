@@ -22,8 +22,8 @@ writes at the same moment can damage the file.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -31,13 +31,20 @@ from typing import Self, final
 from uuid import uuid4
 
 from anyio import CancelScope
+from chat_core.clock import utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Turn
 
 from chat_store._file_log import FileLog
+from chat_store._job_queue import JobQueue
+from chat_store._job_rules import JobFilter
+from chat_store._jobs_in_memory import list_jobs
 from chat_store._log import lease_length
+from chat_store._names import require_changes, require_post
 from chat_store._replica import Replica, save_on_exit
+from chat_store.jobs import Job, JobState, StoredJob
+from chat_store.meta import ConversationMeta, MetaChanges
 
 
 def _now() -> datetime:
@@ -51,6 +58,12 @@ class FileConversation(Replica):
     Decisions made on `messages` are saved when a run begins, and when the block exits without an error. If the block
     raises, unsaved changes are discarded.
     """
+
+    def __init__(self, log: FileLog, messages: Messages, lease_seconds: float, now: Callable[[], datetime]) -> None:
+        super().__init__(log, messages, lease_seconds)
+        self._file = log
+        self._now = utc_clock(now)
+        self._queue = JobQueue(log, lease_length(lease_seconds), self._now)
 
     @classmethod
     @asynccontextmanager
@@ -81,7 +94,7 @@ class FileConversation(Replica):
         log, messages = await _open_in_thread(
             partial(_open_file_log, path, id, lease_length(lease_seconds), now, owner=owner)
         )
-        conversation = cls(log, messages, lease_seconds)
+        conversation = cls(log, messages, lease_seconds, now)
         async with _close_on_exit(conversation, log):
             if id is not None and log.state.id != id:
                 msg = f"{os.fspath(path)} holds the conversation {log.state.id!r}, not {id!r}"
@@ -118,9 +131,101 @@ class FileConversation(Replica):
             _create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now, owner=owner
         )
         log, _ = await _open_in_thread(work)
-        conversation = cls(log, messages, lease_seconds)
+        conversation = cls(log, messages, lease_seconds, now)
         async with _close_on_exit(conversation, log):
             yield conversation
+
+    # --- The description, jobs and posts --------------------------------------------------------------------
+
+    async def meta(self) -> ConversationMeta:
+        """Return the description of the conversation: its owner, title, application data and state."""
+        meta = await self._run_in_thread(self._file.read_meta)
+        return meta.describe(self.id, None)
+
+    async def apply(self, *, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
+        """Save the changes of `messages`, change the description and queue jobs, all as one line of the file.
+
+        Args:
+            meta: changes to the description.
+            jobs: jobs to queue. A job whose kind and key are in the file already is left as it is.
+
+        Raises:
+            ConflictError, LeaseLostError: as from `save()`. Nothing was written.
+            ConversationClosedError: `messages` has changes, and the conversation is closed. Nothing was written.
+            ConversationBusyError: a run of this process uses these messages.
+        """
+        require_changes(meta, jobs)
+        await self._save_with(partial(self._file.apply, meta=meta, jobs=jobs))
+
+    async def close(self, *, jobs: Sequence[Job] = ()) -> None:
+        """Close the conversation and queue jobs, as one line of the file. The file stays open until the block exits.
+
+        A closed conversation can be read. Runs, decisions, turns and posts raise `ConversationClosedError`. Closing it
+        again does nothing and queues no jobs.
+
+        Args:
+            jobs: jobs to queue, for example to index the conversation.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+        """
+        require_changes(None, jobs)
+        await self._run_in_thread(partial(self._file.close_conversation, jobs))
+
+    async def reopen(self) -> None:
+        """Reopen the conversation if it is closed."""
+        await self._run_in_thread(self._file.reopen)
+
+    async def post(self, turn: Turn, *, key: str) -> bool:
+        """Store input of a user while a run or a pause may be active, as `ConversationStore.post()` does.
+
+        Args:
+            turn: the turn, which must have no tool calls.
+            key: a name for the post, such as the id of the request. Posting it again does nothing.
+
+        Returns:
+            Whether the turn was stored: False if a turn was posted with this key before.
+
+        Raises:
+            ConversationClosedError: the conversation is closed.
+            UsageError: the turn has tool calls, or the key cannot be stored.
+        """
+        require_post(turn, key)
+        return await self._run_in_thread(partial(self._file.post, key, turn))
+
+    async def jobs(self, *, kind: str | None = None, state: JobState | None = None) -> list[StoredJob]:
+        """List the jobs in the file in the order of their times.
+
+        Args:
+            kind: only jobs of this kind.
+            state: only jobs in this state.
+        """
+        jobs = await self._run_in_thread(self._file.read_jobs)
+        return list_jobs(jobs, self._now(), JobFilter(kind, state))
+
+    def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
+        """Take the job that is longest overdue, and work on it in the block, as `ConversationStore.take_job()` does.
+
+        Args:
+            *kinds: the kinds of jobs to take.
+
+        Raises:
+            LeaseLostError: when the block exits. Another worker may have taken the job meanwhile.
+            UsageError: no kind is given.
+        """
+        return self._queue.take(kinds)
+
+    async def cancel_job(self, kind: str, key: str) -> bool:
+        """Cancel a job that has not ended. The block of a worker that has the job is cancelled at its next renewal.
+
+        Args:
+            kind: the kind of the job.
+            key: the key of the job.
+
+        Returns:
+            Whether the job was cancelled. False if it has ended or is not in the file.
+        """
+        return await self._queue.cancel(kind, key)
 
 
 # --- Opening and closing ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTr
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
 from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, takeable_at
-from chat_store._jobs_in_memory import list_jobs
+from chat_store._jobs_in_memory import JobChanges, list_jobs
 from chat_store._waits import wait_deadline
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
@@ -99,25 +99,6 @@ class _Transaction:
         self.after = None
 
 
-@final
-class _Jobs:
-    """A `JobTransaction` that reads the stored jobs and collects the writes."""
-
-    def __init__(self, jobs: dict[tuple[str, str], StoredJob]) -> None:
-        self._jobs = jobs
-        self.written: dict[tuple[str, str], StoredJob] = {}
-
-    def find(self, kind: str, key: str) -> StoredJob | None:
-        return self._jobs.get((kind, key))
-
-    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
-        found = [job for job in self._jobs.values() if job.kind in kinds and can_be_taken(job, now)]
-        return min(found, key=lambda job: job.at, default=None)
-
-    def write(self, job: StoredJob) -> None:
-        self.written[job.kind, job.key] = job
-
-
 class MemoryBackend:
     """A backend that keeps rows in a dictionary."""
 
@@ -155,7 +136,7 @@ class MemoryBackend:
     def job_transaction(self) -> Generator[JobTransaction]:
         """Implement `JobStorage.job_transaction()`."""
         with self._writing:
-            transaction = _Jobs(self._jobs)
+            transaction = JobChanges(self._jobs)
             yield transaction
             self._jobs = {**self._jobs, **transaction.written}
         self._notifiers.notify()
