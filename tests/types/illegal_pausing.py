@@ -28,6 +28,7 @@ from chat_core import (
     StreamEvent,
     StreamingChat,
     StructuredDelta,
+    StructuredPart,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -116,6 +117,7 @@ async def x26_an_unhandled_pause_in_a_stream() -> None:  # R: AssertionError: Ex
                     | ToolResult()
                     | StructuredDelta()
                     | FilePart()
+                    | StructuredPart()
                     | StepFinished()
                     | AttemptReset()
                     | NestedEvent()
@@ -162,6 +164,8 @@ async def x33_an_unhandled_event() -> None:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
                     pass
                 case StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent() | ToolData():
+                    pass
+                case StructuredPart():
                     pass
                 case Done() | Paused():
                     pass

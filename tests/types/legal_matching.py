@@ -19,6 +19,7 @@ from chat_core import (
     StepFinished,
     StreamEvent,
     StructuredDelta,
+    StructuredPart,
     StructuredResponse,
     TextDelta,
     ToolCall,
@@ -78,7 +79,7 @@ async def l43_match_the_events_of_a_chat_that_never_pauses() -> str:
                     text += tool.name
                 case ReasoningDelta() | ToolCallDelta() | ToolProgress() | StructuredDelta() | FilePart():
                     pass
-                case StepFinished() | AttemptReset() | NestedEvent():
+                case StepFinished() | AttemptReset() | NestedEvent() | StructuredPart():
                     pass
                 case Done(response):
                     assert_type(response, ChatResponse)
@@ -109,6 +110,8 @@ async def l44_match_the_events_of_a_chat_that_may_pause() -> str:
                     pass
                 case ToolData(_, data):
                     assert_type(data, Data)
+                case StructuredPart(value):
+                    assert_type(value, object)
                 case ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent():
                     pass
                 case Done(response):
@@ -131,6 +134,8 @@ def render(event: StreamEvent) -> str:
             return text
         case FilePart(file):
             return file.mime
+        case StructuredPart(value):
+            return str(value)
         case StepFinished(step):
             return str(step)
         case AttemptReset(attempt, reason):

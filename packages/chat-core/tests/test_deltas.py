@@ -11,6 +11,6 @@ from chat_core.provider import Delta
 def test_every_delta_is_an_event_and_has_one_home() -> None:
     kinds = get_args(Delta)
 
-    assert [kind.__module__ for kind in kinds] == [deltas.__name__] * 4
+    assert [kind.__module__ for kind in kinds] == [deltas.__name__] * 5
     assert set(kinds) < set(get_args(events.ProgressEvent))
     assert all(getattr(events, kind.__name__) is kind for kind in kinds)

@@ -12,8 +12,8 @@ from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, Retry, T
 from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, usage_of_failure
 from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
 from chat_core.errors import InvalidResponseError, NetworkError, RateLimitedError, StreamTruncatedError
-from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, TextDelta, ToolCallDelta
-from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
+from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, StructuredPart, TextDelta, ToolCallDelta
+from chat_core.messages import File, ProviderPart, Reasoning, Structured, Text, Turn
 from chat_core.middleware import turn_deltas
 from chat_core.provider import NO_TOOLS, Delta, OutputSchema, ProviderMeta
 from chat_core.testing import Answer, ScriptedProvider
@@ -178,8 +178,23 @@ async def test_a_call_that_is_left_in_the_middle_has_cost_what_was_reported() ->
 
 def test_a_turn_that_was_not_streamed_is_told_in_as_few_deltas_as_there_are_parts() -> None:
     image = File("image/png", data=b"png")
-    turn = Turn([Reasoning("hm"), Text("one two"), image, ProviderPart("x", "y", {})])
-    assert turn_deltas(turn) == [ReasoningDelta("hm"), TextDelta("one two"), FilePart(image)]
+    turn = Turn([Reasoning("hm"), Text("one two"), image, Structured({"a": 1}), ProviderPart("x", "y", {})])
+    assert turn_deltas(turn) == [
+        ReasoningDelta("hm"),
+        TextDelta("one two"),
+        FilePart(image),
+        StructuredPart({"a": 1}),
+    ]
+
+
+async def test_a_structured_value_of_a_provider_is_an_event_and_a_part() -> None:
+    model = ScriptedProvider(["The city:", Structured({"name": "Nantes"})])
+    messages = Messages.from_user("hi")
+    async with ChatBuilder().with_model(model).build().stream(messages) as stream:
+        events = [event async for event in stream]
+    assert [event.value for event in events if isinstance(event, StructuredPart)] == [{"name": "Nantes"}]
+    assert messages.last is not None
+    assert messages.last.parts == [Text("The city:"), Structured({"name": "Nantes"})]
 
 
 class DeepProvider:

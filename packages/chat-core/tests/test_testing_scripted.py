@@ -6,8 +6,8 @@ import anyio
 import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages
 from chat_core.errors import NetworkError, StreamTruncatedError, UsageError
-from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
-from chat_core.messages import File, Reasoning, Text, Tool, Turn
+from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
+from chat_core.messages import File, Reasoning, Structured, Text, Tool, Turn
 from chat_core.provider import NO_TOOLS, ChatProvider, Delta, EmbeddingsProvider, ProviderMeta
 from chat_core.testing import Answer, ScriptedProvider
 
@@ -29,15 +29,16 @@ async def test_it_is_a_provider_of_every_kind() -> None:
 async def test_every_kind_of_part_is_streamed_and_stands_in_the_turn() -> None:
     image = File("image/png", data=b"png")
     call = FunctionCall("f", {"a": 1}, id="call_1")
-    deltas, turn = await streamed(ScriptedProvider([Reasoning("hm"), "one two", call, image]))
+    deltas, turn = await streamed(ScriptedProvider([Reasoning("hm"), "one two", call, image, Structured([1])]))
     assert deltas == [
         ReasoningDelta("hm"),
         TextDelta("one "),
         TextDelta("two"),
         ToolCallDelta('{"a":1}', 0, "f", "call_1"),
         FilePart(image),
+        StructuredPart([1]),
     ]
-    assert [type(part) for part in turn.parts] == [Reasoning, Text, Tool, File]
+    assert [type(part) for part in turn.parts] == [Reasoning, Text, Tool, File, Structured]
     assert turn.finish_reason == "tool_calls"
 
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         StepFinished,
         StreamEvent,
         StructuredDelta,
+        StructuredPart,
         TextDelta,
         ToolCall,
         ToolCallDelta,
@@ -268,6 +269,7 @@ __all__ = [
     "Structured",
     "StructuredDelta",
     "StructuredOutput",
+    "StructuredPart",
     "StructuredResponse",
     "Summary",
     "Suspended",
@@ -329,7 +331,7 @@ _HOMES = {
     ),
     "events": (
         "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "
-        "TextDelta ToolCall ToolCallDelta ToolData ToolProgress ToolResult ToolStarted event_schema"
+        "StructuredPart TextDelta ToolCall ToolCallDelta ToolData ToolProgress ToolResult ToolStarted event_schema"
     ),
     "messages": (
         "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "

@@ -49,3 +49,11 @@ class FilePart(JsonEvent):
     """File in the response."""
 
     file: File
+
+
+@final
+@dataclass(slots=True)
+class StructuredPart(JsonEvent):
+    """JSON value in the response, which the provider returned as a value instead of text."""
+
+    value: object

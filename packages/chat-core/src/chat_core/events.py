@@ -9,7 +9,7 @@ from typing import Generic, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
 
-from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.deltas import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.event_json import JsonEvent
 from chat_core.messages import Data, Tool
 from chat_core.response import ChatResponse, Paused
@@ -25,6 +25,7 @@ __all__ = [
     "StepFinished",
     "StreamEvent",
     "StructuredDelta",
+    "StructuredPart",
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
@@ -181,6 +182,7 @@ ProgressEvent: TypeAlias = (
     | ToolResult
     | StructuredDelta
     | FilePart
+    | StructuredPart
     | StepFinished
     | AttemptReset
     | NestedEvent

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
-from chat_core.deltas import FilePart, ReasoningDelta, TextDelta
-from chat_core.messages import File, Messages, Reasoning, Text, Turn
+from chat_core.deltas import FilePart, ReasoningDelta, StructuredPart, TextDelta
+from chat_core.messages import File, Messages, Reasoning, Structured, Text, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import Attempt, Delta, OutputSchema, ProviderMeta, ProviderStream, ToolDeclarations
 
@@ -117,4 +117,6 @@ def turn_deltas(turn: Turn) -> Sequence[Delta]:
             deltas.append(ReasoningDelta(part.text))
         elif isinstance(part, File):
             deltas.append(FilePart(part))
+        elif isinstance(part, Structured):
+            deltas.append(StructuredPart(part.value))
     return deltas

@@ -12,13 +12,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
-from chat_core.deltas import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.deltas import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, NamedTool, ToolChoice
 from chat_core.usage import NO_USAGE, Usage
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | FilePart
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | FilePart | StructuredPart
 """Increment of a streamed response."""
 
 MAX_CALLS = 1000

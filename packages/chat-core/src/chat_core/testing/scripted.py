@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
 from chat_core.errors import ChatError, StreamTruncatedError, UsageError
-from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
-from chat_core.messages import File, FinishReason, FunctionCall, Messages, Part, Reasoning, Text, Tool, Turn
+from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
+from chat_core.messages import File, FinishReason, FunctionCall, Messages, Part, Reasoning, Structured, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import Delta, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.usage import Metadata, Usage
@@ -222,6 +222,8 @@ def _deltas(turn: Turn) -> list[Delta]:
             calls += 1
         elif isinstance(part, File):
             deltas.append(FilePart(part))
+        elif isinstance(part, Structured):
+            deltas.append(StructuredPart(part.value))
     return deltas
 
 
