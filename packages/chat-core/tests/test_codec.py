@@ -303,6 +303,8 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
         "contents[1].turns[0].created_at: expected a time with its zone, not '2026-03-01T12:00:00'",
     ),
     ((*TURN, "created_at"), "today", "contents[1].turns[0].created_at: expected a time in ISO 8601, not 'today'"),
+    ((*TURN, "metadata", "duration"), -0.5, "contents[1].turns[0].metadata.duration: expected a number from 0"),
+    ((*TURN, "metadata", "duration"), "1 s", "contents[1].turns[0].metadata.duration: expected a number from 0"),
     ((*TURN, "metadata", "usage", "input_tokens"), -1, "contents[1].turns[0].metadata.usage.input_tokens: expected a"),
     ((*TURN, "parts", 0, "text"), 1, "contents[1].turns[0].parts[0].text: expected a string, not 1"),
     ((*TURN, "parts", 0, "type"), None, "contents[1].turns[0].parts[0].type: expected a string, not null"),

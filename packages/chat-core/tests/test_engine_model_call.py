@@ -197,6 +197,29 @@ async def test_a_structured_value_of_a_provider_is_an_event_and_a_part() -> None
     assert messages.last.parts == [Text("The city:"), Structured({"name": "Nantes"})]
 
 
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_the_duration_of_a_response_is_that_of_its_own_attempt(
+    streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([100.0, 200.0, 201.5, 300.0, 302.25])
+    monkeypatch.setattr("chat_core.engine.model_call.perf_counter", lambda: next(times))
+    chat = ChatBuilder().with_model(ScriptedProvider(NetworkError("down"), "one", "two")).with_retry(NO_WAIT).build()
+    durations: list[float | None] = []
+    messages = Messages.from_user("hi")
+    for _ in range(2):
+        if streaming:
+            async with chat.stream(messages) as stream:
+                _ = [event async for event in stream]
+            response = stream.response
+        else:
+            response = await chat.complete(messages)
+        durations.append(response.metadata.duration)
+        messages.user("more")
+    assert durations == [1.5, 2.25]
+    again = Messages.from_json(messages.to_json())
+    assert [turn.metadata.duration for content in again for turn in content.turns if turn.metadata] == durations
+
+
 class DeepProvider:
     """A provider of an application, whose first response is nested too deeply."""
 

@@ -94,6 +94,9 @@ class Metadata:
         usage: token counts.
         extra: other reported values, such as the service tier or log probabilities; JSON, stored with the conversation.
         unread: unknown fields of the stored metadata, written back unchanged.
+        duration: seconds from sending the request until its response was complete, without failed attempts and waiting
+            times; `None` if unknown. In a stream, this includes the time that the application took between events. The
+            engine measures it; it is ignored in comparisons.
     """
 
     provider: str | None = None
@@ -103,6 +106,7 @@ class Metadata:
     usage: Usage = NO_USAGE
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     unread: Mapping[str, object] | None = field(default=None, repr=False)
+    duration: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for value in (self.provider, self.model, self.id, self.finish_reason):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast, final
 
 from chat_core.engine.retry import RetryBudget
@@ -69,8 +71,12 @@ class ModelRequest:
         self.output: OutputSchema | None = output
         self.max_calls: int = max_calls
 
-    def checked(self, turn: Turn) -> Turn:
-        """Return `turn`.
+    def checked(self, turn: Turn, started_at: float) -> Turn:
+        """Return `turn`, with the duration of its request in its metadata.
+
+        Args:
+            turn: turn that the provider returned.
+            started_at: value of `perf_counter()` when the request began.
 
         Raises:
             InvalidResponseError: the turn has more tool calls than allowed, or it could not be stored and read again.
@@ -79,7 +85,10 @@ class ModelRequest:
             error = too_many_calls_error(self.max_calls)
             error.partial, error.metadata = turn, turn.metadata
             raise error
-        return require_storable(turn)
+        require_storable(turn)
+        if turn.metadata is not None:
+            turn.metadata = replace(turn.metadata, duration=round(perf_counter() - started_at, 6))
+        return turn
 
 
 @final
@@ -102,8 +111,9 @@ class CompleteCall:
         failed: list[ChatError] = []
         while True:
             try:
+                started_at = perf_counter()
                 turn = request.checked(
-                    await model.complete(request.messages, request.tools, request.options, request.output)
+                    await model.complete(request.messages, request.tools, request.options, request.output), started_at
                 )
             except ChatError as error:
                 self.usage += usage_of_failure(error)
@@ -136,6 +146,7 @@ class StreamCall:
         self._stream: ProviderStream | None = None
         self._batches: AsyncIterator[Sequence[Delta]] | None = None
         self._text_parts: list[str] = []
+        self._started_at = 0.0
         self.turn: Turn | None = None
         self.usage: Usage = Usage()
 
@@ -181,6 +192,7 @@ class StreamCall:
         model = self._model
         if self._failed and isinstance(model, AttemptAware):
             model = cast("StreamProvider", model.with_attempt(Attempt(self._attempt, tuple(self._failed))))
+        self._started_at = perf_counter()
         stream_context = model.stream(request.messages, request.tools, request.options, request.output)
         self._stream = await stream_context.__aenter__()
         self._stream_context = stream_context
@@ -190,7 +202,7 @@ class StreamCall:
     async def _finish(self) -> None:
         stream = self._stream
         assert stream is not None  # noqa: S101 - the stream was read
-        self.turn = self._request.checked(stream.close())
+        self.turn = self._request.checked(stream.close(), self._started_at)
         self.usage = _add_turn(self.usage, self.turn)
         await self.aclose()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from math import inf
 from typing import TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -89,6 +90,16 @@ def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
     if type(value) is int and value >= least:
         return value
     raise MalformedError(describe_mismatch(f"a whole number from {least}", value), key)
+
+
+def read_optional_seconds(data: Fields, key: str) -> float | None:
+    """Return a number from 0, or None if it is absent."""
+    value = data.get(key)
+    if value is None:
+        return None
+    if (type(value) is float or type(value) is int) and 0 <= value < inf:
+        return value
+    raise MalformedError(describe_mismatch("a number from 0", value), key)
 
 
 def read_boolean(data: Fields, key: str) -> bool:

@@ -10,12 +10,13 @@ from chat_core.messages._fields import (
     read_integer,
     read_nested,
     read_optional_object,
+    read_optional_seconds,
     read_optional_string,
     unknown_fields,
 )
 from chat_core.usage import NO_USAGE, Metadata, Usage
 
-_METADATA = frozenset({"provider", "model", "id", "finish_reason", "usage", "extra"})
+_METADATA = frozenset({"provider", "model", "id", "finish_reason", "usage", "extra", "duration"})
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _USAGE = frozenset(_COUNTS)
 
@@ -39,6 +40,8 @@ def write_metadata(metadata: Metadata) -> Fields:
         data["usage"] = counts
     if metadata.extra:
         data["extra"] = dict(metadata.extra)
+    if metadata.duration is not None:
+        data["duration"] = metadata.duration
     return merge_unknown_fields(data, unread, _METADATA) if unread else data
 
 
@@ -59,6 +62,7 @@ def read_metadata(data: Fields) -> Metadata:
         usage,
         read_optional_object(data, "extra") or {},
         unread,
+        read_optional_seconds(data, "duration") if "duration" in data else None,
     )
 
 
