@@ -611,7 +611,7 @@ def test_providers_have_the_names_of_the_conventions(ours: str, theirs: str) -> 
 # Off
 
 
-def test_without_an_observer_nothing_is_imported() -> None:
+def test_without_an_observer_opentelemetry_and_observation_are_not_imported() -> None:
     program = """
 import sys
 import anyio
