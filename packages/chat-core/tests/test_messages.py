@@ -374,3 +374,33 @@ def test_the_state_of_a_call_inside_a_chat_is_adopted_by_its_path() -> None:
     assert [tool.id for tool in inner.pending()] == ["a", "b"]
     with pytest.raises(KeyError, match="no tool with id 'x'"):
         messages.adopt(("ask", "x"), Tool(FunctionCall("transfer"), id="x"))
+
+
+def waiting() -> Messages:
+    tool = Tool(FunctionCall("pay", {}), id="p")
+    tool.await_approval()
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([Text("I will pay."), tool], finish_reason="tool_calls"))
+    return messages
+
+
+def test_messages_made_from_other_messages_have_tool_calls_of_their_own() -> None:
+    messages = waiting()
+    for copy in (Messages(messages.contents), Messages([Content("model", messages[1].turns)]), Messages(messages)):
+        assert copy[-1] == messages[-1]
+        copy.tool("p").approve(by="ana")
+        assert isinstance(messages.tool("p").status, Pending)
+        assert messages.tool("p").decisions == ()
+
+
+def test_messages_that_receive_a_turn_of_other_messages_have_tool_calls_of_their_own() -> None:
+    messages, other = Messages.from_json(waiting().to_json()), Messages.from_user("Go.")
+    other.push(messages[1])
+    other.tool("p").reject("no")
+    assert isinstance(messages.tool("p").status, Pending)
+
+
+def test_messages_share_the_tool_calls_of_a_turn_that_belongs_to_no_other_messages() -> None:
+    tool = Tool(FunctionCall("pay", {}), id="p")
+    messages = Messages([Content("model", [Turn([tool])])])
+    assert messages.tool("p") is tool

@@ -269,6 +269,10 @@ def test_fork_is_an_independent_copy() -> None:
     assert messages.fork() == messages
 
 
+def test_fork_keeps_the_initial_state() -> None:
+    assert Messages(state={"cents": 5}).fork().state == {"cents": 5}
+
+
 def test_fork_refuses_calls_that_could_run_twice() -> None:
     messages = conversation("q1")
     messages.append("model", Turn([Tool(FunctionCall("pay", {}), id="w")]))

@@ -677,6 +677,40 @@ def completed_document() -> bytes | str:
     return messages.to_json()
 
 
+@pytest.mark.parametrize("inner", [None, "text", 7, object()], ids=repr)
+def test_a_chat_is_not_suspended_without_a_conversation(inner: Any) -> None:
+    called = tool(Running("a"))
+    with pytest.raises(UsageError, match="inner conversation must be Messages"):
+        called.suspend(inner)
+    assert (called.status, called.revision) == (Running("a"), 0)
+
+
+def test_a_call_is_not_started_with_something_else_than_a_conversation() -> None:
+    called = tool(Approved())
+    inner: Any = ["pay"]
+    with pytest.raises(UsageError, match="inner conversation must be Messages"):
+        called.start(inner=inner)
+    assert (called.status, called.attempts) == (Approved(), 0)
+
+
+def test_the_retry_of_an_invalid_inner_conversation_is_refused() -> None:
+    inner: Any = "text"
+    called = tool(Interrupted("a", inner=inner))
+    with pytest.raises(UsageError, match="inner conversation must be Messages"):
+        called.retry()
+
+
+def test_an_event_that_leads_elsewhere_than_the_table_says_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong_status(_: ToolStatus) -> ToolStatus:
+        return Completed("paid")
+
+    monkeypatch.setattr("chat_core.messages._tool_values.retried", wrong_status)
+    called = tool(Interrupted("a"))
+    with pytest.raises(IllegalTransitionError, match="retry leads to Approved, not to Completed"):
+        called.retry()
+    assert called.status == Interrupted("a")
+
+
 def nested(levels: int) -> object:
     value: object = 1
     for _ in range(levels):

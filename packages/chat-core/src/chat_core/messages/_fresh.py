@@ -124,6 +124,7 @@ def new_turn(
     instance.by = instance.failed_usage = instance.state = instance.extra = instance.encodings = None
     instance.delivered = delivered
     instance.client_tools = ()
+    instance.owned = False
     instance.view_offset = view_offset
     frozen: Turn = instance
     return frozen

@@ -14,7 +14,18 @@ from chat_core import model_texts
 from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
-from chat_core.messages.status import Approved, Completed, Failed, Interrupted, Pending, Rejected, Suspended, ToolStatus
+from chat_core.messages.status import (
+    TRANSITIONS,
+    Approved,
+    Completed,
+    Failed,
+    Interrupted,
+    Pending,
+    Rejected,
+    Suspended,
+    ToolEvent,
+    ToolStatus,
+)
 
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
@@ -26,6 +37,30 @@ def retried(status: ToolStatus) -> ToolStatus:
     if isinstance(status, Interrupted) and status.inner is not None:
         return Suspended(status.inner, status.attempt_id, status.attempt)
     return Approved()
+
+
+def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolStatus:
+    """Return the new status of a call.
+
+    Args:
+        event: an event that the old status allows.
+        old: the old status.
+        new: the new status.
+
+    Raises:
+        IllegalTransitionError: `TRANSITIONS` has another new status.
+        UsageError: the inner conversation of the new status is something else.
+    """
+    target, inner = TRANSITIONS[type(old)][event], getattr(new, "inner", None)
+    resumes = event is ToolEvent.RETRY and isinstance(new, Suspended)
+    if type(new) is not target and not resumes:
+        msg = f"{event.value} leads to {target.__name__}, not to {type(new).__name__}"
+        raise IllegalTransitionError(msg)
+    # `Messages` cannot be imported here: its module imports this one.
+    if not (hasattr(inner, "pending") if inner is not None else type(new) is not Suspended):
+        msg = f"an inner conversation must be Messages, not {inner!r}"
+        raise UsageError(msg)
+    return new
 
 
 def cancelled(status: ToolStatus, reason: str | None) -> Rejected:

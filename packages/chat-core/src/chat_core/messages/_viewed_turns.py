@@ -24,11 +24,14 @@ class ViewedTurns:
 
     def _append_turn(self, role: Role, turn: Turn) -> None:
         self._turns.append((role, turn))
+        turn.owned = True
         if turn.by is not None and is_view_turn(turn):
             self._has_view_turns = True
 
     def _set_turns(self, turns: list[tuple[Role, Turn]]) -> None:
         self._turns = turns
+        for _, turn in turns:
+            turn.owned = True
         self._timeline = None
         self._has_view_turns = any(turn.by is not None and is_view_turn(turn) for _, turn in turns)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -378,9 +379,23 @@ def copy_tool(tool: Tool, make: MakeMessages) -> Tool:
     """
     if tool.inner is not None:
         return tool_from_dict(tool_to_dict(tool), make)
-    copy = Tool(tool.call, id=tool.id, call_id=tool.call_id)
-    copy.adopt(tool)
-    return copy
+    copied = Tool(tool.call, id=tool.id, call_id=tool.call_id)
+    copied.adopt(tool)
+    return copied
+
+
+def copy_turn(turn: Turn, make: MakeMessages) -> Turn:
+    """Return a copy of a turn that has tool calls of its own, and shares the other parts.
+
+    Args:
+        turn: the turn, which is not changed.
+        make: `Messages`, for the copies of inner conversations.
+    """
+    copied = copy(turn)
+    copied.parts = tuple([copy_tool(part, make) if isinstance(part, Tool) else part for part in turn.parts])
+    copied.encodings = None
+    copied.owned = False
+    return copied
 
 
 def _read_turns(values: list[object], read_inner: ReadInner) -> list[Turn]:

@@ -77,11 +77,12 @@ class Turn:
             and the question: the offset of its `View`.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
+        owned: whether the turn is in messages. Other messages copy it if it has tool calls.
     """
 
     __slots__ = (
         "by", "client_tools", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason",
-        "metadata", "parts", "state", "view_offset",
+        "metadata", "owned", "parts", "state", "view_offset",
     )  # fmt: skip
 
     def __init__(
@@ -115,13 +116,14 @@ class Turn:
         )
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
+        self.owned: bool = False
 
     def __repr__(self) -> str:
         return f"Turn({list(self.parts)!r}, finish_reason={self.finish_reason!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Turn) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "encodings"
+            getattr(self, name) == getattr(other, name) for name in self.__slots__ if name not in {"encodings", "owned"}
         )
 
     __hash__: ClassVar[Callable[[object], int]] = object.__hash__

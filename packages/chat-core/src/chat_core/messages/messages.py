@@ -13,7 +13,7 @@ from typing import ClassVar, Self, final
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.messages._tool_values import json_object, new_tool_id
 from chat_core.messages._viewed_turns import ViewedTurns
-from chat_core.messages.codec import read, turn_from_dict, turn_to_dict, write
+from chat_core.messages.codec import copy_turn, read, turn_from_dict, turn_to_dict, write
 from chat_core.messages.content import ClientToolObjects, Content, Part, Role, Turn, describe_part
 from chat_core.messages.dicts import read_dicts
 from chat_core.messages.parts import Extra, File, Rewind, Summary
@@ -28,8 +28,9 @@ class Messages(ViewedTurns):
     """Conversation: an ordered list of contents, and the checkpoint of its runs.
 
     A content of the same role as the last one is merged into it. Its turns stay separate, and are shared with the
-    content that was passed, not copied. Tool ids are unique in a conversation: a repeated id is replaced by a new one,
-    and the provider's id stays in `Tool.call_id`.
+    content that was passed. Turns with tool calls of other messages are copied, so that a decision changes only one
+    conversation. Tool ids are unique in a conversation: a repeated id is replaced by a new one, and the provider's id
+    stays in `Tool.call_id`.
 
     Not safe to change from several threads or tasks. A run marks its messages as busy; changing them then raises
     `ConversationBusyError`.
@@ -172,7 +173,9 @@ class Messages(ViewedTurns):
         if not content.turns:
             return
         for turn in content.turns:
-            self.append(content.role, turn)
+            own = [self._tools.get(tool.id) is tool for tool in turn.tools]
+            copies = turn.owned and own and not any(own)
+            self.append(content.role, copy_turn(turn, Messages._from_stored) if copies else turn)
         if content.extra:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
@@ -247,7 +250,7 @@ class Messages(ViewedTurns):
         turns = self._turns[:count]
         if waiting := [tool.id for _, turn in turns for tool in turn.tools if not tool.resolved]:
             raise _pending_error(waiting)
-        copy = Messages()
+        copy = Messages(state=self.initial_state)
         for role, turn in turns:
             copy.append(role, turn_from_dict(turn_to_dict(turn), Messages._from_stored))
         return copy

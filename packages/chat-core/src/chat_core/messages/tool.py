@@ -456,7 +456,7 @@ class Tool:
             msg = f"tool {self.id!r} is {values.status_name(self.status)} and cannot {event.value}; it can: {allowed}"
             raise IllegalTransitionError(msg)
         inner, old = self.inner, self._status
-        self._status = to(old)
+        self._status = values.require_target(event, old, to(old))
         if inner is not None and self.inner is None:
             self.inner_usage = inner.usage
         if self.status is not old:
