@@ -25,7 +25,7 @@ from chat_store.sql.pool import Connection
 from chat_store.sqlite import Committer as SqliteCommitter
 from chat_store.sqlite import SqliteBackend
 
-from .worker import Ledger, Order, make_chat, stop_here, tell
+from .worker import Ledger, Order, make_chat, stop_here, tell, write_snapshots
 
 # An order says besides: `store`, the path of a SQLite file, or with `schema` the address of a server; `ahead`, by how
 # many minutes the clock of the run is ahead; `kill_after`, how many microseconds it has to live; `many`, how many
@@ -104,6 +104,7 @@ async def run(order: Order) -> None:
 def main_of_child(order: Order) -> NoReturn:
     code = 1
     try:
+        write_snapshots(order)
         if "kill_after" in order:
             end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
             end.daemon = True

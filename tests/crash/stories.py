@@ -44,6 +44,7 @@ class Story(ABC):
         self.folder = folder
         self.ledger = folder / "ledger"
         self.ahead = 0
+        self.snapshots = False
 
     @property
     @abstractmethod
@@ -60,13 +61,14 @@ class Story(ABC):
 
     def order(self, **more: object) -> dict[str, object]:
         self.ahead += 1
-        return {**self.store, "ledger": self.ledger, "ahead": self.ahead, **more}
+        return {**self.store, "ledger": self.ledger, "ahead": self.ahead, "snapshots": self.snapshots, **more}
 
     def copy(self, name: str) -> Self:
         copy = self.rows_copied(name)
         if self.ledger.exists():
             shutil.copy(self.ledger, copy.ledger)
         copy.ahead = self.ahead
+        copy.snapshots = self.snapshots
         return copy
 
     # --- What people do ---------------------------------------------------------------------------------------------
@@ -186,10 +188,19 @@ class Crashes(ABC):
     def story(self, folder: Path) -> Story:
         """About which nothing is stored yet."""
 
+    @pytest.mark.parametrize("snapshots", [False, True])
     def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing_twice(
-        self, server: Server, tmp_path: Path, sample: Sample, record_property: Callable[[str, object], None]
+        self,
+        server: Server,
+        tmp_path: Path,
+        sample: Sample,
+        record_property: Callable[[str, object], None],
+        *,
+        snapshots: bool,
     ) -> None:
-        stories, steps = undisturbed(server, self.story(tmp_path / "first"))
+        first = self.story(tmp_path / "first")
+        first.snapshots = snapshots
+        stories, steps = undisturbed(server, first)
         assert len(stories) == 3
         kills = [(n, step, phase) for n in range(3) for step in range(1, steps[n] + 1) for phase in PHASES]
         assert len(kills) >= 36

@@ -76,12 +76,12 @@ def answered(path: Path) -> bool:
     return last is not None and last.role == "model" and not last.turns[-1].tools
 
 
-def steps_of_each_run(server: Server, path: Path, ledger: Path) -> list[int]:
+def steps_of_each_run(server: Server, path: Path, ledger: Path, *, snapshots: bool) -> list[int]:
     """How many durable steps each run of the story takes when nothing happens to it; what each began with is kept."""
     steps: list[int] = []
     while True:
         keep(path, ledger, f"before-{len(steps)}")
-        server.order(path=path, ledger=ledger, step=0, phase="none")
+        server.order(path=path, ledger=ledger, step=0, phase="none", snapshots=snapshots)
         outcome = server.until("outcome")
         steps.append(cast("int", server.until("steps")["steps"]))
         server.until("gone")
@@ -90,10 +90,12 @@ def steps_of_each_run(server: Server, path: Path, ledger: Path) -> list[int]:
         decide(path, ledger)
 
 
+@pytest.mark.parametrize("snapshots", [False, True])
 def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing_twice(
-    server: Server, tmp_path: Path, sample: Sample
+    server: Server, tmp_path: Path, sample: Sample, *, snapshots: bool
 ) -> None:
-    runs = steps_of_each_run(server, tmp_path / "chat.jsonl", tmp_path / "ledger")
+    runs = steps_of_each_run(server, tmp_path / "chat.jsonl", tmp_path / "ledger", snapshots=snapshots)
+    assert (b'"snapshot":' in (tmp_path / "chat.jsonl").read_bytes()) == snapshots
     assert len(runs) == 3
     kills = [(n, step, phase) for n, steps in enumerate(runs) for step in range(1, steps + 1) for phase in PHASES]
     assert len(kills) >= 50
@@ -101,7 +103,7 @@ def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing
         path, ledger = restore(tmp_path, f"before-{number}", f"{number}-{step}-{phase}")
         durable = history_of(path) if number else []
         backend = "trio" if step % 2 else "asyncio"
-        server.order(path=path, ledger=ledger, step=step, phase=phase, backend=backend)
+        server.order(path=path, ledger=ledger, step=step, phase=phase, backend=backend, snapshots=snapshots)
         server.end(server.until("reached"))
         after = history_of(path)
         assert [entry.tool for entry in after[: len(durable)]] == [entry.tool for entry in durable]

@@ -30,6 +30,7 @@ from chat_core import (
 )
 from chat_core.errors import ChatError
 from chat_core.testing import ScriptedProvider
+from chat_store import _compaction
 from chat_store._journal import Disk, Journal
 from chat_store.file_conversation import FileConversation
 
@@ -37,7 +38,8 @@ Order = dict[str, str | int | bool]
 """What to run and where to stop.
 
 `path` of the conversation, `ledger` of the effects, `step` or `tool` with a `phase` to stop at, `resume` for a file
-whose appearance ends that stop, `gate` for one to wait for at the beginning, and the `backend`.
+whose appearance ends that stop, `gate` for one to wait for at the beginning, `snapshots` to end each run with a
+snapshot, and the `backend`.
 """
 
 FOREVER = threading.Event()
@@ -173,9 +175,16 @@ async def run(order: Order) -> None:
         tell(event="outcome", kind="Done", text=outcome.text)
 
 
+def write_snapshots(order: Order) -> None:
+    """Let every run that ends write a snapshot, if the order says so."""
+    if order.get("snapshots"):
+        _compaction.SMALLEST_TAIL = _compaction.LARGEST_RATIO = 0
+
+
 def main_of_child(order: Order) -> NoReturn:
     code = 1
     try:
+        write_snapshots(order)
         if "step" in order:
             Journal.disk = StoppingDisk(int(order["step"]), str(order["phase"]))
         backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"

@@ -99,7 +99,7 @@ def read_at_once(path: Path) -> Messages:
     """As `stored()`, but in this thread: for thousands of files."""
     log = FileLog(path, timedelta(seconds=30), Clock())
     try:
-        return FileConversation(log, log.open("any"), 30).messages
+        return FileConversation(log, log.open("any"), 30, Clock()).messages
     finally:
         log.close()
 

@@ -39,6 +39,7 @@ class Head:
         holder: host name and process id of the run that has, or had, the lease.
         lease_until: when the lease expires, None if it was released.
         due: when a run can continue the conversation, None if it needs a decision or a turn first.
+        snapshot: the number of the newest entry with a snapshot, 0 if there is none.
         meta: the columns that describe the conversation.
     """
 
@@ -52,6 +53,7 @@ class Head:
     lease_until: datetime | None = None
     due: datetime | None = None
     meta: StoredMeta = field(default_factory=StoredMeta)
+    snapshot: int = 0
 
     def describe(self, cursor: str = "") -> ConversationMeta:
         """Return the public description of the conversation.
@@ -149,7 +151,7 @@ class WriteTransaction(ReadTransaction, Protocol):
         """Write the row and append an entry. `Backend.poll()` reports the write.
 
         Args:
-            head: the new row. The entry gets the number `head.entries`.
+            head: the new row. The entry gets the number `head.entries`, and has a snapshot if that is `head.snapshot`.
             entry: the entry, as JSON.
             waits: the new waits of the calls that the entry changes. They replace the stored waits of these calls.
         """

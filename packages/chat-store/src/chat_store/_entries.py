@@ -392,7 +392,7 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     meta = cast("Document", document.get("meta", {}))
     at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
     return Entry(
-        at, _parse_lease(document), turns, tools, inner, _parse_marks(document), posts, meta, _items(document, "jobs")
+        at, parse_lease(document), turns, tools, inner, _parse_marks(document), posts, meta, _items(document, "jobs")
     )
 
 
@@ -425,7 +425,8 @@ def _parse_tool(item: Document) -> ToolUpdated:
     return ToolUpdated(path, tool, item.get("keeps_inner") is True)
 
 
-def _parse_lease(document: Mapping[str, object]) -> Lease | None:
+def parse_lease(document: Mapping[str, object]) -> Lease | None:
+    """Return the lease of an entry, or None if the entry does not change it. Must be called inside `parsing()`."""
     lease = cast("Document | None", document.get("lease"))
     if lease is None:
         return None

@@ -22,6 +22,7 @@ else:
     import fcntl
 
 _LOCKED_BYTE = 0x7FFF_0000
+_CHUNK = 1 << 20
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
@@ -87,12 +88,19 @@ def locked(fd: int, timeout: float) -> Generator[None]:
         unlock(fd)
 
 
-def read_from(fd: int, offset: int) -> bytes:
-    """Return the data of an open file from an offset to the end."""
+def read_from(fd: int, offset: int, length: int | None = None) -> bytes:
+    """Return the data of an open file from an offset.
+
+    Args:
+        fd: the file.
+        offset: the position of the first byte.
+        length: the maximum number of bytes. Default: to the end of the file.
+    """
     os.lseek(fd, offset, os.SEEK_SET)
     chunks: list[bytes] = []
-    while chunk := os.read(fd, 1 << 20):
+    while chunk := os.read(fd, _CHUNK if length is None else min(_CHUNK, length)):
         chunks.append(chunk)
+        length = None if length is None else length - len(chunk)
     return b"".join(chunks)
 
 

@@ -26,6 +26,7 @@ from chat_core.json import loads
 from chat_core.messages import Messages, Turn
 
 from chat_store import _file_lock
+from chat_store._compaction import make_snapshot
 from chat_store._entries import Batch, Document, Entry, Lease, NewTurn
 from chat_store._file_records import meta_from_state, meta_to_dict
 from chat_store._job_rules import JobTransaction, job_from_dict, job_to_dict, queue
@@ -53,6 +54,7 @@ class FileLog(ConversationLog):
         self._path = path
         self._journal = Journal(path)
         self._first_messages: Messages | None = None
+        self._begun = False
         self._lease: Lease | None = None
         self._lease_fd = -1
 
@@ -100,6 +102,7 @@ class FileLog(ConversationLog):
         owned = {} if owner is None else {"owner": owner}
         entry = {"id": id, **owned, "at": self._now().isoformat(), "messages": loads(messages.to_json())}
         self._first_messages = self._journal.append(entry, self.state.begin)
+        self._begun = True
 
     def _take_first_messages(self) -> Messages:
         messages, self._first_messages = self._first_messages, None
@@ -198,7 +201,7 @@ class FileLog(ConversationLog):
         try:
             with self._locked():
                 if self._lease is not None and self._lease.fence == self.state.fence:
-                    self._append(None, Lease(self._lease.fence))
+                    self._append_fields({"lease": Lease(self._lease.fence).to_dict()}, self._make_snapshot())
         except BaseException:
             self.drop_lease()
             raise
@@ -339,12 +342,19 @@ class FileLog(ConversationLog):
             yield
 
     def _apply(self, document: Document) -> None:
-        if document["n"] == 1:
+        if not self._begun:
             self._first_messages = self.state.begin(document)
+            self._begun = True
             return
         entry = self.state.parse(document)
         self.state.apply(entry)
         self.updates.extend(entry.updates())
+
+    def _make_snapshot(self) -> Document:
+        """Return the fields of a snapshot, if the next entry needs one."""
+        if not self._journal.needs_snapshot:
+            return {}
+        return {"snapshot": make_snapshot(self._journal.read_tail(), self.state)}
 
     def _append(self, batch: Batch | None, lease: Lease | None, fields: Document | None = None) -> None:
         held: Document = {} if lease is None else {"lease": lease.to_dict()}
@@ -352,8 +362,9 @@ class FileLog(ConversationLog):
         if batch is not None:
             self.updates.append(batch)
 
-    def _append_fields(self, fields: Document) -> Entry:
-        entry = self._journal.append({"at": self._now().isoformat(), **fields}, self.state.parse)
+    def _append_fields(self, fields: Document, snapshot: Document | None = None) -> Entry:
+        document = {**(snapshot or {}), "at": self._now().isoformat(), **fields}
+        entry = self._journal.append(document, self.state.parse)
         self.state.apply(entry)
         return entry
 

@@ -3,6 +3,7 @@
     {"format":"chat-conversation","version":1,"length":75,"n":1,"id":"…","at":"…","messages":{…},"crc":"5e0c1a2b"}
     {"length":96,"n":2,"at":"…","lease":{"fence":1,"holder":"…","until":"…"},"crc":"…"}
     {"length":62,"n":3,"at":"…","tools":[{"tool":{…}}],"crc":"…"}
+    {"length":85,"n":4,"snapshot":{"messages":{…},…},"at":"…","lease":{"fence":1,"released":true},"crc":"…"}
 
 Each line is a JSON object and is written atomically. `n` is the line number. `length` is the number of bytes after its
 comma, up to the end of the line; early versions did not write it. `crc` is the CRC-32 of the line without its `crc`
@@ -29,6 +30,7 @@ from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, loads
 
 from chat_store import _file_lock
+from chat_store._compaction import LogTail
 
 T = TypeVar("T")
 
@@ -41,6 +43,9 @@ _FILE_PREFIX = b'{"format":"chat-conversation"'
 _FIRST_FIELDS = b'{"format":"%s","version":%d,' % (FORMAT.encode(), VERSION)
 _CHECKSUM_LENGTH = len(b',"crc":"00000000"}')
 _LENGTH_FIELD = re.compile(rb'\{(?:"format":"[^"]*","version":\d+,)?"length":(\d+),')
+_SNAPSHOT_LINE = re.compile(rb'(?<=\n)\{"length":\d+,"n":(\d+),"snapshot":')
+_BLOCK = 64 * 1024
+"""The number of bytes to read first when searching backward for a snapshot."""
 _SECTOR = 512
 """The smallest unit that a power failure can leave unwritten, in bytes."""
 
@@ -87,6 +92,8 @@ class Journal:
         self._mutex = threading.Lock()
         self._offset = 0
         self._count = 0
+        self._start = (0, 0)
+        self._tail = LogTail()
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
@@ -109,11 +116,49 @@ class Journal:
             InvalidDocumentError: the file is damaged, or is not a journal.
             NewerVersionError: a later version of this library wrote the file.
         """
-        data = _file_lock.read_from(self._fd, self._offset)
+        data = _file_lock.read_from(self._fd, self._offset) if self._count else self._read_from_snapshot()
         for entry, length in _parse_entries(data, self._offset, self._count, self._path):
             apply(entry)
-            self._offset += length
-            self._count += 1
+            self._add(entry, length)
+
+    def _add(self, entry: Mapping[str, object], length: int) -> None:
+        """Add an entry that was read or written."""
+        begins = self._count == 0 or "snapshot" in entry
+        if begins:
+            self._start = (self._offset, self._count)
+        self._tail.add(length, begins=begins)
+        self._offset += length
+        self._count += 1
+
+    def _read_from_snapshot(self) -> bytes:
+        """Return the data from the newest snapshot on, and set the position to it. Without a snapshot, return all data.
+
+        The file is read backward. A snapshot that is incomplete or damaged is skipped: reading the lines from an
+        earlier one finds out which of both it is.
+        """
+        if _file_lock.read_from(self._fd, 0, len(_FIRST_FIELDS)) != _FIRST_FIELDS:
+            return _file_lock.read_from(self._fd, 0)
+        start, data = os.fstat(self._fd).st_size, b""
+        while start > 0:
+            length = min(start, max(_BLOCK, len(data)))
+            start -= length
+            data = _file_lock.read_from(self._fd, start, length) + data
+            for line in reversed(list(_SNAPSHOT_LINE.finditer(data))):
+                end = data.find(b"\n", line.start())
+                if end >= 0 and decode(data[line.start() : end]) is not None:
+                    self._offset, self._count = start + line.start(), int(line[1]) - 1
+                    return data[line.start() :]
+        return data
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether the next entry should have a snapshot. It must be the first field of that entry."""
+        return self._tail.needs_snapshot
+
+    def read_tail(self) -> list[dict[str, object]]:
+        """Return the entries from the newest snapshot on. Without a snapshot, return all entries."""
+        offset, count = self._start
+        return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, offset), offset, count, self._path)]
 
     def read_entries(self) -> list[dict[str, object]]:
         """Return all entries, oldest first."""
@@ -155,8 +200,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._offset)
             raise
-        self._offset += len(line)
-        self._count += 1
+        self._add(decoded, len(line))
         return result
 
     def close(self) -> None:

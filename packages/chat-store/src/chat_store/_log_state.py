@@ -23,6 +23,7 @@ from chat_store._entries import (
     outermost_tools,
     own_document,
     parse_entry,
+    parse_lease,
     parse_turn,
     parsing,
 )
@@ -64,16 +65,19 @@ class LogState:
         self._tools: dict[str, Tool] = {}
 
     def begin(self, document: Mapping[str, object]) -> Messages:
-        """Apply the first entry and return its messages."""
+        """Apply the first entry or one with a snapshot, at which reading begins, and return its messages."""
         with parsing(document, self.id):
-            self.id = cast("str", document["id"])
-            self.owner = cast("str | None", document.get("owner"))
-            messages = Messages.from_json(dump_bytes(document["messages"]))
-            self._restore(document)
-            at = document.get("at")
-            created = document.get("created_at", at)
-            self.created_at = None if created is None else datetime.fromisoformat(cast("str", created))
-            self.last_turn_at = None if at is None else datetime.fromisoformat(cast("str", at))
+            source = cast("Mapping[str, object]", document.get("snapshot", document))
+            self.id = cast("str", source["id"])
+            self.owner = cast("str | None", source.get("owner"))
+            self.revision = cast("int", source.get("revision", 0))
+            messages = Messages.from_json(dump_bytes(source["messages"]))
+            self._restore(source)
+            at = source.get("at")
+            self.created_at = _time(source.get("created_at", at))
+            self.last_turn_at = _time(source.get("last_turn_at", at))
+            lease = parse_lease(document)
+        self._set_lease(lease)
         self.turns = sum(len(content.turns) for content in messages)
         self.delivered = messages[-1].turns[-1].delivered if messages else None
         self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
@@ -122,26 +126,30 @@ class LogState:
         self.jobs |= {(job["kind"], job["key"]): job for job in entry.jobs}
         for marked in entry.marked:
             self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
-        if entry.lease is not None:
-            self.fence = entry.lease.fence
-            self.lease = entry.lease if entry.lease.until is not None else None
+        self._set_lease(entry.lease)
 
-    def carried_fields(self) -> Document:
-        """Return the fields of a snapshot, besides the messages, that hold what earlier entries have stored.
+    def _set_lease(self, lease: Lease | None) -> None:
+        if lease is not None:
+            self.fence = lease.fence
+            self.lease = lease if lease.until is not None else None
 
-        `begin()` reads them from the entry at which reading begins.
-        """
+    def to_snapshot(self) -> Document:
+        """Return the fields of a snapshot, besides the messages. `begin()` reads them."""
         fields: Document = {
+            "id": self.id,
+            "owner": self.owner,
+            "revision": self.revision,
             "posts": [NewTurn.from_turn(post.role, post.turn, key).to_dict() for key, post in self.posts.items()],
             "post_keys": list(self._post_keys),
             "meta": self.meta,
             "jobs": list(self.jobs.values()),
             "created_at": None if self.created_at is None else self.created_at.isoformat(),
+            "last_turn_at": None if self.last_turn_at is None else self.last_turn_at.isoformat(),
         }
-        return {name: value for name, value in fields.items() if value}
+        return {name: value for name, value in fields.items() if value or name == "id"}
 
     def _restore(self, source: Mapping[str, object]) -> None:
-        """Set what `carried_fields()` returned."""
+        """Set the fields that are neither in the messages nor numbers."""
         posts = [parse_turn(item) for item in cast("list[Document]", source.get("posts", []))]
         self.posts = {post.post or "": post for post in posts}
         self._post_keys = dict.fromkeys(cast("list[str]", source.get("post_keys", [])))
@@ -207,6 +215,10 @@ class LogState:
         """
         around = [self.find(path[:length]) for length in range(1, len(path))]
         return all(tool is not None and not tool.resolved for tool in around) and _is_waiting(self.find(path), now)
+
+
+def _time(text: object) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(cast("str", text))
 
 
 def _is_waiting(tool: Tool | None, now: datetime) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chat_core.errors import InvalidDocumentError
 from chat_core.messages import Messages, Turn
 
 from chat_store._backend import Head, WriteTransaction
@@ -95,6 +96,22 @@ class ManagedLog(StoreLog):
                 head = replace(head, due=now)
             self._append(transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head)
         return True
+
+    def delete(self) -> None:
+        """Delete the conversation, even if its row is damaged.
+
+        Raises:
+            ConflictError: a run on the conversation is live.
+        """
+        with self._backend.write_transaction(self._id) as transaction:
+            try:
+                self._head = self._require_head(transaction)
+            except InvalidDocumentError:
+                # No run can write to a damaged conversation, so none is disturbed.
+                transaction.delete()
+                return
+            self._require_no_live_run()
+            transaction.delete()
 
     def reopen(self) -> None:
         """Reopen the conversation if it is closed."""

@@ -101,6 +101,11 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         EXECUTE FUNCTION chat_remove_crc()
         """,
     ),
+    (
+        # Whether the entry has a snapshot: true or NULL.
+        "ALTER TABLE chat_entries ADD COLUMN snapshot BOOLEAN",
+        "CREATE INDEX chat_entries_snapshot ON chat_entries (conversation, number) WHERE snapshot IS NOT NULL",
+    ),
 )
 """The statements that upgrade version n to version n + 1.
 

@@ -101,5 +101,10 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         END
         """,
     ),
+    (
+        # Whether the entry has a snapshot: 1 or NULL.
+        "ALTER TABLE chat_entries ADD COLUMN snapshot INTEGER",
+        "CREATE INDEX chat_entries_snapshot ON chat_entries (conversation, number) WHERE snapshot IS NOT NULL",
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

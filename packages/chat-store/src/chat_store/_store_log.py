@@ -24,6 +24,7 @@ from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
+from chat_store._compaction import LogTail, make_snapshot
 from chat_store._entries import Batch, Document, Entry, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
@@ -69,6 +70,7 @@ class StoreLog(ConversationLog):
         self.state = LogState(self._id)
         self._wait_index = WaitIndex()
         self._head = self._new_head
+        self._tail = LogTail()
         self._own_updates: deque[LogUpdate] = deque()
         self._first_messages = Messages()
         self._unconfirmed = False
@@ -184,7 +186,8 @@ class StoreLog(ConversationLog):
                     unseen = self._head.entries > seen and not self.state.delivered
                     due = now if unseen else self._wait_index.next_due(self.state, now, looked_at)
                     head = replace(self._head, lease_until=None, due=due)
-                    self._append(transaction, {"lease": Lease(head.fence).to_dict()}, Batch(0), head)
+                    fields = {**self._make_snapshot(transaction), "lease": Lease(head.fence).to_dict()}
+                    self._append(transaction, fields, Batch(0), head)
         finally:
             self._fence = None
 
@@ -240,22 +243,6 @@ class StoreLog(ConversationLog):
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
 
-    def delete(self) -> None:
-        """Delete the conversation, even if its row is damaged.
-
-        Raises:
-            ConflictError: a run on the conversation is live.
-        """
-        with self._backend.write_transaction(self._id) as transaction:
-            try:
-                self._head = self._require_head(transaction)
-            except InvalidDocumentError:
-                # No run can write to a damaged conversation, so none is disturbed.
-                transaction.delete()
-                return
-            self._require_no_live_run()
-            transaction.delete()
-
     def read_entries(self) -> list[Document]:
         """Return all entries, oldest first."""
         with self._backend.read_transaction(self._id) as transaction:
@@ -307,9 +294,11 @@ class StoreLog(ConversationLog):
         if head is None:
             return
         self._incarnation = head.incarnation
-        for number, entry in enumerate(transaction.read_entries(self._head.entries), self._head.entries + 1):
-            if revision is not None and self.state.revision >= revision and number > 1:
+        before, entries = self._read_new_entries(transaction, head, revision)
+        for number, entry in enumerate(entries, before + 1):
+            if revision is not None and self._head.entries and self.state.revision >= revision:
                 return
+            self._tail.add(len(entry), begins=number in (1, head.snapshot))
             self._apply(number, self._parse_document(number, entry))
         if self._head.entries != head.entries:
             msg = (
@@ -319,11 +308,39 @@ class StoreLog(ConversationLog):
         self._head = head
         self.state.fence = head.fence
 
+    def _read_new_entries(
+        self, transaction: ReadTransaction, head: Head, revision: int | None
+    ) -> tuple[int, list[bytes]]:
+        """Return the entries that were not read yet, and the number of entries before them.
+
+        The first read begins at the newest snapshot, unless it is later than the revision. So does the first one after
+        a failed write, unless `updates` then lacked entries before the snapshot.
+        """
+        before = self._head.entries
+        if before or not head.snapshot or 0 < self._reported_entries < head.snapshot - 1:
+            return before, transaction.read_entries(before)
+        entries = transaction.read_entries(head.snapshot - 1)
+        if revision is not None:
+            with parsing({"n": head.snapshot}, self._id):
+                snapshot = cast("Document", self._parse_document(head.snapshot, entries[0])["snapshot"])
+                if cast("int", snapshot.get("revision", 0)) > revision:
+                    return 0, transaction.read_entries(0)
+        return head.snapshot - 1, entries
+
+    def _make_snapshot(self, transaction: ReadTransaction) -> Document:
+        """Return the fields of a snapshot, if the next entry needs one."""
+        if not self._tail.needs_snapshot:
+            return {}
+        first = max(self._head.snapshot, 1)
+        entries = transaction.read_entries(first - 1)
+        documents = [self._parse_document(number, entry) for number, entry in enumerate(entries, first)]
+        return {"snapshot": {"version": VERSION, **make_snapshot(documents, self.state)}}
+
     def _apply(self, number: int, document: Document) -> None:
         if document.get("n") != number:
             msg = f"entry {number} of the conversation {self._id!r} has the number {document.get('n')!r}"
             raise InvalidDocumentError(msg)
-        if number == 1:
+        if not self._head.entries:
             self._apply_first(document)
         else:
             entry = self.state.parse(document)
@@ -336,7 +353,8 @@ class StoreLog(ConversationLog):
 
     def _apply_first(self, document: Document) -> None:
         with parsing(document, self._id):
-            newer = cast("int", document["version"]) > VERSION
+            source = cast("Document", document.get("snapshot", document))
+            newer = cast("int", source["version"]) > VERSION
         if newer:
             msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade it"
             raise NewerVersionError(msg)
@@ -358,6 +376,7 @@ class StoreLog(ConversationLog):
         }
         entry = dump_bytes(document)
         self._unconfirmed = True
+        self._tail.add(len(entry), begins=True)
         self._first_messages = self.state.begin(self._parse_document(1, entry))
         self._wait_index.add_messages(self._first_messages)
         self._incarnation = self._incarnation or uuid4().hex
@@ -382,13 +401,19 @@ class StoreLog(ConversationLog):
         entry = dump_bytes({"n": number, "at": now.isoformat(), **fields, **batch.to_dict()})
         parsed = self.state.parse(self._parse_document(number, entry))
         self._unconfirmed = True
+        self._tail.add(len(entry), begins="snapshot" in fields)
         self.state.apply(parsed)
         touched = self._wait_index.apply(parsed, self.state)
         if batch:
             self._own_updates.append(batch)
         meta = replace(self._head.meta, last_active=now) if batch or parsed.turns or parsed.posts else self._head.meta
         self._head = replace(
-            head, incarnation=self._incarnation, entries=number, revision=self.state.revision, meta=meta
+            head,
+            incarnation=self._incarnation,
+            entries=number,
+            revision=self.state.revision,
+            meta=meta,
+            snapshot=number if "snapshot" in fields else self._head.snapshot,
         )
         self.state.fence = head.fence
         transaction.append_entry(self._head, entry, self._list_waits(touched))

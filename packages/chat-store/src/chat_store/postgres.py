@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from re import fullmatch
@@ -69,6 +70,7 @@ _MAX_SCHEMA_BYTES = 63
 _HEAD: LiteralString = (
     "SELECT key, person, born, entries, revision, fence, holder, until, due, crc, "
     "owner, title, flow, data, created, active, closed, meta_crc, "
+    "(SELECT max(number) FROM chat_entries WHERE conversation = key AND snapshot IS NOT NULL), "
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM chat_conversations WHERE id = %s"
 )
 _HEAD_LOCKED: LiteralString = _HEAD + " FOR UPDATE"
@@ -98,8 +100,8 @@ _UPDATE: LiteralString = (
 # One statement instead of several, to save round trips to a remote server.
 _APPEND: LiteralString = (
     "WITH head AS (" + _UPDATE + " RETURNING key), "  # noqa: S608 - our own names
-    "entry AS (INSERT INTO chat_entries (conversation, number, entry, crc) "
-    "SELECT key, %(entries)s, %(entry)s, %(entry_crc)s FROM head), "
+    "entry AS (INSERT INTO chat_entries (conversation, number, entry, crc, snapshot) "
+    "SELECT key, %(entries)s, %(entry)s, %(entry_crc)s, %(snapshot)s::boolean FROM head), "
     "gone AS (DELETE FROM chat_waits WHERE conversation = %(key)s AND tool = ANY(%(tools)s::text[])) "
     "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait, crc) SELECT head.key, found.* FROM head, "
     "unnest(%(names)s::text[], %(places)s::bigint[], %(kinds)s::text[], %(moments)s::bigint[], %(waits)s::bytea[], "
@@ -208,9 +210,9 @@ class _Transaction:
             row = self._connection.execute(_HEAD_LOCKED, (self._id,)).fetchone()
         if row is None:
             return None
-        self._key, *columns, now = row
+        self._key, *columns, snapshot, now = row
         self._clock.set(from_microseconds(int(now)), requested_at)
-        head = head_from_columns(self._id, columns)
+        head = replace(head_from_columns(self._id, columns), snapshot=snapshot or 0)
         self._entries = head.entries
         return head
 
@@ -243,6 +245,7 @@ class _Transaction:
             **self._values(head, changed=True),
             "entry": entry,
             "entry_crc": entry_checksum(entry),
+            "snapshot": True if head.snapshot == head.entries else None,
             "tools": [name_to_column(tool) for tool in waits],
             **{name: list(column) for name, column in zip(_WAIT_ARRAYS, columns, strict=True)},
         }

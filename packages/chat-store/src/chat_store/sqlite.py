@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, final
@@ -63,7 +64,11 @@ _MAX_IDLE = 8
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
-_INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc) VALUES (?, ?, ?, ?)"
+_HEAD = (
+    "SELECT key, (SELECT max(number) FROM chat_entries WHERE conversation = key AND snapshot IS NOT NULL), "  # noqa: S608
+    f"{', '.join(_COLUMNS)} FROM chat_conversations WHERE id = ?"
+)
+_INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc, snapshot) VALUES (?, ?, ?, ?, ?)"
 _INSERT_WAIT = (
     "INSERT INTO chat_waits (conversation, tool, place, kind, moment, wait, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
@@ -128,12 +133,11 @@ class _Transaction:
         self._key: int | None = None
 
     def read_head(self) -> Head | None:
-        query = f"SELECT key, {', '.join(_COLUMNS)} FROM chat_conversations WHERE id = ?"  # noqa: S608 - our own names
-        row = self._connection.execute(query, (self._id,)).fetchone()
+        row = self._connection.execute(_HEAD, (self._id,)).fetchone()
         if row is None:
             return None
-        self._key = row[0]
-        return head_from_columns(self._id, row[1:])
+        self._key, snapshot, *columns = row
+        return replace(head_from_columns(self._id, columns), snapshot=snapshot or 0)
 
     def read_entries(self, after: int) -> list[bytes]:
         query = (
@@ -166,7 +170,8 @@ class _Transaction:
 
     def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
         self.write_head(head, is_change=True)
-        self._connection.execute(_INSERT_ENTRY, (self._key, head.entries, entry, entry_checksum(entry)))
+        snapshot = 1 if head.snapshot == head.entries else None
+        self._connection.execute(_INSERT_ENTRY, (self._key, head.entries, entry, entry_checksum(entry), snapshot))
         for tool, found in waits.items():
             name = name_to_column(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))

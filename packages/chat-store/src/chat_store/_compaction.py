@@ -1,0 +1,81 @@
+"""Snapshots in a conversation log, so that opening a conversation does not read all entries.
+
+The entry that ends a run may have a snapshot of the messages. Reading begins at the newest snapshot. Earlier entries
+stay in the log for the history, and for earlier revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from chat_core.json import loads
+from chat_core.messages import Messages
+
+from chat_store._entries import Document, ToolUpdated, TurnAdded, TurnMarked, parse_entry, parsing
+from chat_store._log_state import LogState
+
+SMALLEST_TAIL = 64 * 1024
+"""The size of the tail of a log, in bytes, up to which no snapshot is written."""
+LARGEST_RATIO = 2
+"""The ratio of the tail to the entry at which reading begins up to which no snapshot is written."""
+
+
+@final
+class LogTail:
+    """The sizes of the entry at which reading begins and of the tail, the entries after it."""
+
+    __slots__ = ("_first", "_later")
+
+    def __init__(self) -> None:
+        self._first = self._later = 0
+
+    def add(self, size: int, *, begins: bool) -> None:
+        """Add an entry.
+
+        Args:
+            size: its size in bytes.
+            begins: whether reading begins at this entry.
+        """
+        if begins:
+            self._first, self._later = size, 0
+        else:
+            self._later += size
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether the tail is larger than `SMALLEST_TAIL` and than twice the entry at which reading begins."""
+        return self._later > max(SMALLEST_TAIL, LARGEST_RATIO * self._first)
+
+
+def make_snapshot(entries: Sequence[Document], state: LogState) -> Document:
+    """Return a snapshot for the next entry of a log.
+
+    Args:
+        entries: the entries from the one at which reading begins.
+        state: the state after these entries.
+    """
+    return {**state.to_snapshot(), "messages": loads(_replay(entries, state.id).to_json())}
+
+
+def _replay(entries: Sequence[Document], id: str) -> Messages:  # noqa: A002 - the field's own name
+    messages = LogState(id).begin(entries[0])
+    for document in entries[1:]:
+        with parsing(document, id):
+            for update in parse_entry(document).updates():
+                _apply(update, messages)
+    return messages
+
+
+def _apply(update: TurnAdded | ToolUpdated | TurnMarked, messages: Messages) -> None:
+    match update:
+        case TurnAdded(role, turn, ()):
+            messages.append(role, turn)
+        case TurnAdded(role, turn, path):
+            inner = messages.tool(*path).inner
+            if inner is not None:
+                inner.append(role, turn)
+        case ToolUpdated():
+            messages.adopt(update.path, update.merged_into(messages.tool(*update.path)))
+        case TurnMarked():
+            update.apply_to(messages[-1].turns[-1])
