@@ -1,23 +1,17 @@
-"""What becomes of a call before anything runs: policies, waits, decisions, interruptions."""
+"""What becomes of a call before anything runs: policies, waits and decisions."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Never
-from zoneinfo import ZoneInfo
+from datetime import timedelta
+from typing import Any
 
-import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from bank_world import BALANCE, NOON, PAY, Bank, Policy, Risk, left_running, paused
 from chat_core import (
-    Action,
     ChatBuilder,
     ChatResponse,
     Execute,
-    File,
     FunctionCall,
     Messages,
     Paused,
@@ -25,75 +19,16 @@ from chat_core import (
     RequireApproval,
     Schedule,
     ScopedCollection,
-    StreamingChat,
     ToolCollection,
-    ToolContext,
     Usage,
 )
 from chat_core.errors import ConflictError, IllegalTransitionError, InterruptedToolsError, PendingToolsError
 from chat_core.events import ToolResult
-from chat_core.messages import Approved, Completed, Failed, Interrupted, Pending, Rejected, Running, Tool, Turn
-from chat_core.provider import ToolDeclaration
+from chat_core.messages import Completed, Pending, Rejected, Running, Tool, Turn
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
-from chat_core.tools import ToolDefinition, ToolScope
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pydantic import AfterValidator
 
 pytestmark = pytest.mark.anyio
-
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Risk:
-    high: bool
-
-
-class Bank:
-    """Tools with a risk, what they did, and a clock."""
-
-    def __init__(self) -> None:
-        self.paid: list[tuple[str, int]] = []
-        self.now = NOON
-        self.tools = ToolCollection(Risk)
-
-        @self.tools.tool(Risk(high=True))
-        async def pay(to: str, cents: int = 100) -> str:
-            self.paid.append((to, cents))
-            return f"paid {cents} to {to}"
-
-        @self.tools.tool(Risk(high=False))
-        async def balance() -> int:
-            return 7
-
-    def chat(self, model: ScriptedProvider, policy: Policy) -> StreamingChat[ChatResponse, Paused]:
-        scope = ScopedCollection(self.tools, policy)
-        return ChatBuilder().with_model(model).with_scoped_tools(scope).with_clock(lambda: self.now).build()
-
-
-class Policy:
-    """What the policy says, changed by a test as it goes."""
-
-    def __init__(self, action: Action[Paused]) -> None:
-        self.action = action
-        self.asked: list[FunctionCall] = []
-
-    def __call__(self, call: FunctionCall, risk: Risk) -> Action[Paused]:
-        self.asked.append(call)
-        return self.action if risk.high else Execute()
-
-
-PAY = FunctionCall("pay", {"to": "bo"}, id="call_1")
-BALANCE = FunctionCall("balance", {}, id="call_2")
-
-
-async def paused(bank: Bank, policy: Policy, *script: FunctionCall) -> tuple[Messages, Paused]:
-    messages = Messages.from_user("pay bo")
-    end = await bank.chat(ScriptedProvider(list(script) or [PAY]), policy).complete(messages)
-    assert isinstance(end, Paused)
-    return messages, end
 
 
 async def test_a_call_that_needs_approval_halts_the_loop_and_says_what_would_run() -> None:
@@ -381,226 +316,6 @@ async def test_a_new_message_is_refused_while_something_waits_and_cancelling_cle
     assert model.asked[0].messages.tool("call_1").result_text() == "The call was cancelled: the user moved on"
 
 
-# --- Interruptions ------------------------------------------------------------------------------------------------
-
-
-def left_running(bank: Bank, call: FunctionCall = PAY) -> Messages:
-    del bank
-    messages = Messages.from_user("pay")
-    tool = Tool(call, call_id=call.id)
-    messages.append("model", Turn([tool], finish_reason="tool_calls"))
-    tool.start(NOON)
-    return Messages.from_json(messages.to_json())
-
-
-@pytest.mark.parametrize(
-    ("before", "minutes"),
-    [("2030-03-31T01:30:00", 90), ("2030-10-27T01:30:00", 90), ("2030-10-27T02:30:00", 90)],
-    ids=["to summer time", "to winter time", "in the hour that is repeated"],
-)
-@pytest.mark.parametrize("fold", [0, 1])
-async def test_an_expiry_is_so_many_minutes_away_where_the_clock_has_a_zone_with_summer_time(
-    before: str, minutes: int, fold: int
-) -> None:
-    bank = Bank()
-    bank.now = datetime.fromisoformat(before).replace(tzinfo=ZoneInfo("Europe/Berlin"), fold=fold)
-    messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(minutes=minutes))))
-    start = bank.now.astimezone(UTC)
-    (wait,) = pause.waiting
-    assert wait.expires_at == start + timedelta(minutes=minutes)
-    for passed, kind in ((minutes - 1, Pending), (minutes, Rejected)):
-        bank.now = (start + timedelta(minutes=passed)).astimezone(ZoneInfo("Europe/Berlin"))
-        await bank.chat(ScriptedProvider(PAY, "ok", by_history=True), Policy(RequireApproval())).complete(messages)
-        assert isinstance(messages.tool("call_1").status, kind)
-
-
-async def test_a_scheduled_call_is_due_in_the_second_of_two_hours_of_the_same_name() -> None:
-    berlin = ZoneInfo("Europe/Berlin")
-    bank = Bank()
-    bank.now = datetime(2030, 10, 27, 2, 30, tzinfo=berlin, fold=0)
-    second = datetime(2030, 10, 27, 2, 30, tzinfo=berlin, fold=1)
-    messages, _ = await paused(bank, Policy(Schedule(second)))
-    assert isinstance(await bank.chat(ScriptedProvider(), Policy(Schedule(second))).complete(messages), Paused)
-    bank.now = second
-    await bank.chat(ScriptedProvider("ok"), Policy(Schedule(second))).complete(messages)
-    assert bank.paid == [("bo", 100)]
-
-
-async def test_an_approval_that_expires_after_every_date_never_does() -> None:
-    bank = Bank()
-    _, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta.max)))
-    assert pause.waiting[0].expires_at is None
-
-
-async def test_an_interrupted_call_is_not_run_again_and_is_named() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    with pytest.raises(InterruptedToolsError, match="call_1") as caught:
-        await bank.chat(ScriptedProvider(), Policy(Execute())).complete(messages)
-    assert caught.value.tool_ids == ("call_1",)
-    assert isinstance(messages.tool("call_1").status, Interrupted)
-    assert bank.paid == []
-
-
-async def test_a_chat_that_may_wait_for_it_pauses_on_an_interrupted_call() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    chat = (
-        ChatBuilder().with_model(ScriptedProvider("done")).with_tools(bank.tools).with_interrupted(RequireApproval())
-    ).build()
-    end = await chat.complete(messages)
-    assert isinstance(end, Paused)
-    assert (end.reason, end.waiting[0].kind, end.waiting[0].tool_id) == ("Interrupted", "interrupted", "call_1")
-    assert end.waiting[0].error is not None
-    messages.tool("call_1").complete("it was paid", by="ana")
-    done = await chat.complete(messages)
-    assert isinstance(done, ChatResponse)
-    assert bank.paid == []
-
-
-async def test_a_person_may_let_an_interrupted_call_run_again() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    chat = bank.chat(ScriptedProvider("done"), Policy(RequireApproval()))
-    with pytest.raises(InterruptedToolsError):
-        await chat.complete(messages)
-    messages.tool("call_1").retry(by="ana")
-    assert isinstance(messages.tool("call_1").status, Approved)
-    await chat.complete(messages)
-    assert bank.paid == [("bo", 100)]
-
-
-async def test_a_person_may_say_that_an_interrupted_call_failed() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    model = ScriptedProvider("sorry")
-    chat = bank.chat(model, Policy(Execute()))
-    with pytest.raises(InterruptedToolsError):
-        await chat.complete(messages)
-    messages.tool("call_1").fail("the bank knows of no payment", by="ana")
-    await chat.complete(messages)
-    assert model.asked[0].messages.tool("call_1").result_text() == "the bank knows of no payment"
-    assert bank.paid == []
-
-
-async def test_a_chat_may_fail_interrupted_calls_by_rule() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    builder = ChatBuilder().with_model(ScriptedProvider("sorry")).with_tools(bank.tools)
-    end = await builder.with_interrupted(Reject("look it up")).build().complete(messages)
-    assert end.text == "sorry"
-    assert isinstance(messages.tool("call_1").status, Failed)
-    assert "may have taken effect" in messages.tool("call_1").result_text()
-
-
-def resolving(
-    bank: Bank, action: RequireApproval | Schedule, model: ScriptedProvider
-) -> StreamingChat[ChatResponse, Paused]:
-    builder = ChatBuilder().with_model(model).with_tools(bank.tools).with_interrupted(action)
-    return builder.with_clock(lambda: bank.now).build()
-
-
-@pytest.mark.parametrize(
-    ("action", "expires_at", "at"),
-    [
-        (RequireApproval(expires_in=timedelta(hours=1)), NOON + timedelta(hours=1), None),
-        (Schedule(NOON + timedelta(hours=1)), None, NOON + timedelta(hours=1)),
-    ],
-    ids=["expires_in", "at"],
-)
-async def test_an_interrupted_call_waits_for_its_outcome_until_a_deadline_and_then_fails(
-    action: RequireApproval | Schedule, expires_at: datetime | None, at: datetime | None
-) -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    chat = resolving(bank, action, ScriptedProvider("sorry"))
-    for _ in range(2):
-        paused = await chat.complete(messages)
-        assert isinstance(paused, Paused)
-        (wait,) = paused.waiting
-        assert (wait.kind, wait.expires_at, wait.at) == ("interrupted", expires_at, at)
-        messages = Messages.from_json(messages.to_json())
-        bank.now += timedelta(minutes=30)
-    end = await chat.complete(messages)
-    assert isinstance(end, ChatResponse)
-    status = messages.tool("call_1").status
-    assert isinstance(status, Failed)
-    assert status.error == (
-        "The call was interrupted and may have taken effect: "
-        "nobody recorded its outcome before 2030-01-01T13:00:00+00:00"
-    )
-    assert bank.paid == []
-
-
-async def test_an_interrupted_call_that_was_resolved_before_its_deadline_has_its_outcome() -> None:
-    bank = Bank()
-    messages = left_running(bank)
-    chat = resolving(bank, RequireApproval(expires_in=timedelta(hours=1)), ScriptedProvider("done"))
-    assert isinstance(await chat.complete(messages), Paused)
-    messages.tool("call_1").complete("it was paid", by="ana")
-    bank.now += timedelta(hours=2)
-    assert isinstance(await chat.complete(messages), ChatResponse)
-    assert messages.tool("call_1").status == Completed("it was paid")
-
-
-async def test_looking_at_an_interrupted_call_without_a_deadline_writes_nothing() -> None:
-    bank = Bank()
-    conversation = MemoryConversation(left_running(bank))
-    chat = resolving(bank, RequireApproval(), ScriptedProvider())
-    await chat.complete(conversation)
-    conversation.calls.clear()
-    await chat.complete(conversation)
-    assert [str(call) for call in conversation.calls] == ["claim", "release"]
-
-
-async def test_an_interrupted_idempotent_call_runs_again_with_the_same_key() -> None:
-    keys: list[tuple[str, int]] = []
-    tools = ToolCollection()
-
-    @tools.tool(idempotent=True)
-    async def put(context: ToolContext) -> None:
-        keys.append((context.idempotency_key, context.attempt))
-
-    messages = left_running(Bank(), FunctionCall("put", {}, id="call_1"))
-    key = messages.tool("call_1").idempotency_key
-    assert key
-    await ChatBuilder().with_model(ScriptedProvider("done")).with_tools(tools).build().complete(messages)
-    assert keys == [(key, 2)]
-
-
-async def test_a_tool_that_runs_now_is_running_with_an_attempt() -> None:
-    messages = left_running(Bank())
-    status = messages.tool("call_1").status
-    assert isinstance(status, Running)
-    assert (status.attempt, status.started_at) == (1, NOON)
-
-
-async def test_an_edit_that_was_refused_keeps_waiting_until_somebody_decides() -> None:
-    bank = Bank()
-    messages, _ = await paused(bank, Policy(RequireApproval(timedelta(hours=1))))
-    messages.tool("call_1").approve(at=NOON, arguments={"cents": 5})
-    first = await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
-    again = await bank.chat(ScriptedProvider(), Policy(RequireApproval())).complete(messages)
-    assert isinstance(first, Paused)
-    assert isinstance(again, Paused)
-    assert again.waiting == first.waiting
-    assert again.waiting[0].expires_at == NOON + timedelta(hours=1)
-
-
-async def test_what_a_stored_pause_shows_is_what_will_run() -> None:
-    bank = Bank()
-    messages, pause = await paused(bank, Policy(RequireApproval()), FunctionCall.parse("pay", '{"to":"bo"}'))
-    stored = Messages.from_json(messages.to_json())
-    (tool,) = stored.pending()
-    assert tool.effective_arguments == pause.waiting[0].arguments == {"to": "bo", "cents": 100}
-    assert tool.call.arguments == {"to": "bo"}
-    tool.approve()
-    model = ScriptedProvider("done")
-    await bank.chat(model, Policy(RequireApproval())).complete(stored)
-    assert bank.paid == [("bo", 100)]
-    assert stored[1].tools[0].result_text() == "paid 100 to bo"
-
-
 # --- Decided while the run looks at it -----------------------------------------------------------------------------
 
 
@@ -778,154 +493,6 @@ async def test_a_policy_cannot_empty_the_history_that_it_is_shown() -> None:
     await ChatBuilder().with_model(ScriptedProvider(PAY, "ok")).with_scoped_tools(scope).build().complete(messages)
     assert messages.contents[0].text == "pay"
     assert bank.paid == []
-
-
-# --- Arguments whose validation fails in an unusual way ---------------------------------------------------------
-
-
-class Hostile:
-    """A tool whose validation raises."""
-
-    def __init__(self, error: Exception) -> None:
-        self.tools = ToolCollection()
-
-        def check(value: int) -> int:
-            raise error
-
-        @self.tools.tool
-        async def pay(cents: Annotated[int, AfterValidator(check)]) -> None: ...
-
-
-@pytest.mark.parametrize("error", [LookupError("no such account"), RecursionError("deep"), OverflowError("big")])
-async def test_what_a_validator_of_the_application_raises_goes_to_the_model(error: Exception) -> None:
-    messages = Messages.from_user("pay")
-    model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
-    await ChatBuilder().with_model(model).with_tools(Hostile(error).tools).build().complete(messages)
-    assert messages.tool("call_1").result_text() == (
-        f"The call of pay was not run: The arguments could not be checked: {type(error).__name__}: {error}"
-    )
-
-
-class RaisingDefinition:
-    """A tool definition of an application, which validates as it likes."""
-
-    declaration = ToolDeclaration("pay", "", {"type": "object"})
-    timeout = None
-    idempotent = sequential = blocking = False
-
-    def validate(self, _arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        raise ZeroDivisionError("nothing")
-
-    def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
-        raise NotImplementedError
-
-    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        raise NotImplementedError
-
-
-class RaisingScope(ToolScope[Never]):
-    def definitions(self) -> list[ToolDefinition]:
-        return [RaisingDefinition()]
-
-    async def decide(
-        self,
-        _call: FunctionCall,
-        /,
-        *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
-    ) -> Execute:
-        return Execute()
-
-
-async def test_what_a_definition_of_the_application_raises_goes_to_the_model() -> None:
-    messages = Messages.from_user("pay")
-    model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
-    await ChatBuilder().with_model(model).with_scoped_tools(RaisingScope()).build().complete(messages)
-    assert "could not be checked: ZeroDivisionError: nothing" in messages.tool("call_1").result_text()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8) | st.just("\ud800"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=12,
-)  # fmt: skip
-
-
-def nest(depth: int, item: int) -> object:
-    return json.loads("[" * depth + json.dumps(item) + "]" * depth)
-
-
-def wrap(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    def items(item: object) -> object:
-        return {"items": item}
-
-    def choice(*branches: object) -> object:
-        return {"anyOf": list(branches)}
-
-    def members(item: object) -> object:
-        return {"patternProperties": {"^a|b+": item}, "additionalProperties": item}
-
-    return st.builds(items, inner) | st.builds(choice, inner, inner) | st.builds(members, inner)
-
-
-DEEP = st.builds(nest, st.sampled_from([30, 150, 201, 300, 490, 700]), st.integers())
-ARGUMENTS = st.dictionaries(st.sampled_from(["a", "b", "cents"]), JSON | DEEP, max_size=3)
-LEAVES: list[Any] = [
-    True,
-    {},
-    {"multipleOf": 0.1},
-    {"multipleOf": 7},
-    {"pattern": "^(a+)+$"},
-    {"$ref": "#"},
-    {"$ref": "#/$defs/list"},
-    {"$ref": "#/$defs/pattern"},
-    {"maximum": 5},
-    {"uniqueItems": True},
-    {"const": 10**400},
-    {"enum": [1, "a", None]},
-    {"minLength": 3},
-]
-SCHEMAS: st.SearchStrategy[Any] = st.recursive(st.sampled_from(LEAVES), wrap, max_leaves=5)
-DEFINITIONS = {"list": {"items": {"$ref": "#/$defs/list"}}, "pattern": {"pattern": "^[a-z]+$"}}
-
-
-@given(
-    st.dictionaries(st.sampled_from(["a", "b", "cents"]), SCHEMAS, max_size=3),
-    ARGUMENTS,
-    st.sampled_from([Execute(), RequireApproval(), Reject("no")]),
-    st.booleans(),
-)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_arguments_and_no_schema_end_a_run(
-    properties: dict[str, object], arguments: dict[str, object], action: Action[Paused], parsed: bool
-) -> None:
-    tools = ToolCollection()
-    schema = {"type": "object", "properties": properties, "$defs": DEFINITIONS}
-    tools.register("pay", schema, accept)
-    tools.tool(untyped)
-    text = json.dumps(arguments)
-    calls = [FunctionCall.parse(name, text) if parsed else FunctionCall(name, arguments) for name in ("pay", "untyped")]
-    scope = ScopedCollection(tools, lambda _call, _meta: action)
-    messages = Messages.from_user("go")
-    chat = ChatBuilder().with_model(ScriptedProvider(calls, "done")).with_scoped_tools(scope).build()
-    end = anyio.run(chat.complete, messages)
-    assert Messages.from_json(messages.to_json()) == messages
-    statuses = [tool.status for content in messages.contents for tool in content.tools]
-    assert len(statuses) == 2
-    if isinstance(end, Paused):
-        assert all(
-            isinstance(status, (Failed, Pending)) and (not isinstance(status, Pending) or status.kind == "approval")
-            for status in statuses
-        )
-    else:
-        assert all(isinstance(status, (Completed, Failed, Rejected)) for status in statuses)
-
-
-async def accept(_arguments: dict[str, Any]) -> None: ...
-
-
-async def untyped(a: object = None, b: Any = 1, cents: float | list[Any] = 0) -> None: ...
 
 
 # --- Where the chat has changed between the pause and now ----------------------------------------------------------
