@@ -11,6 +11,8 @@ from chat_core import (
     Chat,
     ChatBuilder,
     ChatResponse,
+    Compacted,
+    Compacting,
     Defer,
     Done,
     Execute,
@@ -120,6 +122,8 @@ async def x26_an_unhandled_pause_in_a_stream() -> None:  # R: AssertionError: Ex
                     | StructuredPart()
                     | StepFinished()
                     | AttemptReset()
+                    | Compacting()
+                    | Compacted()
                     | NestedEvent()
                     | Done()
                 ):
@@ -162,6 +166,8 @@ async def x33_an_unhandled_event() -> None:
         async for event in stream:
             match event:
                 case TextDelta() | ReasoningDelta() | ToolCallDelta() | ToolCall() | ToolStarted() | ToolProgress():
+                    pass
+                case Compacting() | Compacted():
                     pass
                 case StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent() | ToolData():
                     pass

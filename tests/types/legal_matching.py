@@ -9,6 +9,8 @@ from chat_core import (
     ChatBuilder,
     ChatResponse,
     ChatStream,
+    Compacted,
+    Compacting,
     Data,
     Done,
     FilePart,
@@ -79,7 +81,7 @@ async def l43_match_the_events_of_a_chat_that_never_pauses() -> str:
                     text += tool.name
                 case ReasoningDelta() | ToolCallDelta() | ToolProgress() | StructuredDelta() | FilePart():
                     pass
-                case StepFinished() | AttemptReset() | NestedEvent() | StructuredPart():
+                case StepFinished() | AttemptReset() | NestedEvent() | StructuredPart() | Compacting() | Compacted():
                     pass
                 case Done(response):
                     assert_type(response, ChatResponse)
@@ -114,6 +116,8 @@ async def l44_match_the_events_of_a_chat_that_may_pause() -> str:
                     assert_type(value, object)
                 case ToolResult() | StructuredDelta() | FilePart() | StepFinished() | AttemptReset() | NestedEvent():
                     pass
+                case Compacting() | Compacted():
+                    pass
                 case Done(response):
                     end = response.text
                 case Paused(waiting):
@@ -136,8 +140,8 @@ def render(event: StreamEvent) -> str:
             return file.mime
         case StructuredPart(value):
             return str(value)
-        case StepFinished(step):
-            return str(step)
+        case StepFinished(count) | Compacting(count) | Compacted(tokens=count):
+            return str(count)
         case AttemptReset(attempt, reason):
             return f"{attempt}: {reason}"
         case NestedEvent(path, _):

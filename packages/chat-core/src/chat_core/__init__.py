@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
+    from chat_core.context import ContextChoice, ContextPolicy, ContextSize, Summarize, Summarized, Window
     from chat_core.conversation import Conversation
     from chat_core.engine.plan import AfterHook, Hook, InstructionFunction
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     )
     from chat_core.events import (
         AttemptReset,
+        Compacted,
+        Compacting,
         Done,
         FilePart,
         NestedEvent,
@@ -170,12 +173,17 @@ __all__ = [
     "ChatStream",
     "ChatTool",
     "ClientTools",
+    "Compacted",
+    "Compacting",
     "Completed",
     "CompletionProvider",
     "ConflictError",
     "Content",
     "ContentFilteredError",
+    "ContextChoice",
     "ContextLengthError",
+    "ContextPolicy",
+    "ContextSize",
     "Conversation",
     "ConversationBusyError",
     "Data",
@@ -271,6 +279,8 @@ __all__ = [
     "StructuredOutput",
     "StructuredPart",
     "StructuredResponse",
+    "Summarize",
+    "Summarized",
     "Summary",
     "Suspended",
     "Text",
@@ -307,6 +317,7 @@ __all__ = [
     "View",
     "Wait",
     "WaitKind",
+    "Window",
     "Withhold",
     "dry_run",
     "event_schema",
@@ -330,9 +341,11 @@ _HOMES = {
         "StreamTruncatedError ToolMissingError TransportError UnsupportedOptionError UnsupportedPartError UsageError"
     ),
     "events": (
-        "AttemptReset Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished StreamEvent StructuredDelta "
-        "StructuredPart TextDelta ToolCall ToolCallDelta ToolData ToolProgress ToolResult ToolStarted event_schema"
+        "AttemptReset Compacted Compacting Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished "
+        "StreamEvent StructuredDelta StructuredPart TextDelta ToolCall ToolCallDelta ToolData ToolProgress ToolResult "
+        "ToolStarted event_schema"
     ),
+    "context": "ContextChoice ContextPolicy ContextSize Summarize Summarized Window",
     "messages": (
         "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "

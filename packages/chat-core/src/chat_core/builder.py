@@ -43,6 +43,7 @@ from chat_core._checks import (
     require_scope,
 )
 from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
+from chat_core.context import ContextPolicy
 from chat_core.engine.plan import AfterHook, ChatPlan, Hook, InstructionFunction, Settings, describe
 from chat_core.engine.retry import Retry
 from chat_core.errors import UsageError
@@ -108,6 +109,20 @@ class _Configurable:
             require_number(retry, "with_retry()", least=0)
             retry = replace(self._settings.retry, times=retry)
         return self._with_settings(retry=retry)
+
+    def with_context(self, policy: ContextPolicy) -> Self:
+        """Set what requests contain of a conversation that is too long: `Window`, `Summarize`, or a function.
+
+        Args:
+            policy: called before each request of a run. The history keeps every turn.
+
+        Raises:
+            UsageError: `policy` is not callable.
+        """
+        if not callable(policy):
+            msg = f"with_context() takes a context policy, such as Window(at=…, keep=…), not {policy!r}"
+            raise UsageError(msg)
+        return self._with_settings(context=policy)
 
     def with_observer(self, observer: Observer) -> Self:
         """Report runs, model calls, tool executions and waits to `observer`. May be called for several observers."""

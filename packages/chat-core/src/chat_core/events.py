@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Generic, Never, TypeAlias, final
+from typing import Generic, Literal, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -17,6 +17,8 @@ from chat_core.usage import Usage
 
 __all__ = [
     "AttemptReset",
+    "Compacted",
+    "Compacting",
     "Done",
     "FilePart",
     "NestedEvent",
@@ -151,6 +153,40 @@ class AttemptReset(JsonEvent):
 
 @final
 @dataclass(slots=True)
+class Compacting(JsonEvent):
+    """A context policy has begun to choose what the next request contains.
+
+    Attributes:
+        tokens: tokens of the request as it was.
+        exact: whether the provider has counted most of them; otherwise an estimate.
+    """
+
+    tokens: int
+    exact: bool
+
+
+@final
+@dataclass(slots=True)
+class Compacted(JsonEvent):
+    """A context policy has reduced the next request. The history keeps every turn.
+
+    Attributes:
+        kind: `"summary"` if a summary was stored, `"window"` if the rest of the run sends a shorter view.
+        offset: index in the history of the first turn that is sent.
+        turns_before: number of turns that the request had.
+        turns_after: number of turns that it has now.
+        tokens: estimated tokens of the request now.
+    """
+
+    kind: Literal["summary", "window"]
+    offset: int
+    turns_before: int
+    turns_after: int
+    tokens: int
+
+
+@final
+@dataclass(slots=True)
 class NestedEvent(JsonEvent):
     """Event of a chat that is used as a tool.
 
@@ -185,6 +221,8 @@ ProgressEvent: TypeAlias = (
     | StructuredPart
     | StepFinished
     | AttemptReset
+    | Compacting
+    | Compacted
     | NestedEvent
 )
 """Any event but the last."""

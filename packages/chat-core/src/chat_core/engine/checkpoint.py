@@ -18,7 +18,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation, PostReceiver
 from chat_core.errors import ChatError
-from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.messages import WITHDRAWN_REASONS, Messages, Role, Tool, Turn
 from chat_core.run_context import RunContext
 from chat_core.usage import Usage
 
@@ -199,6 +199,11 @@ class Checkpoint:
         """Return whether `error` was raised by a write of this run or of a chat inside it."""
         return any(failure is error for failure in self._lease.failures)
 
+    def stored_answer(self) -> Turn | None:
+        """Return the final turn of a stored conversation that an earlier run stored but did not deliver."""
+        role, turn = self.messages.last_turn or (None, None)
+        return turn if self.keeps_answer and turn is not None and role == "model" and is_final(turn) else None
+
     async def claim(self) -> None:
         """Acquire the lease and update `messages` to the stored state."""
         if self.conversation is None or not self.owns_lease:
@@ -355,3 +360,8 @@ class Checkpoint:
             await finish(partial(self.conversation.release, looked_at=self.looked_at))
         except Exception:  # noqa: BLE001 - a store may raise anything
             _LOG.warning("failed to release the lease of conversation %r", self.conversation.id, exc_info=True)
+
+
+def is_final(turn: Turn) -> bool:
+    """Return whether a run ends with this turn of a model."""
+    return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")

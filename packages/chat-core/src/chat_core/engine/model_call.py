@@ -12,6 +12,7 @@ from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError
 from chat_core.events import AttemptReset, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages.storable import require_storable
+from chat_core.middleware import turn_deltas
 from chat_core.provider import (
     MAX_CALLS,
     Attempt,
@@ -250,6 +251,30 @@ def _add_turn(failed_usage: Usage, turn: Turn) -> Usage:
     if failed_usage:
         turn.failed_usage = failed_usage
     return failed_usage + turn.usage
+
+
+def replayed_events(turn: Turn, output: OutputSchema | None) -> Sequence[ProgressEvent]:
+    """Return the events of a stored turn.
+
+    Args:
+        turn: the turn.
+        output: schema of a structured answer, or `None` for text.
+    """
+    deltas = turn_deltas(turn)
+    return deltas if output is None else to_structured_deltas(deltas, [])
+
+
+def unknown_reason_error(turn: Turn) -> InvalidResponseError:
+    """Return the error for a response with calls whose finish reason does not say that it is complete."""
+    reported = turn.metadata.finish_reason if turn.metadata is not None else None
+    reason = f"with the unknown finish reason {reported!r}" if reported else "without a known finish reason"
+    msg = (
+        f"the response ended {reason}, so its {len(turn.tools)} call(s) may be incomplete; none was run: run again, or "
+        "add the reason to the provider's dialect if it means a complete response"
+    )
+    error = InvalidResponseError(msg, path="finish_reason", raw=reported or "", partial=turn)
+    error.metadata = turn.metadata
+    return error
 
 
 def usage_of_failure(error: ChatError) -> Usage:

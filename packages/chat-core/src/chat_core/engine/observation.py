@@ -27,6 +27,7 @@ from chat_core.observer import (
     ToolRecord,
     WaitOutcome,
     WaitRecord,
+    WarningObserver,
 )
 from chat_core.response import Paused
 from chat_core.usage import Usage
@@ -153,6 +154,16 @@ class ObservedRun:
         elif record.outcome == "failed":
             record.error = error
         self._observations.end()
+
+    def warn(self, messages: Sequence[str]) -> None:
+        """Pass warnings to the observers that receive them."""
+        for observer in self._observers if messages else ():
+            if isinstance(observer, WarningObserver):
+                for message in messages:
+                    try:
+                        observer.warning(self.record, message)
+                    except Exception:  # noqa: BLE001 - an observer may raise anything
+                        _log_failure(observer)
 
     def call(self, call: ModelCall, request: ModelRequest, retry_budget: RetryBudget) -> ModelCall:
         """Return `call`, wrapped to report it to the observers.

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core.context import ContextPolicy
 from chat_core.engine.retry import Retry
 from chat_core.messages import Messages
 from chat_core.middleware import Middleware
@@ -53,6 +54,7 @@ class Settings:
         max_kept_data: maximum size of the kept data of one tool call, in bytes of JSON.
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
+        context: policy that chooses what a request contains of a long conversation.
         before: hooks called before the first model call of a run.
         after: hooks called after the final response of a run.
         instructions: texts, and functions called at the start of each run.
@@ -70,6 +72,7 @@ class Settings:
     max_kept_data: int = MAX_KEPT_DATA
     tool_timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
+    context: ContextPolicy | None = None
     before: tuple[Hook, ...] = ()
     after: tuple[AfterHook, ...] = ()
     instructions: tuple[str | InstructionFunction, ...] = ()

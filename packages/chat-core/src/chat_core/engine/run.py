@@ -61,13 +61,14 @@ from typing_extensions import TypeVar
 
 from chat_core import model_texts
 from chat_core.concurrency import finish
-from chat_core.engine.checkpoint import Checkpoint
+from chat_core.engine.checkpoint import Checkpoint, is_final
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
     ModelRequest,
     StreamCall,
-    to_structured_deltas,
+    replayed_events,
+    unknown_reason_error,
 )
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.posts import apply_posts, resting_if_failed, take_answer
@@ -75,11 +76,18 @@ from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
-from chat_core.engine.triage import is_resolved_by_decision
-from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, RefusalError, UsageError
-from chat_core.events import Done, StepFinished, ToolCall, ToolResult
-from chat_core.messages import WITHDRAWN_REASONS, Interrupted, Messages, Pending, Text, Tool, Turn
-from chat_core.middleware import turn_deltas
+from chat_core.engine.triage import calls_decided_before
+from chat_core.engine.triage_result import still_waits
+from chat_core.errors import (
+    ChatError,
+    ContextLengthError,
+    InvalidResponseError,
+    MaxStepsExceededError,
+    RefusalError,
+    UsageError,
+)
+from chat_core.events import AttemptReset, Done, StepFinished, ToolCall, ToolResult
+from chat_core.messages import WITHDRAWN_REASONS, Messages, Text, Tool, Turn
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.usage import Usage
@@ -88,11 +96,11 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.conversation import Conversation
+    from chat_core.engine.context_fit import ContextFit
     from chat_core.engine.observation import ObservedRun
-    from chat_core.events import ProgressEvent, StreamEvent
+    from chat_core.events import Compacted, Compacting, ProgressEvent, StreamEvent
     from chat_core.observer import Observer
     from chat_core.options import ChatOptions
-    from chat_core.response import Wait
 
 OutT = TypeVar("OutT")
 PauseT = TypeVar("PauseT", bound=Paused)
@@ -147,6 +155,7 @@ class Run(Generic[OutT, PauseT]):
         self._observers = plan.settings.observers or observers
         self._name = name
         self._observed_run: ObservedRun | None = None
+        self._context_fit: ContextFit | None = None
         self._retry_budget = RetryBudget(plan.settings.retry)
         self._steps = 0
         self._corrections_left = plan.settings.corrections
@@ -214,8 +223,7 @@ class Run(Generic[OutT, PauseT]):
             return await self._finish_tool_pass(self._tool_pass) if batch is None else batch
         if self._model_call is not None:
             with resting_if_failed(self._checkpoint, self._plan.settings.now):
-                batch = await self._model_call.next()
-                return await self._finish_model_call(self._model_call) if batch is None else batch
+                return await self._advance_model_call(self._model_call)
         if self._messages.pending():
             self._tool_pass = ToolPass(
                 self._plan,
@@ -232,9 +240,11 @@ class Run(Generic[OutT, PauseT]):
             self._decided_before = []
             return results
         await apply_posts(self._checkpoint)
-        with resting_if_failed(self._checkpoint, self._plan.settings.now):
-            self._model_call = self._start_model_call()
-        return ()
+        events = None if self._plan.settings.context is None else await self._fit_context()
+        if events is None:
+            with resting_if_failed(self._checkpoint, self._plan.settings.now):
+                self._model_call = self._start_model_call()
+        return events or ()
 
     async def _prepare(self, group: TaskGroup | None) -> None:
         """Prepare the phases, after the conversation was claimed."""
@@ -242,8 +252,10 @@ class Run(Generic[OutT, PauseT]):
         self._plan = self._plan.for_messages(self._messages)
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
-        self._answer = await take_answer(self._stored_answer(), self._checkpoint, hooks=self._plan.settings.after)
-        self._decided_before = self._calls_decided_before() if self._deliver_events else []
+        self._answer = await take_answer(
+            self._checkpoint.stored_answer(), self._checkpoint, hooks=self._plan.settings.after
+        )
+        self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
 
     async def _open_values_and_instructions(self, group: TaskGroup | None) -> None:
         from chat_core.engine.instructions import evaluate_instructions  # noqa: PLC0415 - most chats have none
@@ -260,6 +272,7 @@ class Run(Generic[OutT, PauseT]):
         if (
             self._tool_pass is not None
             or self._model_call is not None
+            or self._context_fit is not None
             or self._checkpoint.conversation is not None
             or self._uses_values
         ):
@@ -272,6 +285,8 @@ class Run(Generic[OutT, PauseT]):
             if self._tool_pass is not None:
                 await finish(self._tool_pass.aclose)
                 self.usage += self._tool_pass.usage
+            if self._context_fit is not None:
+                self._context_fit.aclose()
             if self._model_call is not None:
                 await self._model_call.aclose()
                 self.usage += self._model_call.usage
@@ -292,19 +307,23 @@ class Run(Generic[OutT, PauseT]):
         self._answer = None
         self.usage += tools.usage
         pause = tools.pause
-        if pause is None or not all(self._still_waits(wait) for wait in pause.waiting):
+        if pause is None or not all(still_waits(self._messages, wait) for wait in pause.waiting):
             return ()
         self._checkpoint.looked_at = tools.looked_at
         self.last = pause.with_usage(self.usage)
         return (self.last,)
 
-    def _still_waits(self, wait: Wait) -> bool:
-        """Return whether a call is still waiting as found by the triage."""
+    async def _fit_context(self) -> Sequence[Compacting | Compacted] | None:
+        """Let the context policy reduce the next request. Return `None` when the request can be sent."""
+        fit = self._context_fit
+        if fit is None:
+            from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy
+
+            fit = self._context_fit = ContextFit(self._plan, self._checkpoint)
         try:
-            return isinstance(self._messages.tool(*wait.path).status, (Pending, Interrupted))
-        except KeyError:
-            # The inner chat of the call was cancelled.
-            return False
+            return await fit.next(self._steps + 1)
+        finally:
+            self.usage += fit.report(self._observed_run)
 
     # --- Model call ---------------------------------------------------------------------------------------
 
@@ -331,6 +350,20 @@ class Run(Generic[OutT, PauseT]):
             raise UsageError(msg)
         return StreamCall(model, request, self._retry_budget)
 
+    async def _advance_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
+        """Return the next events. If a request was refused as too long, let the context policy reduce it once."""
+        try:
+            batch = await call.next()
+        except ContextLengthError as error:
+            if self._context_fit is None or not self._context_fit.refuse(error):
+                raise
+            self._model_call = None
+            self._steps -= 1
+            self.usage += call.usage
+            await self._checkpoint.record_failed_usage(call.usage)
+            return (AttemptReset(2, str(error)),)
+        return await self._finish_model_call(call) if batch is None else batch
+
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
         """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run.
 
@@ -349,11 +382,12 @@ class Run(Generic[OutT, PauseT]):
                     tool.fail(model_texts.ANSWER_WITHDRAWN if withdrawn else model_texts.ANSWER_TRUNCATED)
         elif tools and turn.finish_reason not in _COMPLETE_REASONS:
             await self._checkpoint.record_failed_usage(call.usage)
-            raise _unknown_reason_error(turn)
-        if _is_final(turn):
+            raise unknown_reason_error(turn)
+        if is_final(turn):
             self._answer = turn
             if self._plan.settings.after:
                 self._checkpoint.mark_undelivered(turn)
+        turn.view_offset = self._messages.view().offset
         await self._checkpoint.append_turn("model", turn)
         if not self._deliver_events:
             return ()
@@ -378,23 +412,9 @@ class Run(Generic[OutT, PauseT]):
             return ()
         await self._deliver(turn, output)
         self.last = Done(output)
-        return (*self._replay_stored_answer(turn), self.last)
-
-    def _replay_stored_answer(self, turn: Turn) -> Sequence[ProgressEvent]:
-        """Return the deltas of a stored final turn that no model call of this run has delivered."""
-        if self._steps or not self._streaming:
-            return ()
-        if self._plan.output.schema is None:
-            return turn_deltas(turn)
-        return to_structured_deltas(turn_deltas(turn), [])
-
-    def _stored_answer(self) -> Turn | None:
-        """Return the final turn of a stored conversation that an earlier run stored but did not deliver."""
-        last = self._messages.last
-        if not self._checkpoint.keeps_answer or last is None or last.role != "model":
-            return None
-        turn = last.turns[-1]
-        return turn if _is_final(turn) else None
+        # A stored turn that no model call of this run has delivered is delivered now.
+        is_replayed = self._streaming and not self._steps
+        return (*(replayed_events(turn, self._plan.output.schema) if is_replayed else ()), self.last)
 
     # --- Hooks and lease ------------------------------------------------------------------------------------
 
@@ -412,16 +432,9 @@ class Run(Generic[OutT, PauseT]):
                 await _await_result(hook(self._messages))
 
     def _resumes(self) -> bool:
-        last = self._messages.last
-        has_calls = last is not None and last.role == "model" and bool(last.turns[-1].tools)
-        return has_calls or self._stored_answer() is not None or bool(self._messages.pending())
-
-    def _calls_decided_before(self) -> list[Tool]:
-        """Return the calls whose results this run sends to the model, and which an approver resolved before the run."""
-        last = self._messages.last
-        if last is None or last.role != "model":
-            return []
-        return [tool for tool in last.turns[-1].tools if tool.resolved and is_resolved_by_decision(tool)]
+        role, turn = self._messages.last_turn or (None, None)
+        has_calls = role == "model" and turn is not None and bool(turn.tools)
+        return has_calls or self._checkpoint.stored_answer() is not None or bool(self._messages.pending())
 
     async def _deliver(self, turn: Turn, output: OutT) -> None:
         """Call the after-hooks, unless an earlier run has called them for this turn."""
@@ -444,23 +457,6 @@ class Run(Generic[OutT, PauseT]):
 async def _await_result(result: Awaitable[None] | None) -> None:
     if inspect.isawaitable(result):
         await result
-
-
-def _is_final(turn: Turn) -> bool:
-    """Return whether the run ends with this turn."""
-    return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
-
-
-def _unknown_reason_error(turn: Turn) -> InvalidResponseError:
-    reported = turn.metadata.finish_reason if turn.metadata is not None else None
-    reason = f"with the unknown finish reason {reported!r}" if reported else "without a known finish reason"
-    msg = (
-        f"the response ended {reason}, so its {len(turn.tools)} call(s) may be incomplete; none was run: run again, or "
-        "add the reason to the provider's dialect if it means a complete response"
-    )
-    error = InvalidResponseError(msg, path="finish_reason", raw=reported or "", partial=turn)
-    error.metadata = turn.metadata
-    return error
 
 
 async def _drain(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:

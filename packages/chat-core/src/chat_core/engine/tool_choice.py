@@ -31,16 +31,11 @@ def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
 
 def _has_call(messages: Messages) -> bool:
     """Return whether a model turn after the last message of the user has a call that the engine did not fail."""
-    for content in reversed(messages.contents):
-        for turn in reversed(content.turns):
-            if content.role == "user" and turn.by != "engine":
-                return False
-            if (
-                content.role == "model"
-                and turn.by != APPLICATION
-                and not all(_failed_by_engine(tool) for tool in turn.tools)
-            ):
-                return True
+    for role, turn in reversed(messages.live_turns):
+        if role == "user" and turn.by != "engine":
+            return False
+        if role == "model" and turn.by != APPLICATION and not all(_failed_by_engine(tool) for tool in turn.tools):
+            return True
     return False
 
 

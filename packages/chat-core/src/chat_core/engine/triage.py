@@ -449,3 +449,9 @@ def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> 
     if isinstance(status, Running) and definition.idempotent:
         return False
     return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)
+
+
+def calls_decided_before(messages: Messages) -> list[Tool]:
+    """Return the calls whose results a run sends to the model, and which an approver resolved before the run."""
+    _, turn = messages.last_turn or (None, None)
+    return [] if turn is None else [tool for tool in turn.tools if tool.resolved and is_resolved_by_decision(tool)]

@@ -9,8 +9,8 @@ from typing import Generic, final
 from typing_extensions import TypeVar
 
 from chat_core.errors import PolicyError, ToolMissingError
-from chat_core.messages import Data, Tool
-from chat_core.response import Paused
+from chat_core.messages import Data, Interrupted, Messages, Pending, Tool
+from chat_core.response import Paused, Wait
 from chat_core.tools.definition import ToolDefinition
 
 PauseT = TypeVar("PauseT", bound=Paused)
@@ -121,3 +121,17 @@ def blocked_error(causes: Mapping[str, BaseException]) -> PolicyError | ToolMiss
         f"{unchanged}: add the tool and run again, or call messages.cancel_pending(reason)"
     )
     return ToolMissingError(msg, [*missing], names)
+
+
+def still_waits(messages: Messages, wait: Wait) -> bool:
+    """Return whether a call is still waiting as found by the triage.
+
+    Args:
+        messages: the conversation.
+        wait: what the triage found.
+    """
+    try:
+        return isinstance(messages.tool(*wait.path).status, (Pending, Interrupted))
+    except KeyError:
+        # The inner chat of the call was cancelled.
+        return False

@@ -62,7 +62,7 @@ class Timeline:
 
     __slots__ = (
         "_boundaries", "_cached", "_last_user", "_live", "_previous", "_read", "_rewinds", "_run_may_begin_view",
-        "_sizes", "_summaries", "_systems", "_turns", "_user_run", "ignored", "whole",
+        "_sizes", "_summaries", "_systems", "_turns", "_user_boundaries", "_user_run", "ignored", "whole",
     )  # fmt: skip
 
     def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
@@ -80,6 +80,7 @@ class Timeline:
         self._sizes: list[int] = [0]
         self._systems: list[int] = []
         self._boundaries: list[int] = []
+        self._user_boundaries: list[int] = []
         self._summaries: list[tuple[Summary, Turn]] = []
         self._previous: int | None = None
         self._user_run: list[int] = []
@@ -151,13 +152,29 @@ class Timeline:
             tokens += sizes[place + 1] - sizes[place]
         return tokens + (estimate_turn(self._summaries[-1][1]) if self._summaries else 0)
 
+    def tokens_of(self, chosen: View) -> int:
+        """Return the estimated number of tokens of the view that a policy chooses."""
+        saved = 0
+        for tool in self.tools_from(chosen.offset) if chosen.elided else ():
+            if tool.id in chosen.elided:
+                turn = Turn([tool])
+                saved += estimate_turn(turn)
+                saved -= estimate_turn(elide_results(turn, chosen.elided, chosen.result_characters))
+        return self.tokens_from(chosen.offset) - saved
+
+    def count_before(self, offset: int) -> int:
+        """Return the number of live turns before `offset`."""
+        self._update()
+        return bisect_left(self._live, offset)
+
     def boundaries_after(self, offset: int, *, summarized: bool) -> Sequence[int]:
         """Return the offsets after `offset` at which a view may begin. `View.boundaries()` explains the argument."""
         self._update()
-        found = self._boundaries[bisect_right(self._boundaries, offset) :]
-        if summarized or self._summaries:
-            return found
-        return [index for index in found if self._may_come_first(index)]
+        if summarized or self._summaries or not self._last_user:
+            return self._boundaries[bisect_right(self._boundaries, offset) :]
+        # Between the steps of an earlier message, a view would begin with an answer.
+        first_step = max(bisect_right(self._boundaries, self._last_user[-1]), bisect_right(self._boundaries, offset))
+        return self._user_boundaries[bisect_right(self._user_boundaries, offset) :] + self._boundaries[first_step:]
 
     def turns_before(self, view: View, offset: int) -> Sequence[tuple[Role, Turn]]:
         """Return the turns, other than system turns, that leave `view` if it begins at `offset`."""
@@ -199,6 +216,33 @@ class Timeline:
         """Return whether a view without summary may begin here: providers refuse an answer without a question."""
         return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
 
+    def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
+        """Return the last live turn of a model, and the live turns after it."""
+        self._update()
+        later: list[Turn] = []
+        for index in reversed(self._live):
+            role, turn = self._turns[index]
+            if role == "model":
+                return turn, later
+            later.append(turn)
+        return None, later
+
+    @property
+    def length(self) -> int:
+        """Number of turns of the history."""
+        return len(self._turns)
+
+    @property
+    def response_index(self) -> int:
+        """Index of the last live turn of a model; -1 if there is none."""
+        self._update()
+        return next((index for index in reversed(self._live) if self._turns[index][0] == "model"), -1)
+
+    def live_turns(self) -> list[tuple[Role, Turn]]:
+        """Return the live turns, oldest first, each with its role."""
+        self._update()
+        return [self._turns[index] for index in self._live]
+
     # --- Reading the history --------------------------------------------------------------------------------
 
     @property
@@ -235,6 +279,7 @@ class Timeline:
                 self._last_user = self._user_run
                 if self._run_may_begin_view:
                     self._boundaries.append(self._user_run[0])
+                    self._user_boundaries.append(self._user_run[0])
         else:
             if self._follows_completed_step():
                 self._boundaries.append(index)
@@ -276,7 +321,8 @@ class Timeline:
         del self._live[bisect_left(self._live, to) :]
         del self._sizes[len(self._live) + 1 :]
         del self._systems[bisect_left(self._systems, to) :]
-        del self._boundaries[bisect_left(self._boundaries, to) :]
+        for boundaries in (self._boundaries, self._user_boundaries):
+            del boundaries[bisect_left(boundaries, to) :]
         self._summaries = [item for item in self._summaries if item[0].covers <= to]
         self._read_end_again()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chat_core.messages._timeline import Timeline, is_view_turn
@@ -48,9 +49,7 @@ class ViewedTurns:
         Raises:
             UsageError: the view cannot begin at the chosen offset.
         """
-        timeline = self._timeline
-        if timeline is None:
-            timeline = self._timeline = Timeline(self._turns)
+        timeline = self._index()
         if chosen is None:
             chosen = self._chosen
         if chosen is None and not self._has_view_turns:
@@ -62,11 +61,19 @@ class ViewedTurns:
         self._chosen = chosen
 
     @property
+    def live_turns(self) -> Sequence[tuple[Role, Turn]]:
+        """All turns with their roles, without turns that only change the view and turns that a rewind left out."""
+        return self._index().live_turns() if self._has_view_turns else self._turns
+
+    @property
     def last_turn(self) -> tuple[Role, Turn] | None:
         """Last turn with its role, without turns that only change the view and turns that a rewind left out."""
         if not self._has_view_turns:
             return self._turns[-1] if self._turns else None
-        self.view()
-        assert self._timeline is not None  # noqa: S101 - created by `view()`
-        last = self._timeline.last_live
+        last = self._index().last_live
         return None if last is None else self._turns[last]
+
+    def _index(self) -> Timeline:
+        if self._timeline is None:
+            self._timeline = Timeline(self._turns)
+        return self._timeline

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
-from chat_core.messages.content import Turn
+from chat_core.messages.content import Part, Role, Turn
+from chat_core.messages.parts import Rewind, Summary
 from chat_core.messages.status import Completed, Failed
 from chat_core.messages.tool import Tool
 
 if TYPE_CHECKING:
     from chat_core.messages._timeline import Timeline
-    from chat_core.messages.content import Part, Role
-    from chat_core.messages.parts import Rewind, Summary
 
 RESULT_CHARACTERS: Final = 2_000
 """Default number of characters that are sent of an elided tool result."""
@@ -107,6 +106,20 @@ class View:
     def tokens_from(self, offset: int) -> int:
         """Return the estimated number of tokens of the view that begins at `offset`, without elided results."""
         return self._index.tokens_from(offset)
+
+    def tokens_of(self, chosen: View) -> int:
+        """Return the estimated number of tokens of a view that a policy chooses, `View(offset, elided=ids)`."""
+        return self._index.tokens_of(chosen)
+
+    def count_before(self, offset: int) -> int:
+        """Return the number of turns before `offset`, without those that a rewind left out."""
+        return self._index.count_before(offset)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the view that the last response was requested with."""
+        turn, _ = self._index.turns_after_response()
+        return 0 if turn is None else turn.view_offset
 
     def turns_before(self, offset: int) -> Sequence[tuple[Role, Turn]]:
         """Return the turns of this view that leave it if it begins at `offset`, with the current summary as text."""

@@ -12,6 +12,7 @@ from chat_core.observer.records import (
     ToolRecord,
     WaitOutcome,
     WaitRecord,
+    WarningObserver,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "ToolRecord",
     "WaitOutcome",
     "WaitRecord",
+    "WarningObserver",
 ]

@@ -95,6 +95,10 @@ class LoggingObserver:
         edited: Fields = {"edited": record.edited or None}
         self.write("wait", {**_conversation_fields(record.run), **details, **edited}, seconds)
 
+    def warning(self, record: RunRecord, message: str, /) -> None:
+        """Implement `WarningObserver.warning`: log a line at the level `WARNING`."""
+        self._logger.warning("warning: %s", message, extra={"chat_conversation": record.conversation_id})
+
     def seconds(self) -> float:
         """Return the current time of the clock in seconds."""
         return self._clock()

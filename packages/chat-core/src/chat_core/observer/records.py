@@ -163,6 +163,15 @@ class Observation(Protocol):
 
 
 @runtime_checkable
+class WarningObserver(Protocol):
+    """Observer that also receives warnings of a run, such as a summary that could not be made."""
+
+    def warning(self, record: RunRecord, message: str, /) -> None:
+        """Handle a warning. The run continues."""
+        ...
+
+
+@runtime_checkable
 class Observer(Protocol):
     """Receiver of the events of a chat, see `ChatBuilder.with_observer()`.
 

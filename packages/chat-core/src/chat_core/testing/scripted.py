@@ -9,7 +9,19 @@ from typing import TypeAlias, final
 
 from chat_core.errors import ChatError, StreamTruncatedError, UsageError
 from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
-from chat_core.messages import File, FinishReason, FunctionCall, Messages, Part, Reasoning, Structured, Text, Tool, Turn
+from chat_core.messages import (
+    File,
+    FinishReason,
+    FunctionCall,
+    Messages,
+    Part,
+    Reasoning,
+    Role,
+    Structured,
+    Text,
+    Tool,
+    Turn,
+)
 from chat_core.options import ChatOptions
 from chat_core.provider import Delta, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.usage import Metadata, Usage
@@ -43,12 +55,21 @@ Scripted: TypeAlias = Answer | str | FunctionCall | ChatError | Sequence[Part | 
 @final
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Recorded request, with the conversation as JSON at the time of the request."""
+    """Recorded request, with the conversation as JSON at the time of the request.
+
+    Attributes:
+        document: the conversation.
+        tools: declared tools.
+        options: options of the request.
+        structured_output: schema of the answer, or `None` for text.
+        turns: turns that a model would receive, each with its role: the view of the conversation.
+    """
 
     document: str
     tools: ToolDeclarations
     options: ChatOptions
     structured_output: OutputSchema | None
+    turns: tuple[tuple[Role, Turn], ...] = ()
 
     @property
     def messages(self) -> Messages:
@@ -143,7 +164,8 @@ class ScriptedProvider:
         index = len(self.asked)
         if self._by_history:
             index = sum(len(content.turns) for content in messages if content.role == "model")
-        self.asked.append(Asked(messages.to_json(), tools, options, structured_output))
+        turns = tuple(messages.view().turns)
+        self.asked.append(Asked(messages.to_json(), tools, options, structured_output, turns))
         if index >= len(self._script):
             msg = f"the script has {len(self._script)} answer(s), but this is request {index + 1}"
             raise UsageError(msg)

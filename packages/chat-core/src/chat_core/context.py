@@ -1,0 +1,265 @@
+"""Context policies: what a model receives of a conversation that does not fit, or that costs too much.
+
+A policy is called before each request of a run. It leaves the view as it is, chooses a shorter view for the rest of the
+run, or returns a summary that is stored with the conversation. The history keeps every turn.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, final
+
+from chat_core import model_texts
+from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
+from chat_core.json import dumps
+from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View
+from chat_core.messages.token_estimate import estimate_text
+from chat_core.messages.view import RESULT_CHARACTERS, elide_results, is_long
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, CompletionProvider
+
+SUMMARY_TOKENS = 1_000
+"""Tokens that `Summarize` reserves for the summary when it decides how much to keep."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """Size of the next request.
+
+    Attributes:
+        tokens: tokens of the request: the view, the tool declarations and the output schema.
+        exact: whether the provider has counted the tokens up to its last response in the same view. Only what came
+            later is estimated then. Otherwise all of it is an estimate, which is rather too high than too low.
+        of_view: the part of `tokens` that is in the view. A policy can reduce only this part.
+        step: number of the request in the run, from 1.
+        refused: whether the provider has just refused this request as too long. The run fails if the policy does not
+            choose a shorter view.
+    """
+
+    tokens: int
+    exact: bool
+    of_view: int
+    step: int = 1
+    refused: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """Choice of a context policy: store a turn with a summary.
+
+    Attributes:
+        turn: a turn by the engine with one part, from `View.summary()`, and the metadata of the model that wrote it.
+    """
+
+    turn: Turn
+
+
+ContextChoice: TypeAlias = Summarized | View | None
+"""Choice of a context policy: a summary to store, a view for the rest of the run, or no change."""
+
+
+class ContextPolicy(Protocol):
+    """Function that chooses what the next request contains, see `ChatBuilder.with_context()`."""
+
+    def __call__(self, view: View, size: ContextSize, /) -> ContextChoice | Awaitable[ContextChoice]:
+        """Return the choice.
+
+        Args:
+            view: the turns that the request would contain.
+            size: the size of the request.
+
+        Raises:
+            ContextLengthError: the conversation cannot be reduced enough. The run fails before the request is sent.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Context policy that sends only the end of a long conversation, and shortens long tool results if it must.
+
+    With `at` and `keep`, the view stays as it is up to `at` tokens. Beyond, it begins later, so that at most `keep`
+    tokens are left. If the last message of the user and what followed are still too large, the results of tools are
+    shortened, the oldest first. A request that cannot be brought down to `at` is not sent.
+
+    With `messages`, a run begins with at most so many turns, where a message of the user allows it.
+
+    Attributes:
+        at: size in tokens above which the view is reduced.
+        keep: size in tokens to which it is reduced.
+        messages: number of turns above which a run begins with a shorter view.
+        result_characters: maximum number of characters of a shortened tool result.
+
+    Raises:
+        UsageError: neither `messages` nor both `at` and `keep` are given, or `keep` is larger than `at`.
+    """
+
+    at: int | None = None
+    keep: int | None = None
+    messages: int | None = field(default=None, kw_only=True)
+    result_characters: int = field(default=RESULT_CHARACTERS, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.messages is None and (self.at is None or self.keep is None):
+            msg = "Window() needs a limit: pass Window(at=…, keep=…) in tokens, or Window(messages=…)"
+            raise UsageError(msg)
+        if self.messages is not None and self.messages < 1:
+            msg = f"Window(messages={self.messages}) must be at least 1"
+            raise UsageError(msg)
+        if self.at is not None and self.keep is not None:
+            _require_limits("Window", self.at, self.keep)
+
+    def __call__(self, view: View, size: ContextSize, /) -> View | None:
+        """Return a shorter view, or `None`. `ContextPolicy` explains the arguments."""
+        if self.at is not None and self.keep is not None:
+            return _window(view, size, self.at, self.keep, self.result_characters)
+        if size.refused:
+            return _reduce(view, size, size.tokens // 2, self.result_characters)
+        assert self.messages is not None  # noqa: S101 - checked when the policy was made
+        if size.step > 1 or (excess := len(view.turns) - self.messages) <= 0:
+            return None
+        offsets = view.boundaries()
+        place = bisect_left(offsets, excess, key=view.count_before)
+        return View(offsets[place], elided=view.elided) if place < len(offsets) else None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """Context policy that lets a model summarize the first part of a long conversation.
+
+    The summary is stored with the conversation, and its usage is part of the run's. If the model fails, the view is
+    reduced as by `Window(at, keep)` for the rest of the run, and observers receive a warning.
+
+    Attributes:
+        model: model that writes the summary; a small one is enough.
+        at: size in tokens above which the conversation is summarized.
+        keep: size in tokens to which it is reduced.
+        options: options of the request for the summary.
+        instructions: what the model is asked for.
+        result_characters: maximum number of characters of a shortened tool result, for the model that summarizes and in
+            requests that are too large without summary.
+
+    Raises:
+        UsageError: `keep` is larger than `at`.
+    """
+
+    model: CompletionProvider
+    at: int
+    keep: int
+    options: ChatOptions = field(default_factory=ChatOptions, kw_only=True)
+    instructions: str = field(default=model_texts.SUMMARY_REQUEST, kw_only=True)
+    result_characters: int = field(default=RESULT_CHARACTERS, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _require_limits("Summarize", self.at, self.keep)
+
+    def __call__(self, view: View, size: ContextSize, /) -> ContextChoice | Awaitable[ContextChoice]:
+        """Return a summary, a shorter view, or `None`. `ContextPolicy` explains the arguments."""
+        if size.tokens <= self.at and not size.refused:
+            return None
+        keep = self.keep // 2 if size.refused else self.keep
+        room = keep - (size.tokens - size.of_view) - SUMMARY_TOKENS
+        offset = _first_fitting(view, view.boundaries(summarized=True), room)
+        if offset is None:
+            return _window(view, size, self.at, self.keep, self.result_characters)
+        return self._summarize(view, size, offset)
+
+    async def _summarize(self, view: View, size: ContextSize, offset: int) -> ContextChoice:
+        request = Messages.from_user(
+            f"{self.instructions}\n\n{_transcript(view.turns_before(offset), self.result_characters)}"
+        )
+        try:
+            turn = await self.model.complete(request, NO_TOOLS, self.options, None)
+            if turn.finish_reason not in {"stop", None} or not turn.text.strip():
+                msg = f"the model wrote no complete summary (finish reason: {turn.finish_reason})"
+                raise InvalidResponseError(msg, partial=turn)
+        except ChatError as error:
+            fallback = _window(view, size, self.at, self.keep, self.result_characters)
+            if fallback is None:
+                raise
+            fallback.cause = error
+            return fallback
+        return Summarized(Turn([view.summary(turn.text.strip(), offset)], by="engine", metadata=turn.metadata))
+
+
+def _require_limits(name: str, at: int, keep: int) -> None:
+    if not 0 < keep <= at:
+        msg = f"{name}(at={at}, keep={keep}): both must be positive, and keep at most as large as at"
+        raise UsageError(msg)
+
+
+def _window(view: View, size: ContextSize, at: int, keep: int, characters: int) -> View | None:
+    if size.refused:
+        return _reduce(view, size, keep // 2, characters)
+    if size.tokens <= at:
+        return None
+    other = size.tokens - size.of_view
+    last = view.last_offset
+    if last in view.boundaries() and view.tokens_from(last) + other <= at:
+        # The last response was requested with this view: the provider has it in its prompt cache.
+        return View(last, elided=view.elided, result_characters=characters)
+    reduced = _reduce(view, size, keep, characters)
+    left = view.tokens_of(reduced) + other if reduced is not None else size.tokens
+    if left > at:
+        msg = (
+            f"the last message with its results has about {left} tokens, and the limit of the context policy is {at}: "
+            "shorten the message or the results, or raise the limit"
+        )
+        raise ContextLengthError(msg)
+    return reduced
+
+
+def _reduce(view: View, size: ContextSize, keep: int, characters: int) -> View | None:
+    """Return the longest view of at most `keep` tokens, or the shortest one; `None` if none is shorter."""
+    room = keep - (size.tokens - size.of_view)
+    offset = _first_fitting(view, view.boundaries(), room)
+    reduced = View(view.offset if offset is None else offset, elided=view.elided, result_characters=characters)
+    tokens = view.tokens_of(reduced)
+    elided = set(view.elided)
+    for tool in view.tools_from(reduced.offset) if tokens > room else ():
+        if tokens <= room:
+            break
+        if tool.id not in elided and is_long(tool, characters):
+            elided.add(tool.id)
+            tokens -= estimate_text(tool.result_text()) - characters
+    reduced = View(reduced.offset, elided=elided, result_characters=characters)
+    unchanged = reduced.offset == view.offset and reduced.elided == view.elided
+    return None if unchanged else reduced
+
+
+def _first_fitting(view: View, offsets: Sequence[int], room: int) -> int | None:
+    """Return the lowest of `offsets` from which a view has at most `room` tokens, or the highest one."""
+    if not offsets:
+        return None
+    place = bisect_left(offsets, -room, key=lambda offset: -view.tokens_from(offset))
+    return offsets[min(place, len(offsets) - 1)]
+
+
+# --- What a model summarizes -----------------------------------------------------------------------------------
+
+
+def _transcript(turns: Sequence[tuple[Role, Turn]], characters: int) -> str:
+    """Return turns as lines of JSON, so that no text can look like another message."""
+    lines: list[dict[str, object]] = []
+    for role, turn in turns:
+        shortened = elide_results(turn, {tool.id for tool in turn.tools}, characters)
+        lines += [line for part in shortened.parts if (line := _line(role, part))]
+    return "\n".join([dumps(line) for line in lines])
+
+
+def _line(role: Role, part: Part) -> dict[str, object]:
+    match part:
+        case Text(text):
+            return {role: text} if text else {}
+        case Tool():
+            return {"call": part.name, "arguments": part.call.text, "result": part.result_text()}
+        case File(mime):
+            return {role: model_texts.file_note(part.name, mime)}
+        case _:
+            return {}

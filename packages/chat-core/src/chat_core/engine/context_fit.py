@@ -1,0 +1,209 @@
+"""Application of a context policy to the requests of a run."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from chat_core.context import ContextChoice, ContextSize
+from chat_core.engine.model_call import usage_of_failure
+from chat_core.errors import ChatError, UsageError
+from chat_core.events import Compacted, Compacting
+from chat_core.json import dumps
+from chat_core.messages import Summary, View
+from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text, estimate_turn
+from chat_core.usage import Usage
+
+if TYPE_CHECKING:
+    from chat_core.context import ContextPolicy
+    from chat_core.engine.checkpoint import Checkpoint
+    from chat_core.engine.observation import ObservedRun
+    from chat_core.engine.plan import ChatPlan
+    from chat_core.messages import Turn
+    from chat_core.provider import ProviderMeta
+    from chat_core.response import Paused
+
+MAX_CHOICES: Final = 3
+"""How often a policy is asked before one request. A stored summary may still leave too much."""
+
+
+@final
+class ContextFit:
+    """The context policy of a run, and what it has chosen."""
+
+    __slots__ = (
+        "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_overhead", "_pending", "_policy", "_ready",
+        "_reduced", "_refused", "_step", "_usage", "_view", "_warnings",
+    )  # fmt: skip
+
+    def __init__(self, plan: ChatPlan[object, Paused], checkpoint: Checkpoint) -> None:
+        """Initialize the policy of one run, whose messages are up to date.
+
+        Args:
+            plan: configuration of the chat, which has a policy.
+            checkpoint: the conversation.
+        """
+        assert plan.settings.context is not None  # noqa: S101 - the caller has checked it
+        self._policy: ContextPolicy = plan.settings.context
+        self._checkpoint = checkpoint
+        self._meta = plan.model.metadata
+        self._max_steps = plan.settings.max_steps
+        schemas = [f"{item.name} {item.description} {dumps(dict(item.parameters))}" for item in plan.declarations]
+        schemas += [dumps(dict(plan.output.schema.schema))] if plan.output.schema is not None else []
+        self._overhead = sum([TURN_TOKENS + estimate_text(text) for text in schemas])
+        self._pending: Awaitable[ContextChoice] | None = None
+        self._view = checkpoint.messages.view()
+        self._chosen_at = 0
+        self._step = 0
+        self._choices = 0
+        self._ready = False
+        self._reduced = False
+        self._refused: ChatError | None = None
+        self._usage = Usage()
+        self._warnings = [
+            f"a {type(part).__name__} was ignored, because the turns that it refers to have changed"
+            for part in self._view.ignored
+        ]
+
+    def report(self, observed_run: ObservedRun | None) -> Usage:
+        """Pass warnings to the observers, and return the usage of summaries since the last report.
+
+        Args:
+            observed_run: the run with its observers, if it has any.
+        """
+        warnings, self._warnings = self._warnings, []
+        if observed_run is not None:
+            observed_run.warn(warnings)
+        usage, self._usage = self._usage, Usage()
+        return usage
+
+    def refuse(self, error: ChatError) -> bool:
+        """Return whether the policy will be asked once more, because the provider refused the request.
+
+        Args:
+            error: error of the provider about the length of the request.
+        """
+        if self._refused is not None:
+            return False
+        self._refused = error
+        self._ready = self._reduced = False
+        return True
+
+    async def next(self, step: int) -> Sequence[Compacting | Compacted] | None:
+        """Return the next events, or `None` when the request can be sent.
+
+        Args:
+            step: number of the request in the run, from 1.
+
+        Raises:
+            ContextLengthError: the conversation cannot be reduced enough.
+            UsageError: the policy chose a longer view than before, or a turn that is no summary.
+        """
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            return await self._apply(await pending)
+        if self._step != step:
+            self._step, self._choices, self._ready, self._refused = step, 0, False, None
+        if self._ready or step > self._max_steps:
+            return None
+        self._view = self._checkpoint.messages.view()
+        size = self._size()
+        choice = self._policy(self._view, size)
+        started = Compacting(size.tokens, size.exact)
+        if isinstance(choice, Awaitable):
+            self._pending = choice
+            return (started,)
+        events = await self._apply(choice)
+        return (started, *events) if events else None
+
+    def aclose(self) -> None:
+        """Drop a choice that the run did not wait for."""
+        pending, self._pending = self._pending, None
+        if inspect.iscoroutine(pending):
+            pending.close()
+
+    async def _apply(self, choice: ContextChoice) -> Sequence[Compacted]:
+        """Put a choice into effect, and return the event about it."""
+        self._choices += 1
+        turns_before = len(self._view.turns)
+        if choice is None or (isinstance(choice, View) and not self._is_shorter(choice)):
+            if self._refused is not None and not self._reduced:
+                raise self._refused
+            self._ready = True
+            return ()
+        if isinstance(choice, View):
+            await self._warn(choice.cause)
+            self._checkpoint.messages.choose_view(choice)
+        else:
+            await self._store(choice.turn)
+        self._reduced = True
+        self._ready = self._refused is not None or self._choices >= MAX_CHOICES
+        after = self._checkpoint.messages.view()
+        self._chosen_at = after.timeline.length if after.timeline is not None else 0
+        kind = "window" if isinstance(choice, View) else "summary"
+        return (Compacted(kind, after.offset, turns_before, len(after.turns), self._overhead + after.tokens),)
+
+    def _is_shorter(self, chosen: View) -> bool:
+        """Return whether a view is shorter than the current one.
+
+        Raises:
+            UsageError: it begins earlier, or it has results in full that were shortened before.
+        """
+        current = self._view
+        if chosen.offset < current.offset or not chosen.elided >= current.elided:
+            msg = (
+                f"the context policy chose {chosen!r} after {current!r}: within a run, a view can only begin later and "
+                "shorten more results"
+            )
+            raise UsageError(msg)
+        return chosen.offset > current.offset or chosen.elided != current.elided
+
+    async def _store(self, turn: Turn) -> None:
+        """Append a summary to the history, and count its usage."""
+        if turn.by != "engine" or not all(isinstance(part, Summary) for part in turn.parts):
+            msg = "Summarized() needs Turn([view.summary(text, offset)], by='engine')"
+            raise UsageError(msg)
+        self._usage += turn.usage
+        await self._checkpoint.append_turn("user", turn)
+
+    async def _warn(self, cause: Exception | None) -> None:
+        """Record why a view replaces a summary, and what the failed request cost."""
+        if cause is None:
+            return
+        self._warnings.append(f"no summary was made, and the view was shortened instead: {cause}")
+        if isinstance(cause, ChatError):
+            usage = usage_of_failure(cause)
+            self._usage += usage
+            await self._checkpoint.record_failed_usage(usage)
+
+    # --- Sizes ------------------------------------------------------------------------------------------------
+
+    def _size(self) -> ContextSize:
+        reported = self._reported_tokens()
+        estimated = self._view.tokens
+        tokens = estimated + self._overhead if reported is None else reported
+        of_view = estimated if reported is None else max(tokens - self._overhead, 0)
+        return ContextSize(tokens, reported is not None, of_view, self._step, refused=self._refused is not None)
+
+    def _reported_tokens(self) -> int | None:
+        """Return the tokens that the provider counted in the same view, with estimates of what came later."""
+        timeline = self._view.timeline
+        if timeline is None or (self._view.elided and timeline.response_index < self._chosen_at):
+            return None
+        turn, later = timeline.turns_after_response()
+        metadata = turn.metadata if turn is not None else None
+        if turn is None or metadata is None or not metadata.usage.input_tokens:
+            return None
+        if turn.view_offset != self._view.offset or not _is_model(metadata.provider, metadata.model, self._meta):
+            return None
+        results = sum([estimate_text(tool.result_text()) + TURN_TOKENS for tool in turn.tools if tool.resolved])
+        return metadata.usage.total_tokens + results + sum([estimate_turn(item) for item in later])
+
+
+def _is_model(provider: str | None, model: str | None, meta: ProviderMeta) -> bool:
+    """Return whether a response is from the model `meta`. Providers append a date to its name."""
+    if provider != meta.name or model is None:
+        return False
+    return model == meta.model or re.fullmatch(rf"{re.escape(meta.model)}[-@]\d.*", model) is not None

@@ -1,0 +1,199 @@
+"""Context policies: windows, summaries, elided results, and what happens when nothing fits."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from chat_core import (
+    ChatBuilder,
+    Compacted,
+    Compacting,
+    Completed,
+    FunctionCall,
+    Messages,
+    Summarize,
+    Text,
+    Tool,
+    ToolCollection,
+    Turn,
+    Usage,
+    Window,
+)
+from chat_core.errors import ContextLengthError, ServerError, UsageError
+from chat_core.observer import LoggingObserver
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
+
+WORDS = "text " * 60  # 100 tokens by estimate
+NOT_COUNTED = Usage()
+
+pytestmark = pytest.mark.anyio
+
+
+def uncounted(*texts: str) -> ScriptedProvider:
+    """Return a model that does not report tokens, so that their number is estimated."""
+    return ScriptedProvider(*[Answer([text], usage=NOT_COUNTED) for text in texts])
+
+
+def long_conversation(exchanges: int) -> Messages:
+    messages = Messages()
+    for number in range(exchanges):
+        messages.append("user", Turn([Text(f"question {number} {WORDS}")]))
+        messages.append("model", Turn([Text(f"answer {number} {WORDS}")], finish_reason="stop"))
+    return messages
+
+
+def sent(model: ScriptedProvider, request: int = -1) -> list[str]:
+    return [" ".join(turn.text.split()[:2]) for _, turn in model.asked[request].turns]
+
+
+async def test_window_sends_the_end_of_a_long_conversation() -> None:
+    model = uncounted("done")
+    messages = long_conversation(5).user("last question")
+    before = messages.to_json()
+    await ChatBuilder().with_model(model).with_context(Window(1_000, 500)).build().complete(messages)
+
+    assert sent(model) == ["question 4", "answer 4", "last question"]
+    assert messages.to_json().startswith(before[:-4]), "the history is unchanged"
+    last = messages.last_turn
+    assert last is not None
+    assert last[1].view_offset == 8
+
+
+async def test_window_leaves_a_conversation_at_its_limit_alone() -> None:
+    messages = long_conversation(3).user("last question")
+    size = messages.view().tokens
+    for limit, turns in ((size, 7), (size - 1, 3)):
+        model = uncounted("done")
+        copy = Messages.from_json(messages.to_json())
+        await ChatBuilder().with_model(model).with_context(Window(limit, 300)).build().complete(copy)
+
+        assert len(model.asked[0].turns) == turns, limit
+
+
+async def test_window_of_turns_applies_once_per_run() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedProvider(FunctionCall("look", {}), FunctionCall("look", {}), "done")
+    messages = long_conversation(5).user("last question")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_context(Window(messages=4)).build()
+    await chat.complete(messages)
+
+    assert [len(asked.turns) for asked in model.asked] == [3, 4, 5]
+
+
+async def test_window_stays_where_the_last_response_was_requested() -> None:
+    model = uncounted("first", "second")
+    chat = ChatBuilder().with_model(model).with_context(Window(1_000, 500)).build()
+    messages = long_conversation(5).user("question 5")
+    await chat.complete(messages)
+    messages.user("question 6")
+    await chat.complete(Messages.from_json(messages.to_json()))
+
+    assert sent(model, 0) == sent(model, 1)[:3]
+
+
+async def test_old_results_are_shortened_if_one_message_is_too_large() -> None:
+    model = uncounted("done")
+    messages = Messages.from_user("question")
+    for number in range(3):
+        tool = Tool(FunctionCall("look", {}), id=f"t{number}", status=Completed("word " * 600))
+        messages.append("model", Turn([tool], finish_reason="tool_calls"))
+    await (
+        ChatBuilder()
+        .with_model(model)
+        .with_context(Window(1_100, 900, result_characters=400))
+        .build()
+        .complete(messages)
+    )
+    (_, question), (_, step) = model.asked[0].turns
+
+    assert question.text == "question"
+    assert "characters omitted" in step.tools[0].result_text()
+    assert len(messages.tool("t2").result_text()) == 3_000
+
+
+async def test_message_that_cannot_fit_is_not_sent() -> None:
+    model = uncounted("done")
+    chat = ChatBuilder().with_model(model).with_context(Window(150, 100)).build()
+    with pytest.raises(ContextLengthError, match="limit of the context policy is 150"):
+        await chat.complete(Messages.from_user(WORDS * 2))
+
+    assert model.asked == []
+
+
+async def test_summary_is_stored_and_its_usage_belongs_to_the_run() -> None:
+    writer = ScriptedProvider(Answer(["They spoke."], usage=Usage(70, 7)))
+    model = ScriptedProvider(Answer(["done"], usage=Usage(20, 2)))
+    conversation = MemoryConversation(long_conversation(5).user("last question"))
+    chat = ChatBuilder().with_model(model).with_context(Summarize(writer, 1_000, 1_000)).build()
+    async with chat.stream(conversation) as stream:
+        events = [event async for event in stream if isinstance(event, (Compacting, Compacted))]
+
+    assert [type(event).__name__ for event in events] == ["Compacting", "Compacted"]
+    assert isinstance(events[1], Compacted)
+    assert (events[1].kind, events[1].offset, events[1].turns_before, events[1].turns_after) == ("summary", 10, 11, 2)
+    assert stream.response.usage == Usage(90, 9)
+    assert conversation.messages.usage == Usage(90, 9)
+    stored = Messages.from_json(conversation.messages.to_json())
+    assert stored.view().turns[0][1].text.endswith('"They spoke."')
+    assert '"model":"answer 4 text' in writer.asked[0].messages[0].text.replace("\\n", "")
+
+
+async def test_summary_covers_completed_steps_and_keeps_the_question() -> None:
+    messages = Messages.from_user("question")
+    for number in range(4):
+        tool = Tool(FunctionCall("look", {}), id=f"t{number}", status=Completed(WORDS * 3))
+        messages.append("model", Turn([tool], finish_reason="tool_calls"))
+    model = uncounted("done")
+    chat = ChatBuilder().with_model(model).with_context(Summarize(ScriptedProvider("Looked."), 1_000, 1_000)).build()
+    await chat.complete(messages)
+    roles = [role for role, _ in model.asked[0].turns]
+
+    assert roles == ["user", "user", "model"]
+    assert model.asked[0].turns[1][1].text == "question"
+    assert [tool.id for tool in model.asked[0].turns[2][1].tools] == ["t3"]
+
+
+@pytest.mark.parametrize("answer", [ServerError("down", status=500), Answer([" "]), Answer(["cut"], "length")])
+async def test_failed_summary_falls_back_to_a_window_with_a_warning(
+    answer: Answer | ServerError, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = uncounted("done")
+    messages = long_conversation(5).user("last question")
+    chat = (
+        ChatBuilder()
+        .with_model(model)
+        .with_context(Summarize(ScriptedProvider(answer), 1_000, 500))
+        .with_observer(LoggingObserver())
+        .build()
+    )
+    with caplog.at_level(logging.WARNING):
+        response = await chat.complete(messages)
+
+    assert sent(model) == ["question 4", "answer 4", "last question"]
+    assert "no summary was made" in caplog.text
+    assert response.usage == (Usage() if isinstance(answer, ServerError) else Usage(10, 5))
+    assert messages.usage == response.usage
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Window, "needs a limit"),
+        (lambda: Window(100), "needs a limit"),
+        (lambda: Window(100, 101), "keep at most as large"),
+        (lambda: Window(messages=0), "at least 1"),
+        (lambda: Summarize(uncounted(), 100, 0), "must be positive"),
+        (lambda: ChatBuilder().with_context(3), "not 3"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(UsageError, match=message):
+        make()

@@ -1,0 +1,184 @@
+"""How a run applies a context policy: sizes, refused requests, wrong choices, and the work per request."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from chat_core import (
+    ChatBuilder,
+    Compacting,
+    ContextChoice,
+    ContextSize,
+    Messages,
+    Summarize,
+    Summarized,
+    Text,
+    Turn,
+    Usage,
+    View,
+    Window,
+)
+from chat_core.errors import ContextLengthError, UsageError
+from chat_core.messages import Summary
+from chat_core.observer import LoggingObserver
+from chat_core.testing import Answer, ScriptedProvider
+
+WORDS = "text " * 60  # 100 tokens by estimate
+NOT_COUNTED = Usage()
+
+pytestmark = pytest.mark.anyio
+
+
+def uncounted(*texts: str) -> ScriptedProvider:
+    """Return a model that does not report tokens, so that their number is estimated."""
+    return ScriptedProvider(*[Answer([text], usage=NOT_COUNTED) for text in texts])
+
+
+def long_conversation(exchanges: int) -> Messages:
+    messages = Messages()
+    for number in range(exchanges):
+        messages.append("user", Turn([Text(f"question {number} {WORDS}")]))
+        messages.append("model", Turn([Text(f"answer {number} {WORDS}")], finish_reason="stop"))
+    return messages
+
+
+async def test_refused_request_is_repeated_once_with_half_of_what_is_kept() -> None:
+    refused = ContextLengthError("too long", status=400)
+    model = ScriptedProvider(refused, Answer(["done"], usage=NOT_COUNTED))
+    messages = long_conversation(5).user("last question")
+    chat = ChatBuilder().with_model(model).with_context(Window(10_000, 600)).build()
+    async with chat.stream(messages) as stream:
+        kinds = [type(event).__name__ async for event in stream]
+
+    assert [len(asked.turns) for asked in model.asked] == [11, 3]
+    assert kinds[:3] == ["AttemptReset", "Compacting", "Compacted"]
+
+    twice = ScriptedProvider(refused, ContextLengthError("still too long", status=400))
+    chat = ChatBuilder().with_model(twice).with_context(Window(10_000, 600)).build()
+    with pytest.raises(ContextLengthError, match="still too long"):
+        await chat.complete(long_conversation(5).user("last question"))
+    assert len(twice.asked) == 2
+
+
+async def test_refused_request_fails_if_the_policy_cannot_reduce_it() -> None:
+    model = ScriptedProvider(ContextLengthError("too long", status=400))
+    chat = ChatBuilder().with_model(model).with_context(Window(10_000, 600)).build()
+    with pytest.raises(ContextLengthError, match="too long"):
+        await chat.complete(Messages.from_user("hello"))
+
+
+async def test_refused_request_without_policy_fails_as_before() -> None:
+    model = ScriptedProvider(ContextLengthError("too long", status=400))
+    with pytest.raises(ContextLengthError):
+        await ChatBuilder().with_model(model).build().complete(Messages.from_user("hello"))
+
+
+async def test_reported_usage_is_exact_for_the_same_model_and_view() -> None:
+    sizes: list[ContextSize] = []
+
+    def watch(view: View, size: ContextSize) -> ContextChoice:
+        del view
+        sizes.append(size)
+        return None
+
+    model = ScriptedProvider(Answer(["one"], usage=Usage(900, 100)), Answer(["two"], usage=Usage(900, 100)), "three")
+    chat = ChatBuilder().with_model(model).with_context(watch).build()
+    messages = Messages.from_user("hello")
+    await chat.complete(messages)
+    messages.user("abc")
+    await chat.complete(messages)
+    messages.summarize("They spoke.", 2)
+    messages.user("abc")
+    await chat.complete(messages)
+
+    assert [size.exact for size in sizes] == [False, True, False]
+    assert sizes[1].tokens == 1_000 + 8 + 8 + 1
+    assert sizes[2].tokens < 900
+
+
+async def test_policy_may_be_asynchronous_and_return_a_summary() -> None:
+    async def policy(view: View, size: ContextSize) -> ContextChoice:
+        del size
+        if not view.boundaries():
+            return None
+        return Summarized(Turn([view.summary("by hand", view.boundaries()[-1])], by="engine"))
+
+    model = uncounted("done")
+    messages = long_conversation(2).user("last question")
+    await ChatBuilder().with_model(model).with_context(policy).build().complete(messages)
+
+    assert [turn.text.split()[0] for _, turn in model.asked[0].turns] == ["[Summary", "last"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (View(0), "can only begin later"),
+        (View(3), "cannot begin at turn 3"),
+        (Summarized(Turn([Text("x")], by="engine")), "needs Turn"),
+    ],
+)
+async def test_wrong_choices_of_a_policy_are_refused(choice: ContextChoice, message: str) -> None:
+    steps = iter([View(2), choice])
+    chat = ChatBuilder().with_model(uncounted("done")).with_context(lambda _view, _size: next(steps)).build()
+    with pytest.raises(UsageError, match=message):
+        await chat.complete(long_conversation(3).user("last question"))
+
+
+async def test_choice_of_a_policy_ends_with_its_run() -> None:
+    messages = long_conversation(5).user("last question")
+    model = uncounted("done", "again")
+    await ChatBuilder().with_model(model).with_context(Window(1_000, 500)).build().complete(messages)
+    messages.user("more")
+    await ChatBuilder().with_model(model).build().complete(messages)
+
+    assert [len(asked.turns) for asked in model.asked] == [3, 13]
+
+
+async def test_changed_history_is_reported_to_observers(caplog: pytest.LogCaptureFixture) -> None:
+    messages = long_conversation(2)
+    messages.append("user", Turn([Summary("of something else", 2, "0" * 32)], by="engine"))
+    messages.user("last question")
+    model = uncounted("done")
+    chat = ChatBuilder().with_model(model).with_context(Window(9_999, 99)).with_observer(LoggingObserver()).build()
+    with caplog.at_level(logging.WARNING):
+        await chat.complete(messages)
+
+    assert "a Summary was ignored" in caplog.text
+    assert len(model.asked[0].turns) == 5
+
+
+async def test_stream_that_is_left_while_a_summary_is_written_leaves_the_history_unchanged() -> None:
+    messages = long_conversation(5).user("last question")
+    before = messages.to_json()
+    chat = ChatBuilder().with_model(uncounted("done")).with_context(Summarize(uncounted("sum"), 1_000, 500)).build()
+    async with chat.stream(messages) as stream:
+        async for event in stream:
+            assert isinstance(event, Compacting)
+            break
+
+    assert messages.to_json() == before
+
+
+async def work_of_one_request(turns: int) -> int:
+    """Return how many turns are encoded or estimated for one more request of an open conversation."""
+    messages = long_conversation(turns // 2)
+    chat = ChatBuilder().with_model(uncounted(*["done"] * 4)).with_context(Window(4_000, 2_000)).build()
+    for _ in range(3):
+        messages.user("question")
+        await chat.complete(messages)
+    view = messages.view(View(messages.view().last_offset))
+    read: list[Turn] = []
+
+    def encode(turn: Turn) -> bytes:
+        read.append(turn)
+        return b"{}"
+
+    messages.user("question")
+    view.encoded("wire", {"system": encode, "user": encode, "model": encode})
+    return len(read)
+
+
+async def test_request_of_a_long_open_conversation_costs_as_much_as_one_of_a_short_one() -> None:
+    assert await work_of_one_request(10_000) <= 1.5 * await work_of_one_request(100)
