@@ -19,8 +19,12 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 DECLARING = [ROOT / "pyproject.toml", *(package.folder / "pyproject.toml" for package in PACKAGES)]
 PART_OF = {"pydantic-core": "pydantic", "referencing": "jsonschema", "jsonschema-specifications": "jsonschema"}
 """What a declared package brings, and tells its users to import."""
-IMPORTED_BY_OTHERS = {"chat-transport-httpx": {"sniffio"}}
-"""Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock."""
+IMPORTED_BY_OTHERS = {
+    "chat-transport-httpx": {"sniffio"},
+    "chat-terminal": {"chat-claude", "chat-completions", "chat-gemini", "chat-llamacpp", "chat-openai"},
+}
+"""Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock, and
+`chat_core.model()` imports the vendors of the terminal."""
 CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
 
 
@@ -46,7 +50,11 @@ def imported(package: Package) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
                 # It loads the default transport by name; a wheel that offers it brings the transport.
-                names |= {"chat_transport_httpx"} if node.module == "chat_core.wire.connection" else set()
+                names |= (
+                    {"chat_transport_httpx"}
+                    if node.module == "chat_core.wire.connection" and package.name != "chat-core"
+                    else set()
+                )
     names -= {package.import_name, *sys.stdlib_module_names}
     own = {other.import_name: other.name for other in PACKAGES}
     found = packages_distributions()

@@ -23,7 +23,7 @@ from chat_core.errors import (
 from chat_core.events import TextDelta
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, ChatProvider, Delta, OutputSchema
+from chat_core.provider import NO_TOOLS, Abilities, ChatProvider, Delta, OutputSchema
 from chat_core.testing import MockTransport
 from chat_core.usage import Usage
 from chat_core.wire.decoded import DecodedStream
@@ -262,3 +262,15 @@ async def test_a_transport_of_its_own_is_closed() -> None:
     async with provider:
         pass
     await provider.aclose()
+
+
+def test_the_metadata_says_what_claude_can_do_and_takes_data_of_the_application() -> None:
+    provider = ClaudeBuilder().with_model("claude-sonnet-4-5").with_transport(MockTransport()).build()
+    priced = provider.with_metadata(data={"region": "eu"})
+
+    assert provider.metadata.abilities.tools
+    assert provider.metadata.abilities.context_window is None
+    assert provider.metadata.data == {}
+    assert priced.metadata.data == {"region": "eu"}
+    assert priced.metadata.abilities == provider.metadata.abilities
+    assert priced.with_metadata(abilities=Abilities(images=False)).metadata.abilities.images is False

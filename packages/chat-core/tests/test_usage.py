@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -58,3 +59,27 @@ def test_counts_are_integers(count: Any, whole: int) -> None:
 def test_names_and_ids_of_metadata_are_strings() -> None:
     wrong: Any = 7
     assert Metadata(wrong, wrong, wrong, wrong) == Metadata("7", "7", "7", "7")
+
+
+def test_the_cost_of_tokens_comes_from_the_installed_prices() -> None:
+    cost = Usage(1_000_000, 1_000_000).cost("claude-sonnet-4-5", provider="anthropic")
+    cached = Usage(1_000_000, cache_read_tokens=1_000_000).cost("claude-sonnet-4-5")
+    uncached = Usage(1_000_000).cost("claude-sonnet-4-5")
+
+    assert cost is not None
+    assert cached is not None
+    assert uncached is not None
+    assert cost > uncached > cached > 0
+    assert Usage().cost("claude-sonnet-4-5") == 0
+
+
+def test_the_cost_of_an_unknown_model_is_unknown() -> None:
+    assert Usage(5).cost("a-model-of-nobody") is None
+    assert Usage(5).cost("claude-sonnet-4-5", provider="nobody") is None
+
+
+def test_a_cost_without_prices_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+
+    with pytest.raises(ImportError, match=r"install chat-core\[prices\]"):
+        Usage(5).cost("claude-sonnet-4-5")

@@ -10,7 +10,7 @@ from typing import Final, final
 from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import NO_TOOLS, Abilities, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Request
 from chat_core.wire.decoded import DecodedStream
@@ -45,7 +45,10 @@ class ClaudeProvider(TransportProvider):
         owns_transport: bool = False,
         description: str = "",
     ) -> None:
-        metadata = ProviderMeta(dialect.provider, dialect.model, description)
+        abilities = Abilities(
+            tools=True, images=True, audio=False, documents=True, structured=dialect.schemas, streaming=True
+        )
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, abilities=abilities)
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
 

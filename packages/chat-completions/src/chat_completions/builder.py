@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self, final
 
+from chat_core.errors import UsageError
 from chat_core.wire.connection import require_provider_name
 
 from chat_completions.client import CompletionsProvider
@@ -118,3 +119,21 @@ class ReadyCompletionsBuilder(_Configurable):
         default_field: MaxTokensField = "max_completion_tokens" if settings.base_url is None else "max_tokens"
         dialect = replace(settings.dialect, max_tokens_field=settings.max_tokens_field or default_field)
         return CompletionsProvider(**provider_arguments(settings.with_dialect(dialect)))
+
+
+def completions(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
+    """Return a model of any server with the Chat Completions API.
+
+    Args:
+        model: The name of the model.
+        base_url: The URL of the server, such as `http://localhost:8000/v1`.
+        api_key: The API key, if the server needs one.
+
+    Raises:
+        UsageError: `base_url` is missing or invalid, or no transport is installed.
+    """
+    if base_url is None:
+        msg = "completions:NAME needs a base_url, such as http://localhost:8000/v1"
+        raise UsageError(msg)
+    builder = CompletionsBuilder().with_model(model).with_base_url(base_url)
+    return (builder if api_key is None else builder.with_api_key(api_key)).build()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DryRunCall,
         dry_run,
     )
+    from chat_core.ask import ask
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.context import ContextChoice, ContextPolicy, ContextSize, Summarize, Summarized, Window
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     )
     from chat_core.messages.function_call import CallContext
     from chat_core.middleware import Middleware, OpenStream, ProviderRequest, Send, TurnStream
+    from chat_core.models import UnknownModelError, embedder, model
     from chat_core.options import ChatOptions, Instructions, NamedTool, ProviderOptions, ReasoningEffort, ToolChoice
     from chat_core.output import OutputSpec, StructuredOutput, TextOutput
     from chat_core.provider import (
@@ -308,6 +310,7 @@ __all__ = [
     "TransportError",
     "Turn",
     "TurnStream",
+    "UnknownModelError",
     "UnsupportedOptionError",
     "UnsupportedPartError",
     "Usage",
@@ -319,12 +322,16 @@ __all__ = [
     "WaitKind",
     "Window",
     "Withhold",
+    "ask",
     "dry_run",
+    "embedder",
     "event_schema",
+    "model",
 ]
 
 _HOMES = {
     "approvals": "ApprovalChoice ApprovalKeys ApprovalRefusedError BoundApproval DryRun DryRunCall dry_run",
+    "ask": "ask",
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
@@ -353,6 +360,7 @@ _HOMES = {
     ),
     "messages.function_call": "CallContext",
     "middleware": "Middleware OpenStream ProviderRequest Send TurnStream",
+    "models": "UnknownModelError embedder model",
     "options": "ChatOptions Instructions NamedTool ProviderOptions ReasoningEffort ToolChoice",
     "output": "OutputSpec StructuredOutput TextOutput",
     "provider": (

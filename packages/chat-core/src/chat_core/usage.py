@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 @final
@@ -65,6 +68,38 @@ class Usage:
 
     def __str__(self) -> str:
         return f"{self.input_tokens} in, {self.output_tokens} out"
+
+    def cost(self, model: str, *, provider: str | None = None) -> Decimal | None:
+        """Return the price in US dollars, as far as it is known. Needs the extra `chat-core[prices]`.
+
+        The prices are those of the installed version of `genai-prices`; nothing is downloaded.
+
+        Args:
+            model: name of the model, such as `turn.metadata.model`.
+            provider: name of the provider in `genai-prices`, such as `"anthropic"`, if several offer the model.
+
+        Returns:
+            The price, or `None` if the prices of the model are unknown.
+
+        Raises:
+            ImportError: `genai-prices` is not installed.
+        """
+        try:
+            from genai_prices import Usage as Tokens  # noqa: PLC0415 - an extra
+            from genai_prices import calc_price  # noqa: PLC0415
+        except ImportError as error:
+            msg = "Usage.cost() needs prices: install chat-core[prices]"
+            raise ImportError(msg) from error
+        tokens = Tokens(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cache_read_tokens=self.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+        )
+        try:
+            return calc_price(tokens, model, provider_id=provider).total_price
+        except LookupError:
+            return None
 
     def to_dict(self) -> dict[str, int]:
         """Return the counts that are not 0, by name."""

@@ -309,3 +309,18 @@ def _model_name(method: str, model: str) -> str:
     name = require_model(method, model).removeprefix("models/")
     model_path(name)  # raises now instead of in build()
     return name
+
+
+def gemini_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> GeminiEmbeddings:
+    """Return an embedding model of Gemini.
+
+    Args:
+        model: the API's name of the model.
+        api_key: API key. Default: read from the environment, as in `GeminiBuilder`.
+        dimensions: length of the vectors. Default: the model's own.
+
+    Raises:
+        UsageError: the API key is missing, or no transport is installed.
+    """
+    builder = GeminiBuilder() if api_key is None else GeminiBuilder().with_api_key(api_key)
+    return builder.with_embedding_model(model, dimensions=dimensions).build()

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from chat_core.errors import ProviderError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import NO_TOOLS, Abilities, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
@@ -97,7 +97,7 @@ class GeminiProvider(_Client):
         framing: Literal["sse", "json-array"] = "sse",
         flat_counts: bool = False,
     ) -> None:
-        metadata = ProviderMeta(dialect.provider, dialect.model, description)
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, abilities=Abilities(streaming=True))
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
         self._framing: Literal["sse", "json-array"] = framing

@@ -126,3 +126,16 @@ def _require_positive(method: str, value: int) -> int:
         msg = f"{method} needs an integer of at least 1, not {value!r}"
         raise UsageError(msg)
     return value
+
+
+def local(model: str = "") -> CompletionsProvider:
+    """Return a model that runs in this process.
+
+    Args:
+        model: path of a GGUF file. Default: the bundled model.
+
+    Raises:
+        UsageError: the file or the bundled model is missing.
+    """
+    builder = LlamaCppBuilder()
+    return (builder.with_model_path(model) if model else builder.with_bundled_model()).build()

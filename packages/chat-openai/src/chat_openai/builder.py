@@ -463,3 +463,18 @@ def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
     """
     builder = OpenAIBuilder().with_model(model)
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
+
+
+def openai_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> OpenAIEmbeddings:
+    """Return an embedding model of OpenAI.
+
+    Args:
+        model: The name of the model, such as `text-embedding-3-small`.
+        api_key: The API key. `None` reads `OPENAI_API_KEY`.
+        dimensions: The length of the vectors. `None` uses the model's default.
+
+    Raises:
+        UsageError: `model` is empty, the API key is missing, or no transport is installed.
+    """
+    builder = OpenAIBuilder() if api_key is None else OpenAIBuilder().with_api_key(api_key)
+    return builder.with_embeddings(model=model, dimensions=dimensions).build()

@@ -7,14 +7,15 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
 from zlib import crc32
 
+import chat_core
 import click
 from chat_core import ChatProvider, StreamProvider
+from chat_core.models import UnknownModelError
 
 KEY_VARIABLE: Final = "CHAT_API_KEY"
 """Environment variable with the API key for `--base-url`."""
@@ -31,27 +32,29 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
 
     Args:
         name: `local`, `local:model.gguf`, `openai:…`, `claude:…`, `gemini:…`, a preset such as `groq:…`,
-            `completions:…` with a base URL, or `python:module:name` for a provider object of the user.
+            `completions:…` with a base URL, or `python:module:name` for a provider object of the user. All but the
+            last are looked up by `chat_core.model()`.
         base_url: URL of a Chat Completions server; only for `completions:…`.
 
     Raises:
         click.UsageError: The provider does not exist, or a required value is missing.
     """
     provider, _, model = name.partition(":")
-    factory = _FACTORIES.get(provider)
-    if factory is None and provider in _preset_names():
-        factory = _preset_factory(provider)
-    if factory is None:
-        known = ", ".join(sorted([*_FACTORIES, *_preset_names()]))
-        msg = f"there is no provider {provider!r}; --model takes PROVIDER:NAME, with one of {known}"
-        raise click.UsageError(msg)
     if base_url is not None and provider != COMPLETIONS:
         msg = f"--base-url is for completions:NAME; {name!r} knows its own address"
         raise click.UsageError(msg)
-    if not model and provider != LOCAL:
-        msg = f"{provider!r} needs the name of a model: --model {provider}:NAME"
+    if provider == COMPLETIONS and base_url is None:
+        msg = "completions:NAME needs --base-url, such as http://localhost:8000/v1"
         raise click.UsageError(msg)
-    return factory(model, base_url)
+    if provider == "python":
+        return _load_provider(model)
+    try:
+        if provider == COMPLETIONS:
+            return chat_core.model(name, base_url=base_url, api_key=os.environ.get(KEY_VARIABLE) or None)
+        return chat_core.model(name)
+    except UnknownModelError as error:
+        msg = f"--model {name}: {error}"
+        raise click.UsageError(msg) from error
 
 
 def load_module(reference: str) -> ModuleType:
@@ -123,53 +126,8 @@ def _format_error(error: BaseException) -> str:
     return message if has_location else f"{message} ({frame.filename}, line {frame.lineno})"
 
 
-_Factory = Callable[[str, str | None], ChatProvider]
-
-
-def _local(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_llamacpp import LlamaCppBuilder  # noqa: PLC0415 - providers are imported on demand
-
-    if model:
-        return LlamaCppBuilder().with_model_path(model).build()
-    return LlamaCppBuilder().with_bundled_model().build()
-
-
-def _openai(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_openai import openai  # noqa: PLC0415 - as above
-
-    return openai(model)
-
-
-def _claude(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_claude import claude  # noqa: PLC0415 - as above
-
-    return claude(model)
-
-
-def _gemini(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_gemini import gemini  # noqa: PLC0415 - as above
-
-    return gemini(model)
-
-
-def _openrouter(model: str, _base_url: str | None) -> ChatProvider:
-    from chat_openai import OpenRouterBuilder  # noqa: PLC0415 - as above
-
-    return OpenRouterBuilder().with_completions().with_model(model).build()
-
-
-def _completions(model: str, base_url: str | None) -> ChatProvider:
-    from chat_completions import CompletionsBuilder  # noqa: PLC0415 - as above
-
-    if base_url is None:
-        msg = "completions:NAME needs --base-url, such as http://localhost:8000/v1"
-        raise click.UsageError(msg)
-    builder = CompletionsBuilder().with_model(model).with_base_url(base_url)
-    key = os.environ.get(KEY_VARIABLE)
-    return (builder.with_api_key(key) if key else builder).build()
-
-
-def _python(reference: str, _base_url: str | None) -> ChatProvider:
+def _load_provider(reference: str) -> ChatProvider:
+    """Return a provider object of a module: `MODULE:NAME`."""
     module, _, name = reference.rpartition(":")
     found: object = getattr(load_module(module), name, None) if module else None
     if not isinstance(found, StreamProvider):
@@ -178,29 +136,3 @@ def _python(reference: str, _base_url: str | None) -> ChatProvider:
         )
         raise click.UsageError(msg)
     return cast("ChatProvider", found)
-
-
-_FACTORIES: Final[dict[str, _Factory]] = {
-    LOCAL: _local,
-    "openai": _openai,
-    "openrouter": _openrouter,
-    "claude": _claude,
-    "gemini": _gemini,
-    COMPLETIONS: _completions,
-    "python": _python,
-}
-
-
-def _preset_names() -> tuple[str, ...]:
-    """Return the names of the Chat Completions presets, except those that `_FACTORIES` already has."""
-    from chat_completions import shorthand  # noqa: PLC0415 - as above
-
-    names = (name for name, value in vars(shorthand).items() if getattr(value, "__module__", "") == shorthand.__name__)
-    return tuple(sorted({*names} - {*_FACTORIES}))
-
-
-def _preset_factory(name: str) -> _Factory:
-    """Return a factory for a Chat Completions preset."""
-    from chat_completions import shorthand  # noqa: PLC0415 - as above
-
-    return lambda model, _base_url: cast("ChatProvider", getattr(shorthand, name)(model))

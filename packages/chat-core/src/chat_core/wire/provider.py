@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Turn
-from chat_core.provider import ProviderMeta
+from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
 from chat_core.transport.provider_errors import translate_transport_error
 from chat_core.transport.values import Request
@@ -65,6 +67,21 @@ class TransportProvider:
     def metadata(self) -> ProviderMeta:
         """The provider's name, model and limits."""
         return self._metadata
+
+    def with_metadata(self, *, abilities: Abilities | None = None, data: Mapping[str, object] | None = None) -> Self:
+        """Return this provider with another description. Both share one transport; close one of them.
+
+        Args:
+            abilities: what the model can do. By default it stays as it is.
+            data: data of the application, for `ProviderMeta.data`. By default it stays as it is.
+        """
+        meta, clone = self._metadata, copy(self)
+        clone._metadata = replace(
+            meta,
+            abilities=meta.abilities if abilities is None else abilities,
+            data=meta.data if data is None else dict(data),
+        )
+        return clone
 
     @property
     def endpoint(self) -> Endpoint:

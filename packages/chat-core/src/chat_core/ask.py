@@ -1,0 +1,77 @@
+"""One question to a model, in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from typing_extensions import TypeForm
+
+from chat_core.builder import ChatBuilder
+from chat_core.messages import Messages
+from chat_core.models import model as model_by_name
+from chat_core.tools.collection import ToolCollection
+
+if TYPE_CHECKING:
+    from chat_core.options import ChatOptions
+    from chat_core.provider import CompletionProvider
+    from chat_core.response import ChatResponse, StructuredResponse
+
+ValueT = TypeVar("ValueT")
+
+
+@overload
+async def ask(
+    model: CompletionProvider | str,
+    prompt: str,
+    /,
+    *,
+    system: str | None = None,
+    tools: ToolCollection[Any] | None = None,
+    options: ChatOptions | None = None,
+) -> ChatResponse: ...
+@overload
+async def ask(
+    model: CompletionProvider | str,
+    prompt: str,
+    /,
+    *,
+    output: TypeForm[ValueT],
+    system: str | None = None,
+    tools: ToolCollection[Any] | None = None,
+    options: ChatOptions | None = None,
+) -> StructuredResponse[ValueT]: ...
+async def ask(
+    model: CompletionProvider | str,
+    prompt: str,
+    /,
+    *,
+    output: Any = None,
+    system: str | None = None,
+    tools: ToolCollection[Any] | None = None,
+    options: ChatOptions | None = None,
+) -> Any:
+    """Ask a model one question and return its response. The tools run without asking anyone.
+
+    Args:
+        model: a provider, or a name for `chat_core.model()`. A provider made from a name is closed.
+        prompt: text of the user.
+        output: type of a structured answer. By default the response is text.
+        system: instructions for the model.
+        tools: tools that the model may call.
+        options: options of the request.
+
+    Raises:
+        UsageError: the model is unknown.
+        ChatError: the run failed.
+    """
+    builder = ChatBuilder().with_model(model_by_name(model) if isinstance(model, str) else model)
+    if tools is not None:
+        builder = builder.with_tools(tools)
+    messages = Messages() if system is None else Messages.from_system(system)
+    messages.user(prompt)
+    chat: Any = (builder if output is None else builder.with_structured_output(output)).build()
+    try:
+        return await chat.complete(messages, options=options)
+    finally:
+        if isinstance(model, str):
+            await chat.aclose()
