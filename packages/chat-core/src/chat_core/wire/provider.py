@@ -76,11 +76,12 @@ class TransportProvider:
             data: data of the application, for `ProviderMeta.data`. By default it stays as it is.
         """
         meta, clone = self._metadata, copy(self)
-        clone._metadata = replace(
+        described = replace(
             meta,
             abilities=meta.abilities if abilities is None else abilities,
             data=meta.data if data is None else dict(data),
         )
+        object.__setattr__(clone, "_metadata", described)
         return clone
 
     @property
