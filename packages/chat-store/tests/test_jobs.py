@@ -131,3 +131,26 @@ async def test_a_lease_that_expired_exactly_now_is_lost() -> None:
         with pytest.raises(LeaseLostError):
             async with store.take_job("run"):
                 clock.time += timedelta(seconds=30)
+
+
+async def test_a_worker_that_was_overtaken_does_not_end_the_job() -> None:
+    clock = Clock()
+    taken, ended = anyio.Event(), anyio.Event()
+    async with MemoryStore(lease_seconds=30, now=clock) as here, MemoryStore(beside=here, now=clock) as there:
+        await here.create(Messages(), jobs=[Job("run", "1")])
+
+        async def take_over() -> None:
+            async with there.take_job("run") as job:
+                assert job is not None
+                taken.set()
+                await ended.wait()
+
+        async with anyio.create_task_group() as group:
+            with pytest.raises(LeaseLostError):
+                async with here.take_job("run"):
+                    clock.time += timedelta(hours=1)
+                    group.start_soon(take_over)
+                    await taken.wait()
+            assert [job.state for job in await here.jobs()] == ["running"]
+            ended.set()
+        assert [job.state for job in await here.jobs()] == ["done"]
