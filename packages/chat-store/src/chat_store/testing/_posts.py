@@ -16,14 +16,14 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
         name = await here.create(Messages.from_user("One."))
         async with here.open(name) as run:
             await run.claim()
-            require(await there.post(name, _said("Two."), key="2"), "a turn is posted during a run")
-            require(await here.post(name, _said("Three."), key="3"), "another one is posted")
-            require(not await there.post(name, _said("Again."), key="2"), "a key is posted once")
+            require(await there.post(name, _user_turn("Two."), key="2"), "a turn is posted during a run")
+            require(await here.post(name, _user_turn("Three."), key="3"), "another one is posted")
+            require(not await there.post(name, _user_turn("Again."), key="2"), "a key is posted once")
             require(list((await there.load(name)).posted) == ["2", "3"], "load() returns what was posted")
             require(await run.apply_posts() == 2, "the run appends both turns")  # noqa: PLR2004
             require(_texts(run.messages) == ["One.", "Two.", "Three."], "they are appended in order")
             require(await run.apply_posts() == 0, "a turn is appended once")
-            require(not await there.post(name, _said("Again."), key="2"), "a key is used for ever")
+            require(not await there.post(name, _user_turn("Again."), key="2"), "a key is used for ever")
             await _reply(run)
             await run.release()
         snapshot = await there.load(name)
@@ -38,12 +38,12 @@ async def a_posted_turn_makes_due(stores: Stores) -> None:
         await _finish(here, idle)
         await here.post(idle, Turn([Text("A result.")], by="engine"), key="engine")
         require(await _due(there) == [], "a turn of the engine does not make a conversation due")
-        await here.post(idle, _said("Two."), key="2")
+        await here.post(idle, _user_turn("Two."), key="2")
         require(await _due(there) == [idle], "a posted turn makes an answered conversation due")
         await _finish(there, idle)
         require(await _due(there) == [], "a run that appended it leaves nothing to do")
         waiting = await here.create(paused("a"))
-        await here.post(waiting, _said("And?"), key="1")
+        await here.post(waiting, _user_turn("And?"), key="1")
         require(await _due(there) == [], "a posted turn waits for the decision of a call")
         async with there.open(waiting) as conversation:
             conversation.messages.tool("a").reject("no")
@@ -58,7 +58,7 @@ async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
             async with here.open(name) as run:
                 await run.claim()
                 await _reply(run)
-                await there.post(name, _said("Two."), key="2")
+                await there.post(name, _user_turn("Two."), key="2")
                 if renews:
                     await run.renew()
                 await run.release(looked_at=stores.clock())
@@ -73,7 +73,7 @@ async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
             await run.claim()
             stores.clock.advance(days=1)
             await other.claim()
-            await there.post(name, _said("Two."), key="2")
+            await there.post(name, _user_turn("Two."), key="2")
             with refused(LeaseLostError, "apply_posts() tells a run that it was overtaken"):
                 await run.apply_posts()
             require(await other.apply_posts() == 1, "the run that took over appends the turn")
@@ -86,14 +86,14 @@ async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
     async with stores.open() as here:
         name = await here.create(Messages.from_user("One."))
         with refused(UnknownConversationError, "post() needs a stored conversation"):
-            await here.post("2", _said("Two."), key="2")
+            await here.post("2", _user_turn("Two."), key="2")
         with refused(UsageError, "post() needs a key"):
-            await here.post(name, _said("Two."), key="")
+            await here.post(name, _user_turn("Two."), key="")
         with refused(UsageError, "a posted turn has no calls"):
             await here.post(name, Turn([Tool(FunctionCall("pay", {}))]), key="2")
         await here.close(name)
         with refused(ConversationClosedError, "nothing is posted to a closed conversation"):
-            await here.post(name, _said("Two."), key="2")
+            await here.post(name, _user_turn("Two."), key="2")
 
 
 async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
@@ -112,7 +112,7 @@ async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
         require(await _due(there) == ["unanswered"], "what the engine writes needs no response")
 
 
-def _said(text: str) -> Turn:
+def _user_turn(text: str) -> Turn:
     return Turn([Text(text)])
 
 
