@@ -181,3 +181,27 @@ async def test_a_line_cut_by_a_crash_leaves_nothing_of_the_write(path: Path, wor
     }
     assert all(item in allowed[work] for item in seen), seen
     assert all(item in seen for item in allowed[work])
+
+
+async def test_a_snapshot_keeps_posts_jobs_and_the_description(path: Path) -> None:
+    async with FileConversation.create(path, Messages.from_user("One."), owner="ana") as run:
+        await run.apply(meta={"title": "Parcel"}, jobs=[Job("run", "1")])
+        await run.post(Turn([Text("Two.")]), key="2")
+        await run.claim()
+        await run.apply_posts()
+        turn = Turn([Text("x" * 200_000)])
+        run.messages.append("model", turn)
+        await run.write_turn((), "model", turn)
+        await run.post(Turn([Text("Three.")]), key="3")
+        await run.release()
+    assert b'"snapshot":' in read(path)
+
+    async with FileConversation.open(path) as conversation:
+        meta = await conversation.meta()
+        assert (meta.owner, meta.title) == ("ana", "Parcel")
+        assert [job.key for job in await conversation.jobs()] == ["1"]
+        assert not await conversation.post(Turn([Text("Again.")]), key="2")
+        await conversation.claim()
+        assert await conversation.apply_posts() == 1
+        assert texts(conversation.messages)[-1] == "Three."
+        await conversation.release()
