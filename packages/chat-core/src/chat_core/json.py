@@ -114,8 +114,11 @@ def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
     Returns:
         The path of a fault and its description, such as `.scores[3] is nan`.
     """
-    level: list[Any] = [[value]]
-    for _ in range(max_depth + 1):
+    root: Any = value
+    if not isinstance(root, (dict, list, tuple)):
+        return None if _append_containers([value], []) else _describe_fault(value)
+    level: list[Any] = [value]
+    for _ in range(max_depth):
         inner: list[Any] = []
         for container in level:
             if not _append_containers(container, inner):
