@@ -1,4 +1,4 @@
-"""Chats for callers without an event loop: scripts, notebooks and web frameworks that handle requests in threads.
+"""Chats and stores without an event loop, for scripts, notebooks and web frameworks that handle requests in threads.
 
 One background thread of the process runs an asyncio event loop, started on first use. Each call is a task of that loop,
 and the calling thread waits for it. All threads share the loop, so their calls run concurrently.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar, cast, final
@@ -35,8 +35,15 @@ OutT_co = typing_extensions.TypeVar("OutT_co", covariant=True, default=ChatRespo
 PauseT_co = typing_extensions.TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 
-def _run(function: Callable[[], Awaitable[T]]) -> T:
-    """Run `function` as a task of the shared loop and return its result. Cancel it if the caller is interrupted."""
+def call(function: Callable[[], Awaitable[T]]) -> T:
+    """Run an async function on the shared event loop and return its result.
+
+    For example, `call(store.due)` lists what is due in a store that was entered with `enter()`. If the caller is
+    interrupted, the function is cancelled, and the interruption is raised after it has ended.
+
+    Args:
+        function: called without arguments. Its exception is raised to the caller.
+    """
     task = Task(loop_holder.loop(), function)
     try:
         task.start()
@@ -46,6 +53,31 @@ def _run(function: Callable[[], Awaitable[T]]) -> T:
         raise
     finally:
         del task  # breaks the reference cycle of task, exception and this frame
+
+
+@contextmanager
+def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
+    """Enter an async context manager, such as a store or an open conversation, in a `with` statement.
+
+    Chats run on the same event loop with `chat.blocking`, so they accept the conversation. The context manager is
+    entered and exited in different tasks: it must not keep a task group or a cancel scope open.
+
+    Args:
+        manager: the context manager. Its `__aexit__` receives the exception of the block.
+
+    Returns:
+        A context manager with the value of `manager`.
+    """
+    value = call(manager.__aenter__)
+    try:
+        yield value
+    except BaseException as error:
+        # The name of an exception is deleted at the end of its block, so the lambda needs another one.
+        raised = error
+        if not call(lambda: manager.__aexit__(type(raised), raised, raised.__traceback__)):
+            raise
+    else:
+        call(lambda: manager.__aexit__(None, None, None))
 
 
 # --- Blocking chats -----------------------------------------------------------------------------------------
@@ -84,7 +116,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         Raises:
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
-        return _run(lambda: self._chat.complete(messages, options=options, inject=inject, owner=owner))
+        return call(lambda: self._chat.complete(messages, options=options, inject=inject, owner=owner))
 
     def call(
         self,
@@ -105,7 +137,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         Raises:
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
         """
-        return _run(lambda: self._chat.call(name, arguments, messages, id=id))
+        return call(lambda: self._chat.call(name, arguments, messages, id=id))
 
     def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
         """Run `Chat.count_tokens()` and wait for its result.
@@ -117,11 +149,11 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         Raises:
             ChatError: the provider counts, and its request failed. It is not retried.
         """
-        return _run(lambda: self._chat.count_tokens(messages, options=options))
+        return call(lambda: self._chat.count_tokens(messages, options=options))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""
-        _run(self._chat.aclose)
+        call(self._chat.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -184,11 +216,11 @@ class BlockingEmbeddingsChat:
             UsageError: `texts` is not a list of strings.
             ChatError: a request failed after all retries. `usage` includes the requests before it.
         """
-        return _run(lambda: self._chat.embed(texts, options=options))
+        return call(lambda: self._chat.embed(texts, options=options))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""
-        _run(self._chat.aclose)
+        call(self._chat.aclose)
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, final, runtime_checkable
+from typing import Protocol, Self, final, runtime_checkable
 
 from chat_core.conversation import Conversation, PostReceiver
 from chat_core.messages import Messages, Role, Tool, Turn
@@ -476,3 +476,7 @@ class ConversationStore(Protocol):
     async def aclose(self) -> None:
         """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
         ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...

@@ -1,0 +1,61 @@
+"""Stores and conversations without an event loop, and the protocol as type checkers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from chat_core import ChatBuilder, Messages
+from chat_core.blocking import call, enter
+from chat_core.errors import ConflictError
+from chat_core.messages import Approved
+from chat_core.testing import ScriptedProvider
+from chat_store import ConversationStore, FileConversation, MemoryStore, SqliteStore
+from chat_store.testing._fixtures import paused
+
+
+async def count_due(open_store: Callable[[], ConversationStore]) -> int:
+    """Use a store by its protocol alone, as a worker does."""
+    async with open_store() as store:
+        return len(await store.due())
+
+
+@pytest.mark.anyio
+async def test_a_store_is_entered_by_its_protocol(tmp_path: Path) -> None:
+    assert await count_due(MemoryStore) == 0
+    assert await count_due(lambda: SqliteStore(tmp_path / "chats.db")) == 0
+
+
+def test_a_chat_runs_on_a_stored_conversation_without_an_event_loop(tmp_path: Path) -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider("Hello.")).build()
+    with enter(SqliteStore(tmp_path / "chats.db")) as store:
+        name = call(lambda: store.create(Messages.from_user("hi")))
+        assert [item.conversation for item in call(store.due)] == [name]
+        with enter(store.open(name)) as conversation:
+            assert chat.blocking.complete(conversation).text == "Hello."
+        assert call(store.due) == []
+        assert call(lambda: store.load(name)).messages[-1].text == "Hello."
+
+
+def test_a_file_is_opened_without_an_event_loop_and_saved_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    with enter(FileConversation.create(path, paused("a", "b"))) as conversation:
+        conversation.messages.tool("a").approve()
+    with pytest.raises(ZeroDivisionError), enter(FileConversation.open(path)) as conversation:
+        conversation.messages.tool("b").approve()
+        raise ZeroDivisionError
+    with enter(FileConversation.open(path)) as conversation:
+        assert isinstance(conversation.messages.tool("a").status, Approved)
+        assert not isinstance(conversation.messages.tool("b").status, Approved)
+
+
+def test_an_error_at_the_end_of_a_block_is_raised(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    with enter(FileConversation.create(path, paused("a"))):
+        pass
+    with enter(FileConversation.open(path)) as first, pytest.raises(ConflictError):  # noqa: SIM117
+        with enter(FileConversation.open(path)) as second:
+            first.messages.tool("a").approve()
+            call(first.save)
+            second.messages.tool("a").reject()
