@@ -313,7 +313,7 @@ async def test_what_is_no_policy_and_what_is_no_call_is_refused() -> None:
         await dry_run(cast("AnyChat", bank.tools), [])
     with pytest.raises(UsageError, match="needs Messages, a Conversation, or function calls, not 'pay'"):
         await dry_run(bank.scope(), cast("FunctionCall", "pay"))
-    with pytest.raises(UsageError, match="names must be unique"):
+    with pytest.raises(UsageError, match="add each collection only once"):
         await dry_run([bank.scope(), bank.scope()], [])
 
 

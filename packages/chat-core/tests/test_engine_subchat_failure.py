@@ -18,7 +18,7 @@ from chat_core import (
     ToolCollection,
     Usage,
 )
-from chat_core.errors import ServerError
+from chat_core.errors import InterruptedToolsError, ServerError
 from chat_core.messages import Approved, Completed, Failed, Suspended, Tool
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
@@ -109,6 +109,38 @@ async def test_a_store_keeps_the_conversation_of_a_failed_inner_chat() -> None:
     await firm.chat().complete(conversation)
     stored = conversation.resting().tool("ask_1", "pay_5")
     assert [decision.by for decision in stored.decisions] == ["ana"]
+
+
+@pytest.mark.parametrize("fails_again", [False, True])
+async def test_after_a_crash_at_any_write_of_a_failing_inner_chat_nothing_is_lost(*, fails_again: bool) -> None:
+    first = Firm()
+    messages = Messages.from_user("pay")
+    await first.chat().complete(messages)
+    messages.tool("ask_1", "pay_5").approve(by="ana")
+    first.failure = ServerError("503")
+    stored: list[tuple[Messages, list[int]]] = []
+    conversation = MemoryConversation(
+        messages, on_call=lambda _: stored.append((conversation.resting(), [*first.paid]))
+    )
+    await first.chat().complete(conversation)
+    assert len(stored) == 7
+
+    for read, paid in stored:
+        firm = Firm()
+        firm.paid = [*paid]
+        firm.failure = ServerError("503") if fails_again else None
+        try:
+            await firm.chat().complete(MemoryConversation(read))
+        except InterruptedToolsError:
+            interrupted = read.tool("ask_1", "pay_5")
+            if paid:
+                interrupted.complete("paid")
+            else:
+                interrupted.retry()
+            await firm.chat().complete(MemoryConversation(read))
+        assert firm.paid == [5]
+        if fails_again or isinstance(read.tool("ask_1").status, Failed):
+            assert read.tool("ask_1", "pay_5").decisions[0].by == "ana"
 
 
 @pytest.mark.parametrize("depth", [2, 3])
