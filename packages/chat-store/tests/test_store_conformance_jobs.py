@@ -1,0 +1,124 @@
+"""The scenarios of owners, jobs and posts find the faults that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+
+import anyio
+import pytest
+from chat_core.messages import Turn
+from chat_store import ConversationMeta, Job, MetaChanges, StoredJob
+from chat_store._backend import MetaFilter
+from chat_store._base_store import BaseStore
+from chat_store._entries import Batch
+from chat_store._job_rules import JobFilter, JobTransaction
+from chat_store._managed_log import ManagedLog
+from chat_store.memory import MemoryBackend
+from chat_store.testing import SCENARIOS, StoreFactory, run
+
+
+class StoresChangesBeforeJobs(ManagedLog):
+    def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
+        super().apply(Batch(0), meta, jobs)
+        super().apply(batch)
+
+
+class ClosesDuringRuns(ManagedLog):
+    def _require_no_live_run(self) -> None: ...
+
+
+class RunsClosedConversations(ManagedLog):
+    def _require_open(self) -> None: ...
+
+
+class AppendsPostsAgain(ManagedLog):
+    def apply_posts(self) -> int:
+        with self._reading():
+            before = dict(self.state.posts)
+        count = super().apply_posts()
+        self.state.posts |= before
+        return count
+
+
+class ForgetsPostKeys(ManagedLog):
+    def post(self, key: str, turn: Turn) -> bool:
+        return super().post(key if not self.state.was_posted(key) else f"{key}'", turn) or True
+
+
+class ListsEveryOwner(MemoryBackend):
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        return super().list_conversations(replace(filters, owner=None))
+
+
+class ListsEveryState(MemoryBackend):
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        return super().list_conversations(replace(filters, state=None))
+
+
+class ListsJobsOfEveryKind(MemoryBackend):
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        return super().list_jobs(now, replace(filters, kind=None))
+
+
+class _AnyJob:
+    """A transaction in which every job can be taken, whoever has it."""
+
+    def __init__(self, jobs: JobTransaction, backend: MemoryBackend) -> None:
+        self._jobs = jobs
+        self._backend = backend
+        self.find = jobs.find
+        self.write = jobs.write
+
+    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
+        found = [job for job in self._backend.list_jobs(now, JobFilter()) if job.kind in kinds]
+        return self._jobs.find(found[0].kind, found[0].key) if found else None
+
+
+class GivesJobsTwice(MemoryBackend):
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        with super().job_transaction() as transaction:
+            yield _AnyJob(transaction, self)
+
+
+class ForgetsJobChanges(MemoryBackend):
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        before = self._jobs
+        with super().job_transaction() as transaction:
+            yield transaction
+        self._jobs = before
+
+
+ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
+    ("a_job_is_stored_with_its_change_or_not_at_all", StoresChangesBeforeJobs, MemoryBackend),
+    ("a_turn_is_stored_with_its_job", StoresChangesBeforeJobs, MemoryBackend),
+    ("closing_ends_no_live_run", ClosesDuringRuns, MemoryBackend),
+    ("a_closed_conversation_is_only_read", RunsClosedConversations, MemoryBackend),
+    ("posted_turns_are_applied_once_and_in_order", AppendsPostsAgain, MemoryBackend),
+    ("posted_turns_are_applied_once_and_in_order", ForgetsPostKeys, MemoryBackend),
+    ("conversations_are_listed_by_owner", ManagedLog, ListsEveryOwner),
+    ("a_closed_conversation_is_only_read", ManagedLog, ListsEveryState),
+    ("jobs_are_listed", ManagedLog, ListsJobsOfEveryKind),
+    ("a_job_is_taken_by_one_worker", ManagedLog, GivesJobsTwice),
+    ("a_job_is_taken_by_one_worker", ManagedLog, ForgetsJobChanges),
+    ("of_ten_workers_one_takes_a_job", ManagedLog, ForgetsJobChanges),
+]
+
+
+@pytest.mark.parametrize(("scenario", "log", "backend"), ALL_WRONG)
+def test_a_wrong_store_fails_at_the_scenario_that_names_its_fault(
+    scenario: str, log: type[ManagedLog], backend: type[MemoryBackend]
+) -> None:
+    shared = backend()
+    store = type("Store", (BaseStore,), {"_log_type": log})
+
+    def factory(now: Callable[[], datetime]) -> BaseStore:
+        return store(shared, 30, now)
+
+    wrong: StoreFactory = factory
+    with pytest.raises(AssertionError, match=scenario):
+        anyio.run(run, SCENARIOS[scenario], wrong)
