@@ -119,9 +119,9 @@ def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[To
     interrupted = st.builds(Interrupted, texts, counts, texts, inner, extras, maybe_time, maybe_time)
     started = st.none() | suspended | interrupted
     return st.one_of(
-        st.builds(Pending, st.sampled_from([None, "approval"]), maybe_time, maybe_time, maybe_text, extras),
+        st.builds(Pending, st.sampled_from([None, "approval"]), maybe_time, maybe_time, maybe_text, extras, maybe_text),
         st.builds(Pending, st.just("schedule"), st.none(), times, maybe_text, extras),
-        st.builds(Approved, maybe_time, extras),
+        st.builds(Approved, maybe_time, extras, maybe_text),
         st.builds(Running, texts, counts, maybe_time, inner, extras, st.booleans()),
         suspended,
         interrupted,

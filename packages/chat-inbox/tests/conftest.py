@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from chat_inbox import Inbox
 from chat_store import MemoryStore
-from inbox_helpers import Bank, Client, by_header
+from inbox_helpers import Bank, Client, anyone, by_header
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def store(bank: Bank) -> MemoryStore:
 
 @pytest.fixture
 async def inbox(store: MemoryStore, bank: Bank) -> AsyncGenerator[Inbox]:
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         yield inbox
 
 

@@ -22,7 +22,9 @@ from chat_core import (
     ScopedCollection,
     StreamingChat,
     ToolCollection,
+    Wait,
 )
+from chat_core.approvals import Principal
 from chat_core.messages import Messages
 from chat_core.testing import ScriptedProvider
 from chat_core.testing.scripted import Scripted
@@ -122,6 +124,11 @@ def later(**terms: float) -> datetime:
 async def by_header(request: Request) -> str | None:
     """Authenticate by the header `x-person`."""
     return request.headers.get("x-person")
+
+
+def anyone(_principal: Principal, _wait: Wait, /) -> bool:
+    """Let every authenticated person decide."""
+    return True
 
 
 # --- A client ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from chat_core.tools import SchemaChecker
 from chat_inbox import Inbox
 from chat_inbox.api import json_response, short_hash
 from chat_store import MemoryStore
-from inbox_helpers import ANSWER, Answer, Bank, Client, by_header, messages_of, until, until_answered
+from inbox_helpers import ANSWER, Answer, Bank, Client, anyone, by_header, messages_of, until, until_answered
 
 pytestmark = pytest.mark.anyio
 ONE = "/api/conversations/chat-17"
@@ -257,7 +257,7 @@ async def test_authorize_limits_access(store: MemoryStore, bank: Bank) -> None:
     def own(person: str, in_charge: str | None) -> bool:
         return person == in_charge
 
-    async with Inbox(store, chat=bank.chat, authenticate=by_header, authorize=own) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, authorize=own) as inbox:
         ben, ana = Client(inbox, "ben@example.com"), Client(inbox, "ana@example.com")
         seen = (await ana.get(CALL)).json["version"]
 
@@ -280,7 +280,7 @@ async def test_ids_with_special_characters_have_urls(store: MemoryStore, bank: B
     name, call = "a/b?c#d,e %41 ü.", "f/g,h"
     other = Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER)
     await other.ask(store, name)
-    async with Inbox(store, chat=other.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=other.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         items = (await client.get("/api/waiting")).json["waiting"]
         (item,) = [item for item in items if item["id"] == name]
@@ -326,7 +326,7 @@ def test_lone_surrogate_is_encoded_in_json() -> None:
 async def test_lone_surrogate_in_call_id_is_listed(bank: Bank) -> None:
     store, call = MemoryStore(), "half \ud83d"
     await Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER).ask(store)
-    client = Client(Inbox(store, authenticate=by_header))
+    client = Client(Inbox(store, authenticate=by_header, may_decide=anyone))
     (item,) = (await client.get("/api/waiting")).json["waiting"]
 
     assert (await client.get(f"{ONE}/calls/{quote(item['call'], safe='')}")).json["path"] == [call]

@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Pending, Rejected
 from chat_inbox import Inbox
 from chat_store import MemoryStore
-from inbox_helpers import ANSWER, Bank, Client, by_header, later, messages_of, until_answered
+from inbox_helpers import ANSWER, Bank, Client, anyone, by_header, later, messages_of, until_answered
 
 pytestmark = pytest.mark.anyio
 KEYS = ApprovalKeys("k1", {"k1": b"s" * 32})
@@ -20,7 +20,7 @@ KEYS = ApprovalKeys("k1", {"k1": b"s" * 32})
 
 @pytest.fixture
 async def inbox(store: MemoryStore, bank: Bank) -> AsyncGenerator[Inbox]:
-    async with Inbox(store, chat=bank.chat, authenticate=by_header, approvals=KEYS) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, approvals=KEYS) as inbox:
         yield inbox
 
 
@@ -148,7 +148,7 @@ async def test_cross_site_link_form_is_rejected(client: Client, store: MemorySto
 
 
 async def test_link_returns_404_without_keys(store: MemoryStore) -> None:
-    assert (await Client(Inbox(store, authenticate=by_header)).get(await link(store))).status == 404
+    assert (await Client(Inbox(store, authenticate=by_header, may_decide=anyone)).get(await link(store))).status == 404
 
 
 @pytest.mark.parametrize("action", ["fail", "retry", "complete"])
@@ -162,7 +162,9 @@ async def test_link_rejects_other_actions(client: Client, store: MemoryStore, ac
 
 
 async def test_link_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
-    client = Client(Inbox(store, chat=bank.chat, authenticate=by_header, approvals=KEYS), person=None)
+    client = Client(
+        Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, approvals=KEYS), person=None
+    )
     (form,) = (await client.get(await link(store))).forms
 
     with pytest.raises(UsageError, match="the inbox is not open"):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import anyio
 import pytest
 from chat_core import ChatBuilder, FunctionCall
+from chat_core.approvals import Principal
 from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
@@ -15,7 +16,7 @@ from chat_inbox.http_errors import HTTPError
 from chat_inbox.inbox import allow_everyone
 from chat_inbox.tool_calls import compute_version
 from chat_store import MemoryStore, SqliteStore
-from inbox_helpers import CALL, Bank, messages_of
+from inbox_helpers import CALL, Bank, anyone, messages_of
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.anyio
 def make_service(store: MemoryStore | SqliteStore, bank: Bank | None = None) -> ApprovalService:
     """Return a service that starts runs only if a bank is given."""
     return ApprovalService(
-        store, lambda _: None if bank is None else bank.chat, allow_everyone, lambda: datetime.now(UTC)
+        store, lambda _: None if bank is None else bank.chat, allow_everyone, anyone, lambda: datetime.now(UTC)
     )
 
 
@@ -33,7 +34,7 @@ async def stored_version(store: MemoryStore | SqliteStore, *path: str) -> str:
 
 async def test_decision_is_stored_with_its_author(store: MemoryStore) -> None:
     saved = await make_service(store).decide(
-        "ana",
+        Principal("ana"),
         "chat-17",
         ("call_1",),
         await stored_version(store, "call_1"),
@@ -54,7 +55,7 @@ async def test_concurrent_decisions_store_one_and_refuse_the_rest(tmp_path: obje
 
         async def decide(person: str, service: ApprovalService) -> None:
             try:
-                await service.decide(person, "chat-17", ("call_1",), version, Choice("reject"), resume=False)
+                await service.decide(Principal(person), "chat-17", ("call_1",), version, Choice("reject"), resume=False)
             except HTTPError as problem:
                 refusals.append(problem)
 
@@ -70,7 +71,7 @@ async def test_concurrent_decisions_store_one_and_refuse_the_rest(tmp_path: obje
 
 async def test_outdated_version_decides_nothing(store: MemoryStore) -> None:
     with pytest.raises(HTTPError) as caught:
-        await make_service(store).decide("ana", "chat-17", ("call_1",), "1-old", Choice("approve"))
+        await make_service(store).decide(Principal("ana"), "chat-17", ("call_1",), "1-old", Choice("approve"))
 
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
@@ -84,8 +85,8 @@ async def test_nested_call_is_decided_by_path() -> None:
     async with store.open("chat-17") as conversation:
         conversation.messages.user("Please pay Maria.")
         await chat.complete(conversation)
-    at_work = ApprovalService(store, lambda _: chat, allow_everyone, lambda: datetime.now(UTC))
-    path, snapshot = ("outer", "call_1"), await at_work.snapshot("ana", "chat-17")
+    at_work = ApprovalService(store, lambda _: chat, allow_everyone, anyone, lambda: datetime.now(UTC))
+    path, snapshot = ("outer", "call_1"), await at_work.snapshot(Principal("ana"), "chat-17")
     assert at_work.tool_definition("chat-17", snapshot.messages, path) is not None
 
     async with anyio.create_task_group() as group:
@@ -93,8 +94,10 @@ async def test_nested_call_is_decided_by_path() -> None:
         version = await stored_version(store, *path)
         with pytest.raises(HTTPError, match="does not take these arguments"):
             wrong = Choice("approve", arguments={"to": "Maria", "cents": 0})
-            await at_work.decide("ana", "chat-17", path, version, wrong)
-        await at_work.decide("ana", "chat-17", path, version, Choice("approve", arguments={"to": "Ben", "cents": 5}))
+            await at_work.decide(Principal("ana"), "chat-17", path, version, wrong)
+        await at_work.decide(
+            Principal("ana"), "chat-17", path, version, Choice("approve", arguments={"to": "Ben", "cents": 5})
+        )
         await at_work.runs.wait_idle()
 
     assert bank.paid == ["5 to Ben"]
@@ -105,42 +108,44 @@ async def test_unknown_conversation_or_call_raises(store: MemoryStore) -> None:
     one = make_service(store)
     for conversation in ("none", "a\0b", "\ud800"):
         with pytest.raises(HTTPError, match="There is no such conversation"):
-            await one.snapshot("ana", conversation)
+            await one.snapshot(Principal("ana"), conversation)
     for path in ((), ("none",), ("call_1", "none")):
         with pytest.raises(HTTPError, match="There is no such call"):
-            one.find_call(await one.snapshot("ana", "chat-17"), path)
+            one.find_call(await one.snapshot(Principal("ana"), "chat-17"), path)
 
 
 async def test_resume_without_a_chat_raises(store: MemoryStore) -> None:
     with pytest.raises(HTTPError, match="has no chat to go on with"):
-        await make_service(store).resume("ana", "chat-17")
+        await make_service(store).resume(Principal("ana"), "chat-17")
 
 
 async def test_decided_conversation_is_due(store: MemoryStore) -> None:
     one = make_service(store)
-    assert not await one.is_due(await one.snapshot("ana", "chat-17"))
+    assert not await one.is_due(await one.snapshot(Principal("ana"), "chat-17"))
     await one.decide(
-        "ana", "chat-17", ("call_1",), await stored_version(store, "call_1"), Choice("approve"), resume=False
+        Principal("ana"), "chat-17", ("call_1",), await stored_version(store, "call_1"), Choice("approve"), resume=False
     )
-    assert await one.is_due(await one.snapshot("ana", "chat-17"))
+    assert await one.is_due(await one.snapshot(Principal("ana"), "chat-17"))
 
 
 async def test_waiting_lists_only_visible_calls() -> None:
     store = MemoryStore()
     for number in range(3):
         await Bank(CALL).ask(store, f"chat-{number}", f"person-{number % 2}")
-    one = ApprovalService(store, lambda _: None, lambda person, owner: person == owner, lambda: datetime.now(UTC))
+    one = ApprovalService(
+        store, lambda _: None, lambda person, owner: person == owner, anyone, lambda: datetime.now(UTC)
+    )
 
-    assert [item.conversation for item in await one.waiting("person-1")] == ["chat-1"]
-    assert len(await one.waiting("person-0", 1)) == 1
-    assert await one.waiting("nobody") == []
+    assert [item.conversation for item in await one.waiting(Principal("person-1"))] == ["chat-1"]
+    assert len(await one.waiting(Principal("person-0"), 1)) == 1
+    assert await one.waiting(Principal("nobody")) == []
 
 
 async def test_decide_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     version = await stored_version(store, "call_1")
 
     with pytest.raises(UsageError, match="the inbox is not open"):
-        await make_service(store, bank).decide("ana", "chat-17", ("call_1",), version, Choice("approve"))
+        await make_service(store, bank).decide(Principal("ana"), "chat-17", ("call_1",), version, Choice("approve"))
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
@@ -149,6 +154,6 @@ async def test_only_interrupted_calls_can_be_completed_failed_or_retried(store: 
     version = await stored_version(store, "call_1")
 
     with pytest.raises(HTTPError, match="transfer was not interrupted; approve or reject it") as caught:
-        await make_service(store).decide("ana", "chat-17", ("call_1",), version, choice, resume=False)
+        await make_service(store).decide(Principal("ana"), "chat-17", ("call_1",), version, choice, resume=False)
     assert caught.value.status == 409
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -10,7 +10,7 @@ from chat_inbox.background_runs import BackgroundRuns
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.store_watcher import StoreWatcher
 from chat_store import MemoryStore
-from inbox_helpers import Bank, Client, by_header, until
+from inbox_helpers import Bank, Client, anyone, by_header, until
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
@@ -72,7 +72,7 @@ async def test_disconnected_client_is_not_a_follower(store: MemoryStore) -> None
 
 async def test_page_read_before_a_change_receives_changed(store: MemoryStore, bank: Bank) -> None:
     cursor = (await store.changes()).cursor
-    async with Inbox(store, authenticate=by_header) as inbox:
+    async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         async with MemoryStore(beside=store).open("chat-17") as elsewhere:
             elsewhere.messages.tool("call_1").approve()
         async with Client(inbox).follow(f"/api/conversations/chat-17/stream?cursor={cursor}") as events:

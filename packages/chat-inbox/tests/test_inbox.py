@@ -6,13 +6,15 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from chat_core import Wait
+from chat_core.approvals import Principal
 from chat_core.errors import UsageError
-from chat_core.messages import Completed
+from chat_core.messages import Completed, Pending
 from chat_core.testing.scripted import Answer
 from chat_inbox import Inbox
 from chat_inbox.inbox import allow_everyone
 from chat_store import MemoryStore
-from inbox_helpers import ANSWER, CALL, WAIT, Bank, Client, by_header, form_for, messages_of, until_answered
+from inbox_helpers import ANSWER, CALL, WAIT, Bank, Client, anyone, by_header, form_for, messages_of, until_answered
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message
@@ -47,7 +49,7 @@ class Lifespan:
 
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_inbox_runs_standalone_or_mounted(store: MemoryStore, bank: Bank, mounted: bool) -> None:
-    inbox = Inbox(store, chat=bank.chat, authenticate=by_header)
+    inbox = Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone)
     app: ASGIApp = Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan) if mounted else inbox
     root = "/inbox" if mounted else ""
     server = Lifespan(app)
@@ -69,7 +71,7 @@ async def test_inbox_runs_standalone_or_mounted(store: MemoryStore, bank: Bank, 
 
 
 async def test_second_open_raises_usage_error(store: MemoryStore) -> None:
-    async with Inbox(store, authenticate=by_header) as inbox:
+    async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         with pytest.raises(UsageError, match="already open"):
             async with inbox:
                 pass
@@ -84,7 +86,7 @@ async def test_close_waits_for_active_runs(store: MemoryStore) -> None:
             await anyio.lowlevel.checkpoint()
 
     bank = Bank(CALL, Answer((ANSWER,), before=say))
-    async with Inbox(store, chat=bank.chat, authenticate=by_header, grace_seconds=WAIT) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, grace_seconds=WAIT) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-17")), "Approve")
         with anyio.fail_after(WAIT):
@@ -101,7 +103,7 @@ async def test_close_cancels_runs_after_the_grace_period(store: MemoryStore) -> 
         await anyio.sleep_forever()
 
     bank = Bank(CALL, Answer((ANSWER,), before=hang))
-    async with Inbox(store, chat=bank.chat, authenticate=by_header, grace_seconds=0) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, grace_seconds=0) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-17")), "Approve")
         with anyio.fail_after(WAIT):
@@ -114,7 +116,7 @@ async def test_close_cancels_runs_after_the_grace_period(store: MemoryStore) -> 
 async def test_chat_may_be_a_function_of_the_conversation(store: MemoryStore, bank: Bank) -> None:
     await Bank().ask(store, "chat-18")
     async with Inbox(
-        store, chat=lambda name: bank.chat if name == "chat-17" else None, authenticate=by_header
+        store, chat=lambda name: bank.chat if name == "chat-17" else None, authenticate=by_header, may_decide=anyone
     ) as inbox:
         client = Client(inbox)
         for name in ("chat-17", "chat-18"):
@@ -126,9 +128,9 @@ async def test_chat_may_be_a_function_of_the_conversation(store: MemoryStore, ba
 
 async def test_invalid_chat_and_secret_raise_usage_error(store: MemoryStore) -> None:
     with pytest.raises(UsageError, match="chat must be a chat from ChatBuilder"):
-        Inbox(store, chat=cast("Any", "support"), authenticate=by_header)
+        Inbox(store, chat=cast("Any", "support"), authenticate=by_header, may_decide=anyone)
     with pytest.raises(UsageError, match="secret has 5 bytes, but needs 32"):
-        Inbox(store, authenticate=by_header, secret=b"short")
+        Inbox(store, authenticate=by_header, may_decide=anyone, secret=b"short")
 
 
 async def test_unexpected_error_returns_500_without_details(store: MemoryStore, bank: Bank) -> None:
@@ -136,7 +138,7 @@ async def test_unexpected_error_returns_500_without_details(store: MemoryStore, 
         msg = "secret"
         raise RuntimeError(msg)
 
-    inbox = Inbox(store, authenticate=broken)
+    inbox = Inbox(store, authenticate=broken, may_decide=anyone)
     for path in ("/", "/api/waiting"):
         sent: list[Message] = []
         client = Client(inbox)
@@ -162,3 +164,24 @@ async def test_unknown_url_returns_404(client: Client) -> None:
 def test_allow_everyone_returns_true() -> None:
     assert allow_everyone("ana", "ben")
     assert allow_everyone("ana", None)
+
+
+async def test_who_may_not_decide_is_refused_and_nothing_is_changed(store: MemoryStore, bank: Bank) -> None:
+    def only_ben(principal: Principal, wait: Wait, /) -> bool:
+        assert wait.conversation == "chat-17"
+        return principal.name == "ben"
+
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ben) as inbox:
+        client = Client(inbox)
+        form = form_for(await client.get("/conversations/chat-17"))
+        refused = await client.submit(form, "Approve")
+        assert refused.status == 403
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+def test_an_inbox_without_a_rule_about_decisions_does_not_start() -> None:
+    store = MemoryStore()
+    with pytest.raises(TypeError, match="may_decide"):
+        Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    with pytest.raises(UsageError, match="may_decide must be a function"):
+        Inbox(store, authenticate=by_header, may_decide=cast("Any", None))

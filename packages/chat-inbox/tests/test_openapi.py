@@ -16,7 +16,7 @@ from chat_inbox.inbox import allow_everyone
 from chat_inbox.openapi import build_document
 from chat_inbox.store_watcher import StoreWatcher
 from chat_store import MemoryStore
-from inbox_helpers import later
+from inbox_helpers import anyone, later
 from starlette.requests import Request
 
 DOCUMENT: Any = build_document()
@@ -33,7 +33,7 @@ def api() -> Api:
 
     runs = BackgroundRuns(store, lambda _: None)
     return Api(
-        ApprovalService(store, lambda _: None, allow_everyone, later),
+        ApprovalService(store, lambda _: None, allow_everyone, anyone, later),
         EventStreams(StoreWatcher(store, runs), "boot"),
         who,
     )

@@ -20,6 +20,7 @@ from inbox_helpers import (
     OTHER,
     Bank,
     Client,
+    anyone,
     by_header,
     form_for,
     later,
@@ -53,7 +54,7 @@ async def test_list_shows_waiting_calls_with_deadlines(store: MemoryStore, clien
 
 
 async def test_empty_list_shows_a_message(bank: Bank) -> None:
-    async with Inbox(MemoryStore(), authenticate=by_header) as inbox:
+    async with Inbox(MemoryStore(), authenticate=by_header, may_decide=anyone) as inbox:
         assert "Nothing waits." in (await Client(inbox).get("/")).text
 
 
@@ -132,7 +133,7 @@ async def test_button_adds_a_list_item(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": "Maria", "cents": 1, "items": [{"name": "tulips", "cents": 1}]}, id="call_1")
     bank = Bank(call, ANSWER)
     await bank.ask(store, "chat-18")
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         form = form_for(await client.get("/conversations/chat-18"))
         longer = await client.submit(form, "Add an item to items", cents="7")
@@ -205,7 +206,7 @@ async def test_scheduled_call_can_run_immediately(store: MemoryStore, bank: Bank
         tool = conversation.messages.tool("call_1")
         tool.adopt(tool.with_status(Pending()))
         tool.schedule(later(hours=1))
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         page = await client.get("/conversations/chat-18")
         assert re.search(r"runs in [3-5]\d min", page.text)
@@ -220,7 +221,7 @@ async def test_expired_call_cannot_be_approved(store: MemoryStore, bank: Bank) -
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
         tool.adopt(tool.with_status(Pending("approval", expires_at=later(hours=-1))))
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         page = await client.get("/conversations/chat-18")
         form = form_for(page)
@@ -284,7 +285,7 @@ async def test_concurrent_form_decisions_store_one(client: Client, store: Memory
 async def test_calls_of_one_response_are_decided_separately(store: MemoryStore) -> None:
     bank = Bank([CALL, OTHER], "Both are settled.")
     await bank.ask(store, "chat-18")
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-18"), "call_2"), "Approve")
         await until_condition(store, "chat-18", lambda messages: messages.tool("call_2").resolved)
@@ -297,7 +298,7 @@ async def test_calls_of_one_response_are_decided_separately(store: MemoryStore) 
 async def test_model_error_is_shown_and_conversation_resumes(store: MemoryStore) -> None:
     bank = Bank(CALL, OverloadedError("the model has no room for now"))
     await bank.ask(store, "chat-18")
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         async with client.follow("/api/conversations/chat-18/stream") as events:
             await client.submit(form_for(await client.get("/conversations/chat-18")), "Approve")
@@ -315,7 +316,7 @@ async def test_model_output_is_escaped(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": EVIL, "cents": 1, "purpose": EVIL}, id=EVIL)
     bank = Bank([EVIL, call])
     await bank.ask(store, EVIL, EVIL)
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox, person=EVIL)
         list_channel = (await client.get("/")).text
         (item,) = [item for item in (await client.get("/api/waiting")).json["waiting"] if item["id"] == EVIL]
@@ -331,7 +332,7 @@ async def test_model_output_is_escaped(store: MemoryStore) -> None:
 async def test_lone_surrogate_does_not_break_a_page(store: MemoryStore) -> None:
     bank = Bank(["a\ud800b", CALL], ANSWER)
     await bank.ask(store, "chat-18")
-    async with Inbox(store, chat=bank.chat, authenticate=by_header) as inbox:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         await client.submit(form_for(await client.get("/conversations/chat-18")), "Approve", cents="2")
         await until_answered(store, "chat-18")
@@ -406,14 +407,16 @@ async def test_unauthenticated_request_returns_401(inbox: Inbox) -> None:
 
 
 async def test_page_of_another_person_returns_404(store: MemoryStore, bank: Bank) -> None:
-    async with Inbox(store, authenticate=by_header, authorize=lambda person, owner: person == owner) as inbox:
+    async with Inbox(
+        store, authenticate=by_header, may_decide=anyone, authorize=lambda person, owner: person == owner
+    ) as inbox:
         assert "Maria" not in (await Client(inbox, "ben").get("/")).text
         assert (await Client(inbox, "ben").get(PAGE)).status == 404
         assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200
 
 
 async def test_inbox_without_chat_stores_decisions_only(store: MemoryStore) -> None:
-    async with Inbox(store, authenticate=by_header) as inbox:
+    async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         form = form_for(await client.get(PAGE))
         await client.submit(form, "Approve", arguments='{"to": "Maria", "cents": 1}')
@@ -427,7 +430,7 @@ async def test_long_conversation_links_to_earlier_turns(store: MemoryStore) -> N
     for number in range(60):
         messages.user(f"word {number}.")
     await store.create(messages, id="long")
-    async with Inbox(store, authenticate=by_header) as inbox:
+    async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         page = (await Client(inbox).get("/conversations/long")).text
         every = (await Client(inbox).get("/conversations/long?all=1")).text
 

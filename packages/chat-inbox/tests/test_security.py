@@ -6,7 +6,7 @@ import pytest
 from chat_inbox import Inbox
 from chat_inbox.security import MAX_BODY_BYTES, FormTokens
 from chat_store import MemoryStore
-from inbox_helpers import Client, by_header, form_for, messages_of
+from inbox_helpers import Client, anyone, by_header, form_for, messages_of
 
 pytestmark = pytest.mark.anyio
 PAGE = "/conversations/chat-17"
@@ -75,7 +75,7 @@ def test_token_depends_on_secret_cookie_and_person() -> None:
 
 async def test_shared_secret_accepts_forms_of_other_processes(store: MemoryStore) -> None:
     secret = b"s" * 32
-    one, other = [Inbox(store, authenticate=by_header, secret=secret) for _ in range(2)]
+    one, other = [Inbox(store, authenticate=by_header, may_decide=anyone, secret=secret) for _ in range(2)]
     client = Client(one)
     form = form_for(await client.get(PAGE))
     client.app = other

@@ -16,7 +16,7 @@ HOST = "127.0.0.1:8470"
 
 def client(store: MemoryStore, address: str = "127.0.0.1", host: str = HOST) -> Client:
     sign_in = TokenSignIn("ana", TOKEN)
-    app = sign_in.protect(Inbox(store, authenticate=sign_in.authenticate))
+    app = sign_in.protect(Inbox(store, authenticate=sign_in.authenticate, may_decide=sign_in.may_decide))
     return Client(app, None, (address, 5000), host)
 
 
@@ -56,7 +56,7 @@ async def test_a_program_sends_the_token_in_a_header(store: MemoryStore) -> None
 
 
 async def test_an_inbox_that_is_not_protected_refuses_requests_without_the_token(store: MemoryStore) -> None:
-    app = Inbox(store, authenticate=TokenSignIn("ana", TOKEN).authenticate)
+    app = Inbox(store, authenticate=TokenSignIn("ana", TOKEN).authenticate, may_decide=TokenSignIn("ana").may_decide)
 
     assert (await Client(app, None, host=HOST).get("/")).status == 401
 

@@ -133,6 +133,9 @@ class Wait(JsonRecord):
             or an interrupted call fails.
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
+        of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
+        conversation: id of the stored conversation. Set where it is decided who may decide, `None` in a `Paused`.
+        owner: user whose conversation it is. Set like `conversation`.
     """
 
     kind: WaitKind
@@ -143,6 +146,9 @@ class Wait(JsonRecord):
     expires_at: datetime | None = None
     at: datetime | None = None
     error: str | None = None
+    of: str | None = None
+    conversation: str | None = None
+    owner: str | None = None
 
 
 _REASONS: dict[WaitKind, PauseReason] = {

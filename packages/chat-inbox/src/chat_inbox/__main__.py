@@ -113,7 +113,9 @@ def listen(port: int) -> socket.socket:
 async def _serve(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
     async with SqliteStore(path) as store:
         sign_in = TokenSignIn(person)
-        inbox = sign_in.protect(Inbox(store, chat=chat, authenticate=sign_in.authenticate))
+        inbox = sign_in.protect(
+            Inbox(store, chat=chat, authenticate=sign_in.authenticate, may_decide=sign_in.may_decide)
+        )
         # The sign-in checks the address of the socket, so uvicorn must not replace it by a proxy header.
         config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
         address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")

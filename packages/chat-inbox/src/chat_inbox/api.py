@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, cast, final
 
+from chat_core.approvals import Principal
 from chat_store import Snapshot, Waiting
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,8 +21,8 @@ from chat_inbox.security import read_body, require_same_origin
 from chat_inbox.tool_calls import build_call_document, waiting_calls
 from chat_inbox.url_keys import decode_key, encode_key
 
-PersonResolver: TypeAlias = Callable[[Request], Awaitable[str]]
-"""Return the name of the authenticated person, or raise `HTTPError` with status 401."""
+PersonResolver: TypeAlias = Callable[[Request], Awaitable[Principal]]
+"""Return the authenticated person, or raise `HTTPError` with status 401."""
 
 _FIELDS: Final[Mapping[Action, Mapping[str, type]]] = {
     "approve": {"arguments": dict, "note": str},

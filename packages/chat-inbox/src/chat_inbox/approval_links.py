@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval
+from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval, Principal
 from chat_core.errors import ChatError, ConflictError
 from chat_core.messages import Messages, Tool
 from chat_store import UnknownConversationError
@@ -22,7 +22,7 @@ from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import Draft, read_choice, read_posted_form
 from chat_inbox.render import render
-from chat_inbox.security import Authenticate, require_same_origin
+from chat_inbox.security import Authenticate, find_principal, require_same_origin
 from chat_inbox.tool_definitions import find_argument_errors
 
 _DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The model is told so."}
@@ -47,7 +47,8 @@ class ApprovalLinks:
     async def show(self, request: Request) -> Response:
         """Show the call that the token is bound to."""
         token = request.query_params.get("token", "")
-        person = await self._authenticate(request)
+        signed_in = await find_principal(self._authenticate, request)
+        person = None if signed_in is None else signed_in.name
         try:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
@@ -61,10 +62,13 @@ class ApprovalLinks:
         """Record the decision and resume the conversation."""
         require_same_origin(request)
         posted = await read_posted_form(request)
-        token, person = posted.get("token", ""), await self._authenticate(request)
+        token, signed_in = posted.get("token", ""), await find_principal(self._authenticate, request)
+        person = None if signed_in is None else signed_in.name
         try:
             approval = self._keys.read(token)
-            await self._service.store.load(approval.conversation)
+            snapshot = await self._service.store.load(approval.conversation)
+            holder = signed_in or (None if approval.person is None else Principal(approval.person))
+            self._service.require_allowed(holder, snapshot, approval.path)
             async with self._service.store.open(approval.conversation) as conversation:
                 tool = self._keys.show(token, conversation.id, conversation.messages, by=person)
                 messages = conversation.messages

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias, final
 
 from chat_core import AnyChat
+from chat_core.approvals import MayDecide, Principal, is_allowed
 from chat_core.errors import ConflictError, IllegalTransitionError, InvalidDocumentError, UsageError
 from chat_core.messages import Messages, Tool
 from chat_core.tools import ToolDefinition
@@ -15,7 +16,7 @@ from chat_store import ConversationStore, Snapshot, UnknownConversationError, Wa
 
 from chat_inbox.background_runs import BackgroundRuns
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import compute_version, format_conflict, possible_actions, waits_for
+from chat_inbox.tool_calls import compute_version, describe_wait, format_conflict, possible_actions, waits_for
 from chat_inbox.tool_definitions import find_argument_errors, find_definition, resolve_names
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
@@ -76,6 +77,7 @@ class ApprovalService:
         store: Store of the conversations.
         find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
         authorize: Checks the access to a conversation.
+        may_decide: Checks who may decide a call.
         now: Clock that returns aware datetimes.
     """
 
@@ -84,6 +86,7 @@ class ApprovalService:
         store: ConversationStore,
         find_chat: Callable[[str], AnyChat | None],
         authorize: Authorize,
+        may_decide: MayDecide,
         now: Callable[[], datetime],
     ) -> None:
         self.store = store
@@ -91,24 +94,25 @@ class ApprovalService:
         self.runs: BackgroundRuns = BackgroundRuns(store, find_chat)
         self._find_chat = find_chat
         self._authorize = authorize
+        self._may_decide = may_decide
 
     # --- Reading --------------------------------------------------------------------------------------------------
 
-    async def waiting(self, person: str, limit: int | None = None) -> list[Waiting]:
+    async def waiting(self, person: Principal, limit: int | None = None) -> list[Waiting]:
         """Return the waiting calls that a person may see, those with the earliest deadline first.
 
         Args:
-            person: Name of the person.
+            person: the person.
             limit: Maximum number of calls; None returns all.
         """
-        visible = [item for item in await self.store.waiting() if self._authorize(person, item.person)]
+        visible = [item for item in await self.store.waiting() if self._authorize(person.name, item.person)]
         return visible[:limit]
 
-    async def snapshot(self, person: str, conversation: str) -> Snapshot:
+    async def snapshot(self, person: Principal, conversation: str) -> Snapshot:
         """Load a conversation from the store.
 
         Args:
-            person: Name of the person who asks for it.
+            person: the person who asks for it.
             conversation: Id of the conversation.
 
         Raises:
@@ -120,7 +124,7 @@ class ApprovalService:
             snapshot = None
         except InvalidDocumentError as error:
             raise HTTPError(500, f"The conversation cannot be read: {error}.") from error
-        if snapshot is None or not self._authorize(person, snapshot.person):
+        if snapshot is None or not self._authorize(person.name, snapshot.person):
             raise HTTPError(404, "There is no such conversation: it was deleted, or it is not yours to see.")
         return snapshot
 
@@ -138,6 +142,24 @@ class ApprovalService:
             return snapshot.messages.tool(*path)
         except (KeyError, TypeError):
             raise HTTPError(404, "There is no such call in this conversation (any more).") from None
+
+    def require_allowed(self, person: Principal | None, snapshot: Snapshot, path: tuple[str, ...]) -> None:
+        """Raise if a person may not decide a call.
+
+        Args:
+            person: the person, or None for the holder of an approval link that names nobody. The application has chosen
+                the holder, who decides every call but those that `RequireApproval(of=...)` reserves.
+            snapshot: Conversation that contains the call.
+            path: Call ids, from the outermost call to this one.
+
+        Raises:
+            HTTPError: The rule of the application, or the policy of the chat, does not allow it.
+        """
+        tool = self.find_call(snapshot, path)
+        wait = replace(describe_wait(tool, path), conversation=snapshot.id, owner=snapshot.owner)
+        allowed = wait.of is None if person is None else is_allowed(self._may_decide, person, wait)
+        if not allowed:
+            raise HTTPError(403, f"You may not decide about {tool.name}; nothing was changed.")
 
     def require_current(self, tool: Tool, version: str) -> None:
         """Raise if a call is no longer in the state that the person saw.
@@ -172,7 +194,7 @@ class ApprovalService:
 
     async def decide(
         self,
-        person: str,
+        person: Principal,
         conversation: str,
         path: tuple[str, ...],
         version: str,
@@ -185,7 +207,7 @@ class ApprovalService:
         The decision is stored when this method returns. The run continues in the background.
 
         Args:
-            person: Name of the approver.
+            person: the approver.
             conversation: Id of the conversation.
             path: Call ids, from the outermost call to this one.
             version: Version of the call that the approver saw. If the call has changed since, nothing is stored.
@@ -196,12 +218,13 @@ class ApprovalService:
             The conversation as it is stored after the decision.
 
         Raises:
-            HTTPError: 409 if the call has changed or its status does not allow the action. 422 if the tool rejects the
-                edited arguments.
+            HTTPError: 403 if the person may not decide. 409 if the call has changed or its status does not allow the
+                action. 422 if the tool rejects the edited arguments.
             UsageError: A run is wanted but the inbox is not open. Nothing is stored.
         """
         snapshot = await self.snapshot(person, conversation)
         tool = self.find_call(snapshot, path)
+        self.require_allowed(person, snapshot, path)
         self.require_current(tool, version)
         if choice.action not in possible_actions(tool):
             deferred = waits_for(tool) == "result"
@@ -212,7 +235,7 @@ class ApprovalService:
         if resume:
             self.runs.require_open(conversation)
         try:
-            choice.apply(tool, person, self.now())
+            choice.apply(tool, person.name, self.now())
             saved = await self.store.save(conversation, snapshot.messages, revision=snapshot.revision)
         except IllegalTransitionError as error:
             raise HTTPError(409, f"This cannot be done: {error}.") from error
@@ -234,11 +257,11 @@ class ApprovalService:
         if definition is not None and (errors := find_argument_errors(definition, arguments)):
             raise HTTPError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
 
-    async def resume(self, person: str, conversation: str) -> None:
+    async def resume(self, person: Principal, conversation: str) -> None:
         """Start a run that continues a conversation.
 
         Args:
-            person: Name of the person who asks for it.
+            person: the person who asks for it.
             conversation: Id of the conversation.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, cast, final
 
 import anyio
 from chat_core import AnyChat, Chat
-from chat_core.approvals import ApprovalKeys
+from chat_core.approvals import ApprovalKeys, MayDecide, Principal
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
 from starlette.applications import Starlette
@@ -29,7 +29,7 @@ from chat_inbox.http_errors import HTTPError
 from chat_inbox.openapi import build_document
 from chat_inbox.pages import Pages
 from chat_inbox.render import ASSET_ROUTE, render
-from chat_inbox.security import Authenticate, FormTokens, SecurityHeaders
+from chat_inbox.security import Authenticate, FormTokens, SecurityHeaders, find_principal
 from chat_inbox.store_watcher import StoreWatcher
 
 _MIN_SECRET_BYTES: Final = 32
@@ -54,12 +54,14 @@ class Inbox:
 
     Args:
         store: Store of the conversations.
-        authenticate: Returns the name of the person who sent a request, or None without a valid sign-in. Decisions are
-            recorded under this name.
+        authenticate: Returns the person who sent a request, a name or a `Principal` with roles, or None without a
+            valid sign-in. Decisions are recorded under this name.
         chat: Chat that continues a conversation after a decision, or a function that returns it for a conversation id.
             Without a chat, a worker must resume the conversations, and arguments are edited as JSON.
-        authorize: Returns whether a person may see a conversation and decide its calls, given the person in charge of
-            it. By default every authenticated person may.
+        may_decide: Returns whether a person may decide a call: `owner_may_decide`, `only_role(...)` or a function of
+            the application. There is no default.
+        authorize: Returns whether a person may see a conversation, given the person in charge of it. By default every
+            authenticated person may. Nobody decides what they may not see.
         secret: Key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
             it is random.
         approvals: Keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
@@ -67,7 +69,7 @@ class Inbox:
         now: Clock that returns aware datetimes.
 
     Raises:
-        UsageError: The secret is too short, or `chat` is neither a chat nor a function.
+        UsageError: The secret is too short, `may_decide` is not a function, or `chat` is neither a chat nor a function.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Inbox:
         store: ConversationStore,
         *,
         authenticate: Authenticate,
+        may_decide: MayDecide,
         chat: AnyChat | Callable[[str], AnyChat | None] | None = None,
         authorize: Authorize = allow_everyone,
         secret: bytes | None = None,
@@ -87,9 +90,14 @@ class Inbox:
                 f"secret has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}: create it with secrets.token_bytes(32)"
             )
             raise UsageError(msg)
+        if not callable(may_decide):
+            msg = (
+                f"may_decide must be a function of a principal and a wait, such as owner_may_decide, not {may_decide!r}"
+            )
+            raise UsageError(msg)
         self._authenticate = authenticate
         self._grace_seconds = grace_seconds
-        self._service = ApprovalService(store, _chat_finder(chat), authorize, now)
+        self._service = ApprovalService(store, _chat_finder(chat), authorize, may_decide, now)
         self._watcher = StoreWatcher(store, self._service.runs)
         self._stack: AsyncExitStack | None = None
         streams = EventStreams(self._watcher, secrets.token_hex(4))
@@ -145,8 +153,8 @@ class Inbox:
         """Return the OpenAPI description that `/openapi.json` serves."""
         return build_document(root_path)
 
-    async def _require_person(self, request: Request) -> str:
-        person = await self._authenticate(request)
+    async def _require_person(self, request: Request) -> Principal:
+        person = await find_principal(self._authenticate, request)
         if person is None:
             raise HTTPError(
                 401, "You are not signed in, or may not use this: sign in where this is part of, and return."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, cast, final
 from urllib.parse import parse_qsl
 
+from chat_core.approvals import Principal
 from chat_core.messages import Messages, Tool
 from chat_store import Snapshot
 from starlette.requests import Request
@@ -175,7 +176,7 @@ class Pages:
     # --- Rendering ------------------------------------------------------------------------------------------------
 
     async def _render_conversation(
-        self, request: Request, person: str, draft: Draft | None = None, status: int = 200
+        self, request: Request, person: Principal, draft: Draft | None = None, status: int = 200
     ) -> Response:
         conversation = _conversation_id(request)
         cursor = await self._service.store_cursor()
@@ -220,7 +221,7 @@ class Pages:
         return self._render_page(request, person, "conversation.html", status, **context)
 
     def _render_page(
-        self, request: Request, person: str, template: str, status: int = 200, **context: object
+        self, request: Request, person: Principal, template: str, status: int = 200, **context: object
     ) -> Response:
         """Render a template with the CSRF token of this browser and person."""
         cookie = get_cookie(request)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, TypeAlias, final
 
+from chat_core.approvals import Principal
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,8 +25,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chat_inbox.http_errors import HTTPError
 
-Authenticate: TypeAlias = Callable[[Request], Awaitable[str | None]]
-"""Return the name of the signed-in person who sent a request, or None. Decisions are recorded under this name."""
+Authenticate: TypeAlias = Callable[[Request], Awaitable[str | Principal | None]]
+"""Return the signed-in person who sent a request, or None. A string is the name of a principal without roles.
+
+Decisions are recorded under this name.
+"""
+
+
+async def find_principal(authenticate: Authenticate, request: Request) -> Principal | None:
+    """Return the signed-in person who sent a request, or None.
+
+    Args:
+        authenticate: the function of the application.
+        request: the request.
+    """
+    found = await authenticate(request)
+    return Principal(found) if isinstance(found, str) else found
+
 
 COOKIE_NAME: Final = "chat_inbox_form"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -52,7 +68,7 @@ class FormTokens:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def sign(self, cookie: str, person: str) -> str:
+    def sign(self, cookie: str, person: object) -> str:
         """Return the token of a form.
 
         Args:
@@ -61,7 +77,7 @@ class FormTokens:
         """
         return hmac.new(self._secret, f"{cookie}\0{person}".encode(), "sha256").hexdigest()
 
-    def verify(self, request: Request, person: str, token: str) -> None:
+    def verify(self, request: Request, person: object, token: str) -> None:
         """Raise if a form does not carry the token of this browser and person.
 
         Args:

@@ -8,6 +8,8 @@ import re
 import secrets
 from typing import Final, final
 
+from chat_core import Wait
+from chat_core.approvals import Principal
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,7 +31,8 @@ class TokenSignIn:
     Pass `authenticate` to the `Inbox`, and serve `protect(inbox)`:
 
         sign_in = TokenSignIn("ana")
-        app = sign_in.protect(Inbox(store, authenticate=sign_in.authenticate))
+        inbox = Inbox(store, authenticate=sign_in.authenticate, may_decide=sign_in.may_decide)
+        app = sign_in.protect(inbox)
         print(sign_in.address("http://127.0.0.1:8470/"))
 
     Args:
@@ -44,6 +47,10 @@ class TokenSignIn:
     def address(self, url: str) -> str:
         """Return the address to open: `url`, which has no query, with the token."""
         return f"{url}?{PARAMETER}={self._token}"
+
+    def may_decide(self, principal: Principal, _wait: Wait, /) -> bool:
+        """Return whether a principal is the person of the token, who decides everything in this inbox."""
+        return principal.name == self._person
 
     async def authenticate(self, request: Request) -> str | None:
         """Return the name of the person if the request has the token in its address, a cookie or a header."""

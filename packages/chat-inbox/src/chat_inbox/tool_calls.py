@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
+from chat_core import Wait
+from chat_core.messages import Approved, Decision, Interrupted, Messages, Pending, Suspended, Tool
 
 WaitsFor: TypeAlias = Literal["approval", "schedule", "result", "interrupted"]
 Path: TypeAlias = tuple[str, ...]
@@ -28,6 +29,22 @@ def waits_for(tool: Tool) -> WaitsFor | None:
     if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
+
+
+def describe_wait(tool: Tool, path: Path) -> Wait:
+    """Return what a call waits for, for the rule that tells who may decide. Any call can be described.
+
+    Args:
+        tool: the call.
+        path: Call ids, from the outermost call to this one.
+    """
+    status = tool.status
+    of = status.of if isinstance(status, (Pending, Approved)) else None
+    expires_at = status.expires_at if isinstance(status, (Pending, Approved, Interrupted)) else None
+    at = status.at if isinstance(status, (Pending, Interrupted)) else None
+    return Wait(
+        waits_for(tool) or "approval", tool.id, path, tool.name, tool.effective_arguments, expires_at, at, of=of
+    )
 
 
 def possible_actions(tool: Tool) -> tuple[str, ...]:

@@ -143,6 +143,7 @@ def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
             status.expires_at,
             status.at,
             status.error,
+            status.of,
         )
     elif isinstance(status, Interrupted):
         yield Wait(

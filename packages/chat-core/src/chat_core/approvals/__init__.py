@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from chat_core.approvals.display import escape_invisible, has_invisible
 from chat_core.approvals.expiry import expire
 from chat_core.approvals.keys import ApprovalKeys, SavedConversation
+from chat_core.approvals.permissions import MayDecide, Principal, is_allowed, only_role, owner_may_decide
 from chat_core.approvals.tokens import ApprovalChoice, ApprovalRefusedError, BoundApproval, RefusalReason
 
 if TYPE_CHECKING:
@@ -24,12 +25,17 @@ __all__ = [
     "DryRun",
     "DryRunCall",
     "DryRunOutcome",
+    "MayDecide",
+    "Principal",
     "RefusalReason",
     "SavedConversation",
     "dry_run",
     "escape_invisible",
     "expire",
     "has_invisible",
+    "is_allowed",
+    "only_role",
+    "owner_may_decide",
 ]
 
 _DRY_RUN = ("DryRun", "DryRunCall", "DryRunOutcome", "dry_run")

@@ -319,7 +319,7 @@ class Triage(Generic[PauseT]):
             elif _is_deferred(action):
                 tool.await_result(self._expires_at(action), canonical=arguments)
             else:
-                tool.await_approval(self._expires_at(action), canonical=arguments)
+                tool.await_approval(self._expires_at(action), canonical=arguments, of=_approver(action))
         self._add_pause(tool, action, self._create_wait(tool, arguments))
 
     def _add_pause(self, tool: Tool, action: Action[PauseT], wait: Wait) -> None:
@@ -329,7 +329,9 @@ class Triage(Generic[PauseT]):
         status = tool.status
         assert isinstance(status, Pending)  # noqa: S101 - callers have set a waiting status
         kind = status.kind or "approval"
-        return Wait(kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error)
+        return Wait(
+            kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error, status.of
+        )
 
     def _expires_at(self, action: Action[PauseT]) -> datetime | None:
         if isinstance(action, (RequireApproval, Defer)) and action.expires_in is not None:
@@ -402,6 +404,10 @@ def _refuse_expired(tool: Tool, status: Pending, now: datetime) -> bool:
 def _waits_or_was_decided(tool: Tool) -> bool:
     status = tool.status
     return bool(tool.decisions) or not isinstance(status, Pending) or status.kind is not None
+
+
+def _approver(action: Action[Paused]) -> str | None:
+    return action.of if isinstance(action, RequireApproval) else None
 
 
 def _is_deferred(action: Action[Paused]) -> bool:

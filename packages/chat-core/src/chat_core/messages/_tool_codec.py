@@ -79,8 +79,8 @@ TOOL = frozenset(
 )
 CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
 DECISION = frozenset({"action", "by", "at", "note", "arguments"})
-PENDING = frozenset({"type", "kind", "expires_at", "at", "error"})
-APPROVED = frozenset({"type", "expires_at"})
+PENDING = frozenset({"type", "kind", "expires_at", "at", "error", "of"})
+APPROVED = frozenset({"type", "expires_at", "of"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
 INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at"})
@@ -194,12 +194,13 @@ def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:
 def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  # noqa: PLR0911 - one case for each status
     data: Fields
     match status:
-        case Pending(kind, expires_at, at, error, extra):
-            wait = _present(kind=kind, expires_at=_format_time(expires_at), at=_format_time(at), error=error)
+        case Pending(kind, expires_at, at, error, extra, of):
+            wait = _present(kind=kind, expires_at=_format_time(expires_at), at=_format_time(at), error=error, of=of)
             data = {"type": "pending", **wait}
             return merge_unknown_fields(data, extra, PENDING)
-        case Approved(expires_at, extra):
-            return merge_unknown_fields(_present(type="approved", expires_at=_format_time(expires_at)), extra, APPROVED)
+        case Approved(expires_at, extra, of):
+            data = _present(type="approved", expires_at=_format_time(expires_at), of=of)
+            return merge_unknown_fields(data, extra, APPROVED)
         case Running(attempt_id, attempt, started_at, inner, extra, write_ahead):
             data = {"type": "running", "attempt_id": attempt_id, "attempt": attempt}
             data |= _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner))
@@ -322,11 +323,13 @@ def _read_pending(data: Fields, _: ReadInner) -> Pending:
         read_time(data, "at") if kind == "schedule" else read_optional_time(data, "at"),
         read_optional_string(data, "error"),
         unknown_fields(data, PENDING),
+        read_optional_string(data, "of"),
     )
 
 
 def _read_approved(data: Fields, _: ReadInner) -> Approved:
-    return Approved(read_optional_time(data, "expires_at"), unknown_fields(data, APPROVED))
+    expires_at = read_optional_time(data, "expires_at")
+    return Approved(expires_at, unknown_fields(data, APPROVED), read_optional_string(data, "of"))
 
 
 def _read_attempt(data: Fields) -> tuple[str, int]:

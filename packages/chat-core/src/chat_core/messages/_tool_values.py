@@ -215,6 +215,33 @@ def expiry_of(status: ToolStatus) -> datetime | None:
     return status.expires_at if isinstance(status, (Pending, Approved)) else None
 
 
+def approver_of(status: ToolStatus) -> str | None:
+    """Return the role or name of the principal that must decide, also after an approval."""
+    return status.of if isinstance(status, (Pending, Approved)) else None
+
+
+def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
+    """Return the status of a call that begins to wait. A wait that has begun keeps its terms.
+
+    Args:
+        status: the status before.
+        wait: the terms of the wait.
+    """
+    return status if is_waiting(status) else replace(wait, error=error_of(status))
+
+
+def wait_again(status: ToolStatus, error: str | None) -> Pending:
+    """Return the status of a call whose approval was revoked.
+
+    Args:
+        status: the status before.
+        error: why the edited arguments are invalid. Without an error, the strategy decides anew.
+    """
+    if error is None:
+        return Pending()
+    return Pending("approval", expiry_of(status), error=error, of=approver_of(status))
+
+
 def error_of(status: ToolStatus) -> str | None:
     """Return why an earlier approval was revoked, if one was."""
     return status.error if isinstance(status, Pending) else None

@@ -32,6 +32,7 @@ class Pending:
         expires_at: time from which the call can no longer be approved, or completed.
         at: time from which a scheduled call may run.
         error: why an earlier approval was revoked: the approver's edited arguments were invalid.
+        of: role or name of the principal that must decide, or `None`.
     """
 
     kind: WaitKind | None = None
@@ -39,6 +40,7 @@ class Pending:
     at: datetime | None = None
     error: str | None = None
     extra: Extra = field(default=None, repr=False)
+    of: str | None = None
 
 
 @final
@@ -48,10 +50,12 @@ class Approved:
 
     Attributes:
         expires_at: expiry of the wait that the approval ended. It applies again if the approval is revoked.
+        of: role or name of the principal that had to decide. It applies again, too.
     """
 
     expires_at: datetime | None = None
     extra: Extra = field(default=None, repr=False)
+    of: str | None = None
 
 
 @final

@@ -200,7 +200,7 @@ class Tool:
         at = values.now_or_aware(at)
         values.require_in_time(self, at, "approval")
         edited = None if arguments is None else values.json_object(arguments)
-        self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old)))
+        self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old), of=values.approver_of(old)))
         if edited is not None:
             self.edited = edited
         self._record_decision("approve", by, at, note, edited)
@@ -322,19 +322,22 @@ class Tool:
     # --- Transitions of the engine -----------------------------------------------------------------------
 
     def await_approval(
-        self, expires_at: datetime | None = None, *, canonical: Mapping[str, object] | None = None
+        self,
+        expires_at: datetime | None = None,
+        *,
+        canonical: Mapping[str, object] | None = None,
+        of: str | None = None,
     ) -> None:
         """Make the call wait for an approver. Has no effect on the terms of a wait that has begun.
 
         Args:
             expires_at: time from which the call can no longer be approved; no limit by default.
             canonical: validated arguments, which the approver sees and which run.
+            of: role or name of the principal that must decide.
         """
         values.require_zone(expires_at)
-        self._transition(
-            ToolEvent.AWAIT_APPROVAL,
-            lambda old: old if values.is_waiting(old) else Pending("approval", expires_at, None, values.error_of(old)),
-        )
+        wait = Pending("approval", expires_at, of=of)
+        self._transition(ToolEvent.AWAIT_APPROVAL, lambda old: values.begin_wait(old, wait))
         self._set_canonical(canonical)
 
     def await_result(
@@ -347,9 +350,7 @@ class Tool:
             canonical: validated arguments, which whatever delivers the result receives.
         """
         values.require_zone(expires_at)
-        self._transition(
-            ToolEvent.AWAIT_RESULT, lambda old: old if values.is_waiting(old) else Pending("result", expires_at)
-        )
+        self._transition(ToolEvent.AWAIT_RESULT, lambda old: values.begin_wait(old, Pending("result", expires_at)))
         self._set_canonical(canonical)
 
     def schedule(self, at: datetime, *, canonical: Mapping[str, object] | None = None) -> None:
@@ -360,10 +361,7 @@ class Tool:
             canonical: validated arguments, which will run.
         """
         values.require_zone(at)
-        self._transition(
-            ToolEvent.SCHEDULE,
-            lambda old: old if values.is_waiting(old) else Pending("schedule", None, at, values.error_of(old)),
-        )
+        self._transition(ToolEvent.SCHEDULE, lambda old: values.begin_wait(old, Pending("schedule", None, at)))
         self._set_canonical(canonical)
 
     def _set_canonical(self, canonical: Mapping[str, object] | None) -> None:
@@ -393,7 +391,7 @@ class Tool:
         """
         self._transition(
             ToolEvent.RECONSIDER,
-            lambda old: Pending("approval", values.expiry_of(old), error=error) if error is not None else Pending(),
+            lambda old: values.wait_again(old, error),
         )
 
     def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:

@@ -72,9 +72,12 @@ class RequireApproval(Withhold[Paused]):
 
     An expiry after the year 9999 is none. As the rule for interrupted calls: wait until the outcome of the call is
     recorded. If `expires_in` has passed without it, the call fails.
+
+    `of` is the role or the name of the principal that must decide. It narrows `may_decide`, the application's rule.
     """
 
     expires_in: timedelta | None = None
+    of: str | None = None
 
     def __post_init__(self) -> None:
         _require_positive(self.expires_in)

@@ -46,6 +46,7 @@ def wait_to_column(wait: Wait) -> bytes:
             "expires_at": to_microseconds(wait.expires_at),
             "at": to_microseconds(wait.at),
             "error": wait.error,
+            **({} if wait.of is None else {"of": wait.of}),
         }
     )
 
@@ -74,4 +75,5 @@ def wait_from_columns(kind: str, data: bytes) -> Wait:
         from_microseconds(cast("int | None", wait["expires_at"])),
         from_microseconds(cast("int | None", wait["at"])),
         cast("str | None", wait["error"]),
+        cast("str | None", wait.get("of")),
     )
