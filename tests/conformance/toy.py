@@ -45,7 +45,7 @@ from chat_core.json import loads_limited
 from chat_core.provider import Delta
 from chat_core.transport import EventStream, Request, Timeouts, Transport
 from chat_core.transport.provider_errors import error_class_for_status, provider_error, translate_transport_error
-from chat_core.wire.instructions import turns_with_instructions
+from chat_core.wire.instructions import instruction_turns
 
 NAME = "toy"
 KEY = "toy-key-5f0c"
@@ -57,9 +57,8 @@ IMAGES = ("image/png", "image/jpeg")
 class Encoder:
     """From a conversation to the items of a request."""
 
-    def items(self, messages: Messages, options: ChatOptions) -> list[dict[str, Any]]:
-        turns = turns_with_instructions(messages.view(), options)
-        return [item for role, turn in turns for item in self.turn(role, turn)]
+    def items(self, messages: Messages) -> list[dict[str, Any]]:
+        return [item for role, turn in messages.view().turns for item in self.turn(role, turn)]
 
     def turn(self, role: str, turn: Turn) -> list[dict[str, Any]]:
         found = [item for part in turn.parts for item in self.part(role, part)]
@@ -300,6 +299,15 @@ class Toy:
             raise InvalidResponseError(msg)
         return EmbeddingsResponse(tuple([tuple(row["vector"]) for row in rows]), Usage(answer["tokens"]))
 
+    def _items(self, messages: Messages, options: ChatOptions) -> list[dict[str, Any]]:
+        encoder = self.Encoding()
+        items = encoder.items(messages)
+        first = next((place for place, item in enumerate(items) if item.get("who") != "system"), len(items))
+        before, after = [
+            [item for turn in turns for item in encoder.turn("system", turn)] for turns in instruction_turns(options)
+        ]
+        return [*before, *items[:first], *after, *items[first:]]
+
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
     ) -> bytes:
@@ -308,7 +316,7 @@ class Toy:
         declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
         fields: dict[str, Any] = {
             "model": "toy-1",
-            "items": self.Encoding().items(messages, options),
+            "items": self._items(messages, options),
             "tools": declared,
         }
         choice = options.tool_choice

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from chat_core.errors import UsageError
-from chat_core.tools import ToolContext
+from chat_core.run_context import Injected, RunContext, Values
+from chat_core.tools import ToolCollection, ToolContext
 from chat_core.tools.signature import EMPTY, read_signature
 
 if TYPE_CHECKING:
@@ -260,3 +261,50 @@ def test_without_resolving_an_unknown_annotation_counts_as_none() -> None:
 
     signature = read_signature(half, resolve=False)
     assert [(parameter.name, parameter.hint) for parameter in signature.parameters] == [("of", Any)]
+
+
+# --- Injected parameters ------------------------------------------------------------------------------------
+
+
+def test_an_injected_parameter_is_hidden_and_filled_from_the_values_of_the_run() -> None:
+    def pay(desk: Injected[Desk], /, cents: int, *, other: Annotated[Injected[str], "more"]) -> str:
+        return f"{cents} {other} {desk.city}"
+
+    signature = read_signature(pay)
+    run = RunContext(values=Values({Desk: Desk("Lyon"), str: "to"}))
+
+    assert names(pay) == ["cents"]
+    assert signature.injected == (("desk", Desk), ("other", str))
+    assert signature.call({"cents": 5, "other": "from a model"}, ToolContext("call_1", run=run)) == "5 to Lyon"
+
+
+def test_an_injected_parameter_needs_a_type_and_has_no_default() -> None:
+    def bare(desk: Injected) -> None: ...  # type: ignore[type-arg]
+
+    def outside(desk: Injected[Desk] | None) -> None: ...
+
+    def default(desk: Injected[Desk] = Desk("Lyon")) -> None: ...  # noqa: B008 - that is the mistake
+
+    functions: list[Any] = [bare, outside]
+    for function in functions:
+        with pytest.raises(UsageError, match=r"annotate 'desk' as Injected\[\.\.\.\] with a type inside"):
+            read_signature(function)
+    with pytest.raises(UsageError, match="the injected parameter 'desk' cannot have a default"):
+        read_signature(default)
+
+
+def test_a_handler_of_a_schema_may_have_injected_parameters() -> None:
+    tools = ToolCollection()
+
+    def handle(arguments: dict[str, Any], desk: Injected[Desk]) -> str:
+        return f"{arguments['seat']} in {desk.city}"
+
+    schema = {"type": "object", "properties": {"seat": {"type": "integer"}}}
+    handler: Any = handle
+    tools.register("book", schema, handler)
+    definition, _ = tools.snapshot()["book"]
+
+    assert (
+        definition.run({"seat": 3}, ToolContext("c", run=RunContext(values=Values({Desk: Desk("Lyon")}))))
+        == "3 in Lyon"
+    )

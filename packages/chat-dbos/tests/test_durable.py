@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
-from chat_core import ChatBuilder
+from chat_core import ChatBuilder, Injected, Messages, RequireApproval, RunContext, ScopedCollection, ToolCollection
 from chat_core.errors import AuthenticationError, OverloadedError, UsageError
 from chat_core.messages import Completed
 from chat_core.testing import ScriptedProvider
@@ -18,7 +18,7 @@ from chat_dbos import ConversationFailedError, DurableChats, WorkflowTiming, lau
 from chat_dbos._run_step import Busy, Failed, Halted
 from chat_store import UnknownConversationError
 from dbos import DBOS, DBOSClient
-from dbos_world import Shop, running, wait_until
+from dbos_world import CALL, Shop, running, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +31,42 @@ async def test_a_conversation_pauses_is_decided_and_ends(shop: Shop) -> None:
         assert await durable.decided("c") == 1
         assert (await handle.get_result())["conversation"] == "c"
     assert shop.paid == [5]
+
+
+async def test_each_run_of_a_workflow_creates_the_values_of_its_chat(shop: Shop) -> None:
+    owners: list[str | None] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay(cents: int, wallet: Injected[dict[str, int]]) -> str:
+        wallet["paid"] = cents
+        return "paid"
+
+    def wallet(context: RunContext) -> dict[str, int]:
+        owners.append(context.owner)
+        return {}
+
+    chat = (
+        ChatBuilder()
+        .with_model(ScriptedProvider(CALL, "Paid.", by_history=True))
+        .with_scoped_tools(ScopedCollection(tools, lambda _call, _meta: RequireApproval()))
+        .with_values(dict[str, int], wallet)
+        .build()
+    )
+    await shop.store.create(Messages.from_user("Pay."), id="of-carl", owner="carl")
+    async with running(shop, shop.durable(chat)) as durable:
+        handle = await durable.start("of-carl", chat="shop")
+        await wait_until(lambda: _waits(shop))
+        async with shop.store.open("of-carl") as conversation:
+            conversation.messages.pending()[0].approve(by="ana")
+        await durable.decided("of-carl")
+        await handle.get_result()
+
+    assert owners == ["carl", "carl"]
+
+
+async def _waits(shop: Shop) -> bool:
+    return any(item.conversation == "of-carl" for item in await shop.store.waiting())
 
 
 async def test_a_conversation_that_needs_nobody_ends_in_one_run(shop: Shop) -> None:

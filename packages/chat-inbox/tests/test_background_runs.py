@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 import pytest
-from chat_core import ChatBuilder, ScopedCollection
+from chat_core import ChatBuilder, Injected, RequireApproval, RunContext, ScopedCollection, ToolCollection
 from chat_core.errors import StreamTruncatedError, UsageError
 from chat_core.events import AttemptReset, NestedEvent, StepFinished, TextDelta, ToolStarted
 from chat_core.messages import Messages, Tool, Turn
+from chat_core.testing import ScriptedProvider
 from chat_core.testing.scripted import Answer
 from chat_core.usage import Usage
 from chat_inbox.background_runs import BackgroundRuns, Channel
@@ -18,6 +20,11 @@ from chat_store import MemoryStore, OpenConversation
 from inbox_helpers import ANSWER, CALL, OTHER, WAIT, Bank, messages_of, until_answered, until_condition
 
 pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class Account:
+    owner: str | None
 
 
 @asynccontextmanager
@@ -115,6 +122,45 @@ async def test_approved_call_runs_and_outcome_is_published(store: MemoryStore, b
 
     assert (channel.outcome, channel.running) == ("answered", False)
     assert bank.paid == ["4000 to Maria"]
+
+
+async def test_a_run_of_the_inbox_gets_values_for_the_owner_and_not_for_the_approver(store: MemoryStore) -> None:
+    closed: list[bool] = []
+    paid: list[str] = []
+    tools = ToolCollection()
+
+    @tools.tool
+    def transfer(to: str, cents: int, account: Injected[Account]) -> str:
+        paid.append(f"{cents} to {to} by {account.owner}")
+        return "sent"
+
+    @asynccontextmanager
+    async def account(context: RunContext) -> AsyncGenerator[Account]:
+        yield Account(context.owner)
+        closed.append(True)
+
+    chat = (
+        ChatBuilder()
+        .with_model(ScriptedProvider(CALL, ANSWER, by_history=True))
+        .with_scoped_tools(ScopedCollection(tools, lambda _call, _meta: RequireApproval()))
+        .with_values(Account, account)
+        .build()
+    )
+    async with store.open("chat-of-carl", person="ana", owner="carl") as opened:
+        opened.messages.user("Please pay Maria.")
+        await chat.complete(opened)
+    async with store.open("chat-of-carl") as opened:
+        opened.messages.tool("call_1").approve(by="ana")
+
+    runs = BackgroundRuns(store, lambda _: chat)
+    async with anyio.create_task_group() as group:
+        runs.open(group)
+        runs.start("chat-of-carl")
+        await ended(runs.channel("chat-of-carl"))
+        group.cancel_scope.cancel()
+
+    assert paid == ["4000 to Maria by carl"]
+    assert closed == [True, True]
 
 
 async def test_start_during_a_run_starts_no_second_run(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
