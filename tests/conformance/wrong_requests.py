@@ -258,7 +258,7 @@ class SendsTheLatestFirst(Toy):
             return [item for role, turn in reversed(turns) for item in self.turn(role, turn)]
 
 
-@fails_at("words_in_order")
+@fails_at("words_in_order", "instructions")
 class ForgetsInstructions(Toy):
     """The system's words are not sent."""
 
