@@ -1,4 +1,4 @@
-"""What a tool may return, and its conversion into the JSON and files that the history stores."""
+"""Return values of tools, and their conversion into the JSON and files that the history stores."""
 
 from __future__ import annotations
 
