@@ -47,6 +47,7 @@ def test_what_is_asked_beside_is_sent() -> None:
     [
         ChatOptions(temperature=1.0),
         ChatOptions(reasoning="low"),
+        ChatOptions(instructions="Be kind."),
         ChatOptions(extras=(CompletionsOptions(logprobs=True),)),
         ChatOptions(extras=(CompletionsOptions(tools=({"type": "x"},)),)),
         ChatOptions(extras=(CompletionsOptions(extra_body={"input": 1}),)),

@@ -85,6 +85,8 @@ def test_vertex_takes_what_vectors_are_for_apart_from_the_text() -> None:
 def test_options_about_answers_are_refused() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"gemini \(embeddings\).*temperature"):
         encode_embeddings(["a"], ChatOptions(temperature=0.5), dialect=PLAIN)
+    with pytest.raises(UnsupportedOptionError, match=r"gemini \(embeddings\).*instructions"):
+        encode_embeddings(["a"], ChatOptions(instructions="Be kind."), dialect=PLAIN)
 
 
 # --- What is answered ---------------------------------------------------------------------------------------

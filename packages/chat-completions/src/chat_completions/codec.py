@@ -49,6 +49,7 @@ _CHAT_ONLY = (
     "seed",
     "tool_choice",
     "parallel_tool_calls",
+    "instructions",
     "reasoning",
 )
 

@@ -45,6 +45,7 @@ COUNTED: Final = frozenset({"systemInstruction", "contents", "tools", "generatio
 
 CHAT_ONLY: Final = (
     "temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning",
+    "instructions",
 )  # fmt: skip
 
 
