@@ -58,6 +58,7 @@ ALSO: Final = (
     "chat_core.wire.error_names",
     "chat_core.wire.errors",
     "chat_core.wire.event_decoder",
+    "chat_core.wire.instructions",
     "chat_core.wire.parts",
     "chat_core.wire.provider",
     "chat_core.wire.shapes",
@@ -76,14 +77,20 @@ ALSO: Final = (
 CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "chats": (
         "Chats and their builders",
-        "builder chat engine.stream options output engine.retry engine.plan engine.subchat",
+        (
+            "builder chat ask models context middleware run_context engine.stream options output engine.retry "
+            "engine.plan engine.subchat"
+        ),
         "blocking",
     ),
     "messages": ("Messages, turns and calls", "messages messages.function_call", "messages"),
     "answers": ("Answers, pauses and events", "response events usage", ""),
     "tools": (
         "Tools, policies and approvals",
-        "tools.collection tools.action tools.scope tools.context tools.definition approvals",
+        (
+            "tools.collection tools.action tools.scope tools.context tools.definition tools.result "
+            "tools.client_tools approvals"
+        ),
         "tools approvals",
     ),
     "conversations": ("Conversations that are kept", "conversation", ""),

@@ -11,7 +11,7 @@ from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from chat_core import ChatResponse, Data, Done, File, Paused, ProgressEvent, StructuredResponse, Tool, Turn, Usage, Wait
 from chat_core.event_json import OMITTED, event_type
@@ -29,8 +29,7 @@ def write() -> str:
     """Return the schema as the text of the file."""
     definitions: dict[str, object] = {event_type(kind): _object(kind, event_type(kind)) for kind in EVENTS}
     definitions |= {event_type(kind): _object(kind, None) for kind in RECORDS}
-    stored = codec.schema()["$defs"]
-    assert isinstance(stored, dict)
+    stored = cast("dict[str, object]", codec.schema()["$defs"])
     assert not definitions.keys() & _prefixed(stored).keys()
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -62,6 +61,7 @@ def _object(kind: type[Any], tag: str | None) -> dict[str, object]:
 
 def _type(hint: object, name: str) -> dict[str, object]:
     """Return the schema of a field."""
+    schema: dict[str, object]
     arguments = [item for item in get_args(hint) if item is not type(None)]
     match get_origin(hint):
         case None:

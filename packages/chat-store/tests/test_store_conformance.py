@@ -14,7 +14,7 @@ from chat_core.messages import Messages, Running, Suspended
 from chat_store import Changes, Due, Waiting
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
 from chat_store._base_store import BaseStore
-from chat_store._entries import Batch, Document
+from chat_store._entries import Batch, Document, Entry
 from chat_store._managed_log import ManagedLog as StoreLog
 from chat_store._store_log import NO_CHANGES
 from chat_store.memory import MemoryBackend
@@ -48,12 +48,12 @@ class RefusesDecisionsInRunningChats(StoreLog):
 class LosesChatsThatResume(StoreLog):
     """Takes every suspended chat for one that waits."""
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         suspended = any(
             (tool := self.state.find((tool_id,))) is not None and isinstance(tool.status, Suspended)
             for tool_id in self._wait_index.unresolved
         )
-        super()._append(transaction, fields, batch, replace(head, due=None) if suspended else head)
+        return super()._append(transaction, fields, batch, replace(head, due=None) if suspended else head)
 
 
 class ForgetsTurns(StoreLog):
@@ -123,9 +123,9 @@ class DropsWhatIsLate(StoreLog):
 class LeavesDeadRunsTheirFence(StoreLog):
     """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> None:
+    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         given_up = not fields and head.lease_until is None and self._head.lease_until is not None
-        super()._append(transaction, fields, batch, replace(head, fence=self._head.fence) if given_up else head)
+        return super()._append(transaction, fields, batch, replace(head, fence=self._head.fence) if given_up else head)
 
 
 class ReleasesAnyLease(StoreLog):

@@ -69,8 +69,8 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
     """The API caches prompts by prefix."""
     for item in accepted():
         said = rebuild(item.asked or {})
-        system, before = encode_turns(said.messages, said.dialect)
+        system, before = encode_turns(said.messages.view(), said.dialect)
         said.messages.user("And now?")
-        longer = encode_turns(said.messages, said.dialect)
+        longer = encode_turns(said.messages.view(), said.dialect)
         assert longer[0] == system, item.id
         assert longer[1].startswith(before), item.id

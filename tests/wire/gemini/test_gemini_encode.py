@@ -62,9 +62,9 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
     """The vendor caches prompts by prefix."""
     for exchange in CHATS:
         said = rebuild(exchange.asked or {}, exchange.provider)
-        before = encode_conversation(said.messages, said.dialect)
+        before = encode_conversation(said.messages.view(), said.dialect)
         said.messages.user("And now?")
-        assert encode_conversation(said.messages, said.dialect).startswith(before[:-1]), exchange.id
+        assert encode_conversation(said.messages.view(), said.dialect).startswith(before[:-1]), exchange.id
 
 
 def test_every_signature_goes_back_byte_for_byte() -> None:

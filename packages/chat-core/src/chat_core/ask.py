@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from chat_core.builder import ChatBuilder
 from chat_core.messages import Messages
 from chat_core.models import model as model_by_name
+from chat_core.options import ChatOptions
+from chat_core.provider import CompletionProvider
+from chat_core.response import ChatResponse, StructuredResponse
 from chat_core.tools.collection import ToolCollection
-
-if TYPE_CHECKING:
-    from chat_core.options import ChatOptions
-    from chat_core.provider import CompletionProvider
-    from chat_core.response import ChatResponse, StructuredResponse
 
 ValueT = TypeVar("ValueT")
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 from chat_core.errors import UsageError
-from chat_core.provider import CompletionProvider, EmbeddingsProvider
-
-if TYPE_CHECKING:
-    from chat_core.provider import ChatProvider
+from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
 
 MODELS: Final = "chat_core.models"
 """Group of entry points of models: functions of the model's name that return a provider."""

@@ -4,8 +4,7 @@
 """
 
 from chat_core import errors
-from chat_core.messages import codec, function_call, status, tool, view
-from chat_core.messages._timeline import Timeline
+from chat_core.messages import _timeline, codec, function_call, status, tool, view
 from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_from_dict, turn_to_dict
 from chat_core.messages.content import APPLICATION, WITHDRAWN_REASONS, Content, FinishReason, Part, Role, Turn
 from chat_core.messages.function_call import FunctionCall
@@ -44,7 +43,7 @@ from chat_core.messages.view import View
 # that define the names, and import them for type checkers only.
 errors.__dict__["Turn"] = Turn
 function_call.__dict__["Content"] = Content
-view.__dict__["Timeline"] = Timeline
+view.__dict__["Timeline"] = _timeline.Timeline
 for _module in (codec, status, tool):
     _module.__dict__["Messages"] = Messages
 

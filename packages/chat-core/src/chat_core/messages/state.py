@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from chat_core.frozen import FrozenDict
+from chat_core.messages.content import Role, Turn
 from chat_core.messages.status import Completed
-
-if TYPE_CHECKING:
-    from chat_core.messages.content import Role, Turn
 
 NO_STATE: Final[Mapping[str, object]] = FrozenDict()
 """State of a conversation in which nothing has set a key."""

@@ -167,7 +167,12 @@ class WarningObserver(Protocol):
     """Observer that also receives warnings of a run, such as a summary that could not be made."""
 
     def warning(self, record: RunRecord, message: str, /) -> None:
-        """Handle a warning. The run continues."""
+        """Handle a warning. The run continues.
+
+        Args:
+            record: the run.
+            message: the warning, in words for a developer.
+        """
         ...
 
 
