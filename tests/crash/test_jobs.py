@@ -44,7 +44,7 @@ async def state_of(order: Order) -> tuple[dict[str, str], str | None, str, int]:
     """The states of jobs, the title, the state of the conversation, and how often the posted turn is stored."""
     async with open_target(order) as target:
         store = target.store
-        jobs = {job.key: job.state for job in await store.jobs()}
+        jobs: dict[str, str] = {job.key: job.state for job in await store.jobs()}
         if isinstance(store, FileConversation):
             messages, posted, meta = store.messages, 0, await store.meta()
         elif not await store.conversations():

@@ -11,7 +11,18 @@ from chat_claude.encode import encode as encode_claude
 from chat_claude.options import Dialect as ClaudeDialect
 from chat_completions.encode import encode as encode_completions
 from chat_completions.options import Dialect as CompletionsDialect
-from chat_core.messages import Completed, FunctionCall, Messages, Opaque, Reasoning, Text, Tool, Turn, View
+from chat_core.messages import (
+    Completed,
+    FinishReason,
+    FunctionCall,
+    Messages,
+    Opaque,
+    Reasoning,
+    Text,
+    Tool,
+    Turn,
+    View,
+)
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.usage import Metadata
@@ -61,7 +72,7 @@ def add_step(messages: Messages, kind: str, number: int, pick: int) -> None:
             tools = [Tool(FunctionCall("look", {}), id=f"t{number}-{i}", status=Completed("x" * 3_000)) for i in (0, 1)]
             messages.append("model", Turn([seal, *tools], finish_reason="tool_calls", metadata=metadata))
         case _:
-            reason = "pause" if kind == "pause" else "stop"
+            reason: FinishReason = "pause" if kind == "pause" else "stop"
             messages.append("model", Turn([seal, Text(f"answer {number}")], finish_reason=reason, metadata=metadata))
 
 
@@ -79,8 +90,8 @@ def calls_and_results(body: bytes) -> tuple[int, int]:
     return sum(map(body.count, calls)), sum(map(body.count, results))
 
 
-def first_role(body: dict[str, Any]) -> str:
-    items = body.get("messages") or body.get("contents") or body["input"]
+def first_role(body: dict[str, Any]) -> str | None:
+    items: list[dict[str, str]] = body.get("messages") or body.get("contents") or body["input"]
     return next(item.get("role", item.get("type")) for item in items if item.get("role") != "system")
 
 

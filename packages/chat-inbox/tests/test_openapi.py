@@ -7,6 +7,7 @@ import re
 from typing import Any, cast
 
 import pytest
+from chat_core.approvals import Principal
 from chat_core.tools import SchemaChecker
 from chat_inbox.api import Api
 from chat_inbox.approval_service import ApprovalService
@@ -28,8 +29,8 @@ OPERATIONS = [
 def api() -> Api:
     store = MemoryStore()
 
-    async def who(_request: Request) -> str:
-        return "ana"
+    async def who(_request: Request) -> Principal:
+        return Principal("ana")
 
     runs = BackgroundRuns(store, lambda _: None)
     return Api(

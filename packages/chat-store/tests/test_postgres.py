@@ -215,7 +215,8 @@ async def test_a_damaged_row_is_told_with_its_conversation(database: Database, c
         with pytest.raises(InvalidDocumentError, match=told):
             await store.load("x")
         await store.delete("x")
-        assert await store.due() == await store.waiting() == []
+        assert await store.due() == []
+        assert await store.waiting() == []
 
 
 async def test_a_process_of_a_version_without_checksums_may_change_rows_after_an_upgrade(database: Database) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
 import anyio
 import pytest
@@ -114,7 +115,7 @@ def test_a_wrong_store_fails_at_the_scenario_that_names_its_fault(
     scenario: str, log: type[ManagedLog], backend: type[MemoryBackend]
 ) -> None:
     shared = backend()
-    store = type("Store", (BaseStore,), {"_log_type": log})
+    store = cast("type[BaseStore]", type("Store", (BaseStore,), {"_log_type": log}))
 
     def factory(now: Callable[[], datetime]) -> BaseStore:
         return store(shared, 30, now)

@@ -117,8 +117,8 @@ class LogState:
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
             self.delivered, self.last_turn_at = entry.turns[-1].turn.delivered, entry.at
-        for item in entry.turns:
-            self.posts.pop(item.post or "", None)
+        for turn in entry.turns:
+            self.posts.pop(turn.post or "", None)
         for post in entry.posts:
             self.posts[post.post or ""] = post
             self._post_keys[post.post or ""] = None

@@ -55,8 +55,8 @@ def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None
     if wait.error:
         screen.print_line(f"  {wait.error}", "red")
     if wait.expires_at is not None:
-        verb = "approved" if wait.kind == "approval" else "decided"
-        screen.print_line(f"  can be {verb} until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
+        outcome = "approved" if wait.kind == "approval" else "decided"
+        screen.print_line(f"  can be {outcome} until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
     verbs = _VERBS[wait.kind]
     verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_VerbType(verbs), err=True)
     return _build_decision(verb, wait, person)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Literal, final
 
 from chat_core.context import ContextChoice, ContextSize
 from chat_core.engine.model_call import usage_of_failure
@@ -142,7 +142,7 @@ class ContextFit:
         self._ready = self._refused is not None or self._choices >= MAX_CHOICES
         after = self._checkpoint.messages.view()
         self._chosen_at = after.timeline.length if after.timeline is not None else 0
-        kind = "window" if isinstance(choice, View) else "summary"
+        kind: Literal["summary", "window"] = "window" if isinstance(choice, View) else "summary"
         return (Compacted(kind, after.offset, turns_before, len(after.turns), self._overhead + after.tokens),)
 
     def _is_shorter(self, chosen: View) -> bool:
