@@ -260,7 +260,7 @@ class TakesNothing:
             r"a policy is called with a call and the tool's metadata, which .*one_parameter.* does not take",
         ),
         (TakesNothing(), "a policy is called with a call and the tool's metadata"),
-        (a_bool, r"a policy returns Execute\(\), Reject.* not a bool as .*a_bool"),
+        (a_bool, r"a policy returns an action such as Execute\(\) .* not a bool as .*a_bool"),
     ],
 )
 def test_a_policy_of_another_form_is_refused_when_the_scope_is_made(policy: Any, error: str) -> None:

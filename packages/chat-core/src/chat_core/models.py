@@ -7,7 +7,7 @@ settings. Look names of a network request up in a table of your own: a name choo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, final
 
 from chat_core.errors import UsageError
@@ -17,7 +17,7 @@ MODELS: Final = "chat_core.models"
 """Group of entry points of models: functions of the model's name that return a provider."""
 EMBEDDERS: Final = "chat_core.embedders"
 """Group of entry points of embedding models."""
-PACKAGES: Final = {
+PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "chat-claude": ("claude",),
     "chat-completions": (
         "cerebras", "completions", "deepseek", "fireworks", "groq", "huggingface", "litellm", "llamacpp_server",
