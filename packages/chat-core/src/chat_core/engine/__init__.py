@@ -1,1 +1,1 @@
-"""The loop: one engine for `complete()` and `stream()`."""
+"""The engine that executes the runs of a chat, both for `complete()` and for `stream()`."""

@@ -1,4 +1,4 @@
-"""Durable writes of a run. A run on plain `Messages` writes nothing."""
+"""Storage of a run's progress. A run on plain `Messages` stores nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 
 
 class LeaseClocks:
-    """The clocks that measure the age of a lease. Tests replace `Checkpoint.clocks`."""
+    """The two clocks that measure the age of a lease. Tests replace `Checkpoint.clocks` with fakes."""
 
     def read(self) -> tuple[float, float]:
         """Return the wall clock and the time since the machine was booted, in seconds.
@@ -48,7 +48,7 @@ class LeaseClocks:
 
 @final
 class _Lease:
-    """The lease of a run and of the chats inside it: when it was last extended, and the writes that failed."""
+    """The lease state that a run shares with its inner chats: the last extension and the failed writes."""
 
     __slots__ = ("extended_at", "failures")
 
@@ -59,14 +59,15 @@ class _Lease:
 
 @final
 class Checkpoint:
-    """The messages of a run, and the conversation that stores their changes, if any.
+    """The messages of a run and the stored conversation, if any, to which their changes are written.
 
     A write that has started is completed even if the run is cancelled during the write. A chat used as a tool has a
-    checkpoint of its own, from `inner()`: it writes to the same conversation, at the path of the tool.
+    separate checkpoint, created by `inner()`. That checkpoint writes to the same conversation, at the path of the tool
+    call.
 
     Attributes:
-        refused_calls: IDs of calls that did not start because they, or calls inside them, were decided elsewhere.
-        looked_at: when the run last examined the waiting calls, if it has done all that it can do.
+        refused_calls: IDs of calls that were not started because another process decided them or their inner calls.
+        looked_at: when the run last examined the conversation. None unless the run has nothing left to do.
     """
 
     __slots__ = (
@@ -102,7 +103,10 @@ class Checkpoint:
 
     @property
     def loop_and_thread(self) -> tuple[EventLoopToken, int]:
-        """The event loop and the thread of the run. First access must be in that thread; later ones may be in any."""
+        """The event loop token and the thread ID of the run.
+
+        The first access must be made in the thread of the run. Later accesses may be made in any thread.
+        """
         if self._loop_and_thread is None:
             self._loop_and_thread = current_token(), threading.get_ident()
         return self._loop_and_thread
@@ -114,7 +118,7 @@ class Checkpoint:
 
     @property
     def run(self) -> RunContext:
-        """The run, as instructions, policies and tools receive it."""
+        """The context of the run, passed to instructions, policies and tools. Created on first access."""
         if self._run is None:
             owner = self._owner
             if self.conversation is not None:
@@ -124,11 +128,11 @@ class Checkpoint:
         return self._run
 
     async def inner(self, tool: Tool, tools: ChatTools[Paused]) -> Checkpoint:
-        """Return the checkpoint of the conversation inside a chat used as a tool.
+        """Create the checkpoint for a chat that is used as a tool.
 
         Args:
-            tool: a tool call of these messages that has an inner conversation.
-            tools: tools and factories of the chat.
+            tool: a tool call in `messages` that has an inner conversation.
+            tools: tools and value factories of the inner chat.
         """
         assert tool.inner is not None  # noqa: S101 - the caller has checked it
         inner = Checkpoint(tool.inner)
@@ -142,19 +146,19 @@ class Checkpoint:
         return inner
 
     def begin_as(self, run: RunContext) -> Checkpoint:
-        """Make these messages part of the run `run`, and return this checkpoint."""
+        """Set the context of the run that uses this checkpoint, and return the checkpoint."""
         self._run = run
         return self
 
     @property
     def has_values(self) -> bool:
-        """Whether the values of the run are open."""
+        """Whether the run has created the values for injected parameters."""
         return self._values is not None
 
     async def open_values(
         self, tools: ChatTools[Paused], injected: Mapping[Any, object], group: TaskGroup | None
     ) -> None:
-        """Call the factories of a chat. `run` has their values afterwards.
+        """Call the value factories of a chat. Afterwards, `run` includes the created values.
 
         Args:
             tools: tools and factories of the chat.
@@ -167,40 +171,43 @@ class Checkpoint:
         self._run = await self._values.open(self.run, group)
 
     async def close_values(self, error: BaseException | None) -> None:
-        """Close the values of the run.
+        """Close the values that the factories of the chat created for this run.
 
         Args:
-            error: exception that ended the run.
+            error: exception that ended the run, or `None`.
         """
         if self._values is not None:
             await finish(partial(self._values.aclose, error))
 
     async def close_inner(self, tool: Tool, error: BaseException | None) -> None:
-        """Close the values of a chat used as a tool.
+        """Close the values that the factories of an inner chat created.
 
         Args:
-            tool: the call whose chat has ended.
-            error: exception that ended the chat.
+            tool: the tool call whose inner chat has ended.
+            error: exception that ended the inner chat, or `None`.
         """
         if self._values is not None:
             await finish(partial(self._values.close_inner, tool.id, error))
 
     @property
     def owns_lease(self) -> bool:
-        """Whether the run claims, renews and releases the lease. The run around an inner chat does that for it."""
+        """Whether this run claims, renews and releases the lease. An inner chat leaves that to the outer run."""
         return self.conversation is not None and not self._path
 
     @property
     def keeps_answer(self) -> bool:
-        """Whether a final turn in `messages` may be one that an earlier run stored but did not deliver."""
+        """Whether an earlier run may have stored a final turn in `messages` without delivering it."""
         return self.conversation is not None or bool(self._path)
 
     def is_failed_write(self, error: BaseException) -> bool:
-        """Return whether `error` was raised by a write of this run or of a chat inside it."""
+        """Return whether `error` was raised by a store write of this run or of an inner chat."""
         return any(failure is error for failure in self._lease.failures)
 
     def stored_answer(self) -> Turn | None:
-        """Return the final turn of a stored conversation that an earlier run stored but did not deliver."""
+        """Return the last turn if an earlier run stored it as its final response, or `None`.
+
+        The earlier run may have ended before it delivered the turn.
+        """
         role, turn = self.messages.last_turn or (None, None)
         return turn if self.keeps_answer and turn is not None and role == "model" and is_final(turn) else None
 
@@ -219,7 +226,7 @@ class Checkpoint:
             raise
 
     async def apply_posts(self) -> int:
-        """Append the turns that were posted to the conversation, and return how many there were."""
+        """Append the turns that other processes posted to the conversation, and return their number."""
         conversation = self.conversation
         if not self._stores_messages or not isinstance(conversation, PostReceiver):
             return 0
@@ -236,21 +243,21 @@ class Checkpoint:
         return applied[0]
 
     async def write_tool(self, tool: Tool) -> None:
-        """Store the state of a tool call of `messages`."""
+        """Store the current state of a tool call in `messages`."""
         if self.conversation is not None:
             await self._extend_lease(partial(self.conversation.write_tool, (*self._path, tool.id), tool))
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
-        """Append `turn` to `messages` as a turn of `role`, and store it."""
+        """Append `turn` to `messages` with the role `role`, and store the change."""
         self.messages.append(role, turn)
         if self.conversation is not None:
             await self._extend_lease(partial(self.conversation.write_turn, self._path, role, turn))
 
     def may_start(self) -> bool:
-        """Return whether the lease certainly lasts, so that the body of a tool may start. Callable in any thread.
+        """Return whether the lease is recent enough to call a tool function. Callable from any thread.
 
-        False after half of the lease has passed since it was last extended: this process may have been stopped, and
-        another run may have taken over. Call `renew()`, which finds out.
+        Return False if half of the lease has passed since the last extension. This process may have been suspended, and
+        another run may have taken over. Call `renew()` to find out.
         """
         conversation = self.conversation
         if conversation is None or (renew_every := conversation.renew_every) is None:
@@ -263,7 +270,7 @@ class Checkpoint:
         )
 
     async def renew(self) -> None:
-        """Extend the lease.
+        """Extend the lease of the conversation.
 
         Raises:
             LeaseLostError: another run took over.
@@ -272,7 +279,10 @@ class Checkpoint:
             await self._extend_lease(self.conversation.renew)
 
     async def keep_lease(self) -> None:
-        """Renew the lease regularly until cancelled, or until it is lost. Then the next write ends the run in order."""
+        """Renew the lease regularly until this task is cancelled or the lease is lost.
+
+        After a lost lease, the next write raises the error that ends the run.
+        """
         conversation = self.conversation
         assert conversation is not None  # noqa: S101 - the run has a lease
         assert conversation.renew_every is not None  # noqa: S101 - the lease expires
@@ -304,13 +314,13 @@ class Checkpoint:
 
     @property
     def _stores_messages(self) -> bool:
-        """Whether `messages` is the outermost conversation, which the store marks."""
+        """Whether `messages` belongs directly to the stored conversation and not to an inner chat."""
         return self.conversation is not None and self.conversation.messages is self.messages
 
     def answer_key(self, turn: Turn) -> str:
-        """Return a key of the last turn: the same in every run that delivers the turn.
+        """Return a delivery key for the last turn. Every run that delivers the turn computes the same key.
 
-        Without a store, only the run that received the turn delivers it, so the key is random.
+        Without a store, only one run can deliver the turn, so the key is random.
 
         Args:
             turn: the last turn of `messages`.
@@ -323,24 +333,24 @@ class Checkpoint:
         return sha256(f"{position} {created_at} {name}".encode()).hexdigest()[:32]
 
     def mark_undelivered(self, turn: Turn) -> None:
-        """Mark a final response as one whose after-hooks must be called, before it is stored.
+        """Mark a final response as undelivered, so that a later run calls its after-hooks if this run dies.
 
-        Without a store, or in a chat used as a tool, the run that received the response calls them or fails.
+        Does nothing without a store or in an inner chat: there, only this run can call the hooks.
 
         Args:
-            turn: the response, which is not in `messages` yet.
+            turn: the response, before it is appended to `messages`.
         """
         if self._stores_messages:
             turn.delivered = False
 
     async def mark_delivered(self, turn: Turn) -> None:
-        """Store that the after-hooks were called for the last turn."""
+        """Mark the last turn as delivered, and store the mark. Call this after the after-hooks."""
         turn.delivered = True
         if self.conversation is not None and self._stores_messages:
             await finish(self.conversation.write_marks)
 
     async def record_failed_usage(self, usage: Usage) -> None:
-        """Add the usage of a request that received no turn to the last turn, and store it. Write errors are logged."""
+        """Add the token usage of a failed request to the last turn, and store it. Write errors are logged."""
         last = self.messages.last
         if last is None or not usage:
             return
@@ -353,7 +363,7 @@ class Checkpoint:
                 _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
 
     async def release(self) -> None:
-        """Release the lease. A failure is logged and not raised, because the lease expires on its own."""
+        """Release the lease. Errors are logged and not raised, because the lease expires on its own."""
         if self.conversation is None or not self.owns_lease:
             return
         try:
@@ -363,5 +373,5 @@ class Checkpoint:
 
 
 def is_final(turn: Turn) -> bool:
-    """Return whether a run ends with this turn of a model."""
+    """Return whether a run ends after this model turn."""
     return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")

@@ -1,4 +1,4 @@
-"""Application of a context policy to the requests of a run."""
+"""Reduction of model requests by the context policy of a chat."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from chat_core.response import Paused
 
 MAX_CHOICES: Final = 3
-"""How often a policy is asked before one request. A stored summary may still leave too much."""
+"""Maximum number of policy calls before one request. After a stored summary, the request may still be too long."""
 
 
 @final
 class ContextFit:
-    """The context policy of a run, and what it has chosen."""
+    """The context policy of a run, with the state of its choices so far."""
 
     __slots__ = (
         "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_overhead", "_pending", "_policy", "_ready",
@@ -39,11 +39,11 @@ class ContextFit:
     )  # fmt: skip
 
     def __init__(self, plan: ChatPlan[object, Paused], checkpoint: Checkpoint) -> None:
-        """Initialize the policy of one run, whose messages are up to date.
+        """Create the policy state for one run. The messages must match the stored conversation.
 
         Args:
-            plan: configuration of the chat, which has a policy.
-            checkpoint: the conversation.
+            plan: configuration of a chat that has a context policy.
+            checkpoint: checkpoint of the run, with its messages.
         """
         assert plan.settings.context is not None  # noqa: S101 - the caller has checked it
         self._policy: ContextPolicy = plan.settings.context
@@ -68,7 +68,7 @@ class ContextFit:
         ]
 
     def report(self, observed_run: ObservedRun | None) -> Usage:
-        """Pass warnings to the observers, and return the usage of summaries since the last report.
+        """Pass new warnings to the observers, and return the token usage of summaries since the last report.
 
         Args:
             observed_run: the run with its observers, if it has any.
@@ -80,10 +80,12 @@ class ContextFit:
         return usage
 
     def refuse(self, error: ChatError) -> bool:
-        """Return whether the policy will be asked once more, because the provider refused the request.
+        """Handle a request that the provider refused as too long. Return whether the policy is called again.
+
+        The policy is called again only for the first refusal of a request.
 
         Args:
-            error: error of the provider about the length of the request.
+            error: the error that the provider returned.
         """
         if self._refused is not None:
             return False
@@ -92,14 +94,14 @@ class ContextFit:
         return True
 
     async def next(self, step: int) -> Sequence[Compacting | Compacted] | None:
-        """Return the next events, or `None` when the request can be sent.
+        """Take the next step in reducing a request. Return its events, or `None` if the request can be sent.
 
         Args:
             step: number of the request in the run, from 1.
 
         Raises:
             ContextLengthError: the conversation cannot be reduced enough.
-            UsageError: the policy chose a longer view than before, or a turn that is no summary.
+            UsageError: the policy chose a longer view than before, or a turn that is not a summary.
         """
         if self._pending is not None:
             pending, self._pending = self._pending, None
@@ -119,13 +121,13 @@ class ContextFit:
         return (started, *events) if events else None
 
     def aclose(self) -> None:
-        """Drop a choice that the run did not wait for."""
+        """Close a policy coroutine that the run has not awaited."""
         pending, self._pending = self._pending, None
         if inspect.iscoroutine(pending):
             pending.close()
 
     async def _apply(self, choice: ContextChoice) -> Sequence[Compacted]:
-        """Put a choice into effect, and return the event about it."""
+        """Apply a choice of the policy, and return the events that describe the change."""
         self._choices += 1
         turns_before = len(self._view.turns)
         if choice is None or (isinstance(choice, View) and not self._is_shorter(choice)):
@@ -146,10 +148,10 @@ class ContextFit:
         return (Compacted(kind, after.offset, turns_before, len(after.turns), self._overhead + after.tokens),)
 
     def _is_shorter(self, chosen: View) -> bool:
-        """Return whether a view is shorter than the current one.
+        """Return whether the view `chosen` is shorter than the current view.
 
         Raises:
-            UsageError: it begins earlier, or it has results in full that were shortened before.
+            UsageError: `chosen` begins earlier than the current view, or restores shortened tool results.
         """
         current = self._view
         if chosen.offset < current.offset or not chosen.elided >= current.elided:
@@ -161,7 +163,7 @@ class ContextFit:
         return chosen.offset > current.offset or chosen.elided != current.elided
 
     async def _store(self, turn: Turn) -> None:
-        """Append a summary to the history, and count its usage."""
+        """Append a summary turn to the history, and add its token usage."""
         if turn.by != "engine" or not all(isinstance(part, Summary) for part in turn.parts):
             msg = "Summarized() needs Turn([view.summary(text, offset)], by='engine')"
             raise UsageError(msg)
@@ -169,7 +171,7 @@ class ContextFit:
         await self._checkpoint.append_turn("user", turn)
 
     async def _warn(self, cause: Exception | None) -> None:
-        """Record why a view replaces a summary, and what the failed request cost."""
+        """Add a warning about a summary that failed, and record the token usage of its request."""
         if cause is None:
             return
         self._warnings.append(f"no summary was made, and the view was shortened instead: {cause}")
@@ -188,7 +190,10 @@ class ContextFit:
         return ContextSize(tokens, reported is not None, of_view, self._step, refused=self._refused is not None)
 
     def _reported_tokens(self) -> int | None:
-        """Return the tokens that the provider counted in the same view, with estimates of what came later."""
+        """Return the token count of the current view, based on the last response, or `None`.
+
+        The count is the usage that the provider reported, plus estimates for the content added since that response.
+        """
         timeline = self._view.timeline
         if timeline is None or (self._view.elided and timeline.response_index < self._chosen_at):
             return None
@@ -203,7 +208,7 @@ class ContextFit:
 
 
 def _is_model(provider: str | None, model: str | None, meta: ProviderMeta) -> bool:
-    """Return whether a response is from the model `meta`. Providers append a date to its name."""
+    """Return whether a response is from the model of `meta`. Providers may append a date to the model name."""
     if provider != meta.name or model is None:
         return False
     return model == meta.model or re.fullmatch(rf"{re.escape(meta.model)}[-@]\d.*", model) is not None

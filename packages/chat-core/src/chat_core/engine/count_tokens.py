@@ -1,4 +1,4 @@
-"""The number of input tokens of a request: counted by the provider, or estimated."""
+"""Input token counts of requests, counted by the provider or estimated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def count_tokens(plan: ChatPlan[Any, Any], messages: Messages, options: ChatOptions | None) -> TokenCount:
-    """Return the number of input tokens that the next request of a chat would use. Middlewares are not applied.
+    """Count the input tokens that the next request of a chat would use. Middlewares are not applied.
 
     Args:
         plan: configuration of the chat.
@@ -23,7 +23,7 @@ async def count_tokens(plan: ChatPlan[Any, Any], messages: Messages, options: Ch
         options: options of the request, merged over those of the chat.
 
     Raises:
-        ChatError: the provider counts, and its request failed.
+        ChatError: the provider's request to count the tokens failed.
     """
     model, schema = plan.model, plan.output.schema
     if isinstance(model, TokenCounter):

@@ -1,7 +1,8 @@
-"""Calls and decisions that an application asks for, without a model: `chat.call()` and `chat.decide()`.
+"""Tool calls and policy decisions requested by the application, without a model: `chat.call()` and `chat.decide()`.
 
-A direct call is a turn of the role `model`, with `by="application"`, in the history. From there on, it is a call as any
-other: the same tool pass validates it, asks the policy, stores `Running` before the body starts, and pauses.
+A direct call is stored in the history as a turn with the role `model` and `by="application"`. The call is then
+processed like a call from a model: a tool pass validates the arguments, asks the policy, stores `Running` before the
+tool function starts, and pauses the run if the call must wait.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 
 async def decide(tools: ChatTools[PauseT], call: FunctionCall) -> Action[PauseT]:
-    """Return the action of the policy for a call. Nothing runs and nothing is stored.
+    """Return the policy's action for a call, without running the tool or storing anything.
 
     Args:
         tools: tools of the chat.
-        call: the call. Its arguments are validated first.
+        call: the call to decide. Its arguments are validated first.
 
     Raises:
         UsageError: the chat has no such tool, or the arguments are invalid.
@@ -58,14 +59,14 @@ async def call_tool(
     inject: Mapping[Any, object] | None = None,
     owner: str | None = None,
 ) -> Tool | PauseT:
-    """Run one call to its end, or to a pause.
+    """Run one tool call, and return its finished `Tool` or a pause.
 
     Args:
         plan: configuration of the chat.
         target: the conversation.
-        call: the call. A call of the same id that is in the conversation already is resumed, not repeated.
+        call: the call to run. If the conversation has a call with this ID, that call is resumed, not repeated.
         inject: values for injected parameters, by type.
-        owner: owner of plain messages.
+        owner: owner of the conversation. Used only for plain messages.
 
     Raises:
         UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
@@ -84,7 +85,7 @@ async def call_tool(
 
 @final
 class _DirectRun(Run[Any, PauseT]):
-    """A run of one call, which asks no model."""
+    """A run that executes one tool call and sends no model request."""
 
     def __init__(
         self,
@@ -109,10 +110,10 @@ class _DirectRun(Run[Any, PauseT]):
         return ()
 
     async def _call_before_hooks(self) -> None:
-        """Call no hook: hooks run before a model request, and there is none."""
+        """Skip the before-hooks, because this run sends no model request."""
 
     async def _begin(self) -> str:
-        """Add the call to the history unless it is there, and return its id."""
+        """Add the call to the history if it is missing, and return its ID."""
         call, messages = self._call, self._messages
         others = [tool.id for tool in messages.pending() if tool.id != call.id]
         if others:

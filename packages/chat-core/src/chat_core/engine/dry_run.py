@@ -1,6 +1,6 @@
-"""Dry run of a policy: show the decision about each call without executing it.
+"""Dry run of a policy: predict the decision about each call without executing the call.
 
-    print(await dry_run(chat, messages))
+print(await dry_run(chat, messages))
 
 The dry run applies the triage of a run (`engine/triage.py`) to copies of the calls. Unresolved calls are decided in
 their current state, as in the next run. Resolved calls are decided as if the model had just made them, so that a new
@@ -47,11 +47,11 @@ from chat_core.tools.definition import ToolDefinition, ToolScope
 from chat_core.tools.scope import require_unique_names
 
 DryRunOutcome: TypeAlias = Literal["run", "approval", "schedule", "result", "interrupted", "held", "reject", "fail"]
-"""The predicted outcome of a call, see `DryRunCall.outcome`."""
+"""The predicted outcome of a call. `DryRunCall.outcome` describes the values."""
 
 
 class HasTools(Protocol):
-    """An object with chat tools, such as a `Chat`."""
+    """Protocol for objects with chat tools, such as a `Chat`."""
 
     @property
     def tools(self) -> ChatTools[Paused]:
@@ -65,10 +65,10 @@ Policy: TypeAlias = HasTools | ToolScope[Paused] | Sequence[ToolScope[Paused]]
 @final
 @dataclass(frozen=True, slots=True)
 class DryRunCall:
-    """The predicted outcome of one call.
+    """The predicted outcome of one tool call.
 
     Attributes:
-        path: path of the call: `messages.tool(*path)`.
+        path: path of the call, for use as `messages.tool(*path)`.
         name: name of the tool.
         arguments: validated arguments, or the model's arguments if they are invalid.
         outcome: `run`; `approval` or `schedule` if the call would wait; `interrupted` if an approver must resolve it;
@@ -106,7 +106,7 @@ class DryRunCall:
 @final
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The predicted outcomes of all calls, oldest first. Calls of a suspended inner chat follow its tool call."""
+    """The predicted outcomes of all calls, oldest first. Inner calls follow the tool call of their suspended chat."""
 
     calls: tuple[DryRunCall, ...]
 
@@ -129,17 +129,17 @@ async def dry_run(
     inject: Mapping[Any, object] | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> DryRun:
-    """Predict the decisions of a policy. No tool runs and nothing changes. Strategies are called as in a run.
+    """Predict the decisions of a policy. No tool runs, and no message changes.
 
-    Each call is decided independently: sequential tools and the concurrency limit are ignored. Factories of values are
-    called as in a run, because policies may read the values.
+    Strategies are called as in a run. Each call is decided independently: sequential tools and the concurrency limit
+    are ignored. Factories of values are called as in a run, because policies may read the values.
 
     Args:
         policy: a chat, or one or more scopes of tools.
-        calls: a conversation, to decide all its calls; or function calls that a model might make.
+        calls: a conversation whose calls are all decided, or function calls that a model might make.
         conversation_id: conversation ID passed to strategies. Default: the ID of the `Conversation`, if any.
         owner: owner passed to strategies. Default: the owner of the `Conversation`, if any.
-        inject: values by type, as in a run.
+        inject: values for injected parameters, by type.
         now: function that returns the current time. Default: the clock of the chat.
 
     Raises:
@@ -183,7 +183,7 @@ class _Consultation:
 
 @final
 class _RecordingScope(ToolScope[Paused]):
-    """A scope that records its decisions."""
+    """A wrapper around a tool scope that records the scope's decisions."""
 
     __slots__ = ("_consultation", "_scope")
 
@@ -219,14 +219,14 @@ class _History:
 
 @final
 class _UnstoredConversation:
-    """A conversation with the attributes that a triage needs. Writes are dropped."""
+    """A replacement for a stored conversation, with the attributes a triage needs. Writes are ignored."""
 
     def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - name of the attribute
         self.id = id
         self.messages = messages
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
-        """Drop the write."""
+        """Ignore the write."""
 
 
 @final
@@ -241,11 +241,11 @@ class _DryRunner:
         self._values = values
 
     async def decide_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
-        """Yield the outcome of each call.
+        """Yield the predicted outcome of each call in a conversation, including calls of inner chats.
 
         Args:
             messages: the conversation.
-            parents: path of the tool whose chat has this conversation.
+            parents: path of the tool call that contains this conversation. Empty for the outermost one.
         """
         contents = messages.contents
         for index, content in enumerate(contents):
@@ -257,7 +257,7 @@ class _DryRunner:
                         yield call
 
     async def _decide_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
-        """Yield the outcomes of the calls of a chat that would resume."""
+        """Yield the predicted outcomes of the calls inside a tool call, if its inner chat would resume."""
         definition = self._tools.definition(tool.name)
         resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
         if isinstance(definition, SubchatDefinition) and resumable and tool.inner is not None:
@@ -286,10 +286,10 @@ class _DryRunner:
 
 
 def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) -> DryRunCall:
-    """Return `call` with the outcome of the triage.
+    """Return a copy of `call` with the outcome, reason and times that follow from its triage.
 
     Args:
-        call: the call without an outcome.
+        call: the prediction, with a placeholder as its outcome.
         result: result of the triage.
         tool: the copy of the call that was triaged.
     """
@@ -330,7 +330,7 @@ def _held_reason(result: TriageResult[Paused]) -> str:
 
 
 def _find_chat_tools(policy: object, now: Callable[[], datetime] | None) -> ChatTools[Paused]:
-    """Return the tools of a chat or of scopes, with `now` as their clock if given."""
+    """Return the chat tools of a chat or of tool scopes. `now`, if given, replaces their clock."""
     tools = getattr(policy, "tools", None)
     if isinstance(tools, ChatTools):
         chat_tools = cast("ChatTools[Paused]", tools)
@@ -360,6 +360,6 @@ def _to_messages(calls: object) -> Messages:
 
 
 def _to_list(value: object, kind: type) -> list[object] | None:
-    """Return one value or a sequence as a list, or None if an item is not an instance of `kind`."""
+    """Return a single value or a sequence as a list, or `None` if any item is not an instance of `kind`."""
     items: list[object] = list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else [value]
     return items if all(isinstance(item, kind) for item in items) else None

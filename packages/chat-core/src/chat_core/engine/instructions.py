@@ -1,4 +1,4 @@
-"""Instructions of a run: texts of the chat and of the run, and functions that are called when the run starts."""
+"""Evaluation of a chat's instructions, which are texts and functions called at the start of a run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from chat_core.run_context import RunContext
 async def evaluate_instructions(
     sources: Sequence[str | InstructionFunction], run: RunContext, options: ChatOptions
 ) -> ChatOptions:
-    """Return `options` with all instructions of a run.
+    """Return `options` with the instructions of the chat and of the run combined.
 
     Args:
         sources: texts and functions of the chat, in the order in which they were added.
-        run: the run, for the functions.
+        run: context of the run, passed to the functions.
         options: options of the run. Their instructions follow those of the chat.
 
     Raises:
-        UsageError: a function did not return a text.
+        UsageError: a function did not return a `str`.
     """
     if not sources:
         return options

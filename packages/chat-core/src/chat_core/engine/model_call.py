@@ -1,4 +1,4 @@
-"""One model call of a run with its retries. Events are returned in batches to keep the cost per event low."""
+"""One model call of a run, including its retries. Events are returned in batches to reduce the cost per event."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class ModelCall(Protocol):
     usage: Usage
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Return the next batch of events, or None when the call is complete and `turn` is set.
+        """Return the next batch of events, or `None` when the call is complete and `turn` is set.
 
         Raises:
-            ChatError: the call failed and is not retried. `usage` is the total of all attempts.
+            ChatError: the call failed and is not retried. `usage` then includes all attempts.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close the connection, if one is open."""
+        """Close the connection, if any is open."""
         ...
 
 
 @final
 class ModelRequest:
-    """Arguments of a provider call, and the limit on the tool calls of its response."""
+    """Arguments of a provider request, and the maximum number of tool calls in its response."""
 
     __slots__ = ("max_calls", "messages", "options", "output", "tools")
 
@@ -73,7 +73,7 @@ class ModelRequest:
         self.max_calls: int = max_calls
 
     def checked(self, turn: Turn, started_at: float) -> Turn:
-        """Return `turn`, with the duration of its request in its metadata.
+        """Validate a turn from the provider, add the request duration to its metadata, and return the turn.
 
         Args:
             turn: turn that the provider returned.
@@ -94,7 +94,7 @@ class ModelRequest:
 
 @final
 class CompleteCall:
-    """A call without streaming."""
+    """A model call that is not streamed."""
 
     __slots__ = ("_model", "_request", "_retry_budget", "turn", "usage")
 
@@ -106,7 +106,7 @@ class CompleteCall:
         self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Send the request, with retries. Always return None: the call delivers no events."""
+        """Send the request, retry failures, and set `turn`. Always return `None`, because there are no events."""
         request, model = self._request, self._model
         attempt = 1
         failed: list[ChatError] = []
@@ -129,12 +129,12 @@ class CompleteCall:
                 return None
 
     async def aclose(self) -> None:
-        """Do nothing: no connection stays open between calls."""
+        """Do nothing: a call that is not streamed keeps no connection open."""
 
 
 @final
 class StreamCall:
-    """A call with a streamed response."""
+    """A model call whose response is streamed."""
 
     def __init__(self, model: StreamProvider, request: ModelRequest, retry_budget: RetryBudget) -> None:
         self._model = model
@@ -152,7 +152,10 @@ class StreamCall:
         self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Return the next batch of events, or an `AttemptReset` if a new attempt starts after delivered events."""
+        """Return the next batch of events, or `None` at the end of the response.
+
+        If an attempt fails after events were delivered, the batch is a single `AttemptReset`.
+        """
         while True:
             try:
                 # Not in a separate method, for speed: this code runs for every read of the connection.
@@ -208,7 +211,7 @@ class StreamCall:
         await self.aclose()
 
     async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
-        """Wait for the next attempt. Return an `AttemptReset` if events of this attempt were delivered."""
+        """Wait before the next attempt. Return an `AttemptReset` if the failed attempt delivered events."""
         if error.partial is None and self._stream is not None:
             error.partial = self._stream.partial()
         self._stream = None
@@ -224,11 +227,11 @@ class StreamCall:
 
 
 def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Sequence[ProgressEvent]:
-    """Return `batch` with text deltas replaced by structured deltas.
+    """Return the deltas with each `TextDelta` replaced by a `StructuredDelta`.
 
     Args:
         batch: deltas of the provider.
-        text_parts: the text so far. The text of the batch is appended.
+        text_parts: pieces of the response text so far. The pieces of this batch are appended.
     """
     events: list[ProgressEvent] = []
     for delta in batch:
@@ -241,31 +244,34 @@ def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Seque
 
 
 def too_many_calls_error(limit: int) -> InvalidResponseError:
-    """Return the error for a response with more tool calls than `limit`. None of them runs."""
+    """Return the error for a response with more than `limit` tool calls. None of the calls runs."""
     msg = f"the response has more than {limit} tool calls; none was run: raise the limit by with_max_calls(...)"
     return InvalidResponseError(msg)
 
 
 def _add_turn(failed_usage: Usage, turn: Turn) -> Usage:
-    """Return the usage of a call. The usage of its failed attempts is stored with its turn."""
+    """Add the usage of a turn to the usage of earlier failed attempts, and return the sum.
+
+    The usage of the failed attempts is stored in the turn.
+    """
     if failed_usage:
         turn.failed_usage = failed_usage
     return failed_usage + turn.usage
 
 
 def replayed_events(turn: Turn, output: OutputSchema | None) -> Sequence[ProgressEvent]:
-    """Return the events of a stored turn.
+    """Return the delta events of a stored turn, as if the model had just streamed the turn.
 
     Args:
-        turn: the turn.
-        output: schema of a structured answer, or `None` for text.
+        turn: the stored turn.
+        output: schema of a structured response, or `None` for text.
     """
     deltas = turn_deltas(turn)
     return deltas if output is None else to_structured_deltas(deltas, [])
 
 
 def unknown_reason_error(turn: Turn) -> InvalidResponseError:
-    """Return the error for a response with calls whose finish reason does not say that it is complete."""
+    """Return the error for a response with tool calls and an unknown or missing finish reason."""
     reported = turn.metadata.finish_reason if turn.metadata is not None else None
     reason = f"with the unknown finish reason {reported!r}" if reported else "without a known finish reason"
     msg = (
@@ -278,7 +284,7 @@ def unknown_reason_error(turn: Turn) -> InvalidResponseError:
 
 
 def usage_of_failure(error: ChatError) -> Usage:
-    """Return the usage of a failed attempt, as far as the provider reported it."""
+    """Return the token usage that the provider reported for a failed attempt, or an empty usage."""
     if error.usage:
         return error.usage
     return error.partial.usage if error.partial is not None else Usage()

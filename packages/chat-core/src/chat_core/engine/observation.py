@@ -1,6 +1,6 @@
-"""Observation of runs, model calls and tools. This module is imported only if a chat has observers.
+"""Notification of observers about runs, model calls and tools. Imported only if a chat has observers.
 
-Exceptions of an observer are logged. The observed operation continues.
+If an observer raises an exception, the exception is logged and the observed operation continues.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OUTCOME_OF_ACTION: Final[dict[DecisionAction, tuple[WaitKind, WaitOutcome]]] = 
 
 @final
 class Observations:
-    """The observations of all observers for one operation."""
+    """The observations of one operation, such as a model call, by all observers."""
 
     __slots__ = ("_observations",)
 
@@ -69,7 +69,7 @@ class Observations:
                 _log_failure(observer)
 
     def inside(self) -> AbstractContextManager[None]:
-        """Return a context manager that enters the contexts of all observations."""
+        """Return a context manager that enters the `inside()` contexts of all observations."""
         return _ObservationContexts(self._observations)
 
     def end(self) -> None:
@@ -84,7 +84,10 @@ class Observations:
 
 @final
 class _ObservationContexts:
-    """Contexts of several observations. Exceptions raised inside are not passed to the observers."""
+    """Context manager that enters and exits the contexts of several observations.
+
+    Exceptions raised in the block are not passed to the contexts.
+    """
 
     __slots__ = ("_entered", "_observations")
 
@@ -119,7 +122,7 @@ def _log_failure(source: object) -> None:
 
 @final
 class ObservedRun:
-    """A run with observers."""
+    """The observers of a run, with the record that they receive."""
 
     def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
         self.record = record
@@ -128,7 +131,9 @@ class ObservedRun:
         self._observations = Observations(observers, lambda observer: observer.run(record))
 
     async def step(self, step: Callable[..., Awaitable[T]], *args: object) -> T:
-        """Execute one step of the run inside the observation contexts. The consumer never runs inside them.
+        """Execute one step of a run inside the contexts of its observers, and return the result.
+
+        Code that consumes the events of the run is never executed inside these contexts.
 
         Args:
             step: coroutine function of the step.
@@ -138,10 +143,10 @@ class ObservedRun:
             return await step(*args)
 
     def end(self, last: object, usage: Usage, error: BaseException | None) -> None:
-        """Complete the record and end the observations.
+        """Complete the record of the run and end the observations.
 
         Args:
-            last: the last event of the run, if the run has ended without an error.
+            last: the last event of a run that ended without an error, otherwise `None`.
             usage: token usage of the run.
             error: the exception that ended the run, if any.
         """
@@ -156,7 +161,7 @@ class ObservedRun:
         self._observations.end()
 
     def warn(self, messages: Sequence[str]) -> None:
-        """Pass warnings to the observers that receive them."""
+        """Pass warning messages to the observers that implement `WarningObserver`."""
         for observer in self._observers if messages else ():
             if isinstance(observer, WarningObserver):
                 for message in messages:
@@ -166,11 +171,11 @@ class ObservedRun:
                         _log_failure(observer)
 
     def call(self, call: ModelCall, request: ModelRequest, retry_budget: RetryBudget) -> ModelCall:
-        """Return `call`, wrapped to report it to the observers.
+        """Wrap a model call so that observers are notified of its progress and its end.
 
         Args:
             call: the model call.
-            request: the request of the call.
+            request: the request that the call sends.
             retry_budget: retry budget of the run. Failed attempts are recorded through it.
         """
         self._wait_reports.report_resolved()
@@ -192,11 +197,13 @@ class ObservedRun:
         )
 
     async def tool(self, ready: ReadyCall, attempt: int, body: Callable[[], Awaitable[T]]) -> T:
-        """Run a tool function inside its observation contexts. A chat that runs as a tool inherits the observers.
+        """Run a tool function inside the contexts of the observers, and return the function's result.
+
+        A chat that runs as a tool uses the same observers.
 
         Args:
-            ready: the call.
-            attempt: number of the execution, starting at 1.
+            ready: the tool call, ready to run.
+            attempt: number of this execution, starting at 1.
             body: coroutine function that runs the tool function.
         """
         self._wait_reports.tool_starts(ready.tool)
@@ -217,7 +224,7 @@ class ObservedRun:
 
 @final
 class ObservedCall:
-    """A model call with observers."""
+    """A wrapper that reports a model call to observers."""
 
     def __init__(
         self,
@@ -238,7 +245,7 @@ class ObservedCall:
         self.usage: Usage = Usage()
 
     async def next(self) -> Sequence[ProgressEvent] | None:
-        """Implement `ModelCall.next`, and end the observation when the call ends."""
+        """Implement `ModelCall.next`. When the call ends, also end the observation."""
         record = self._record
         try:
             if record.first_after is None or self._may_restart:
@@ -260,7 +267,7 @@ class ObservedCall:
         return batch
 
     async def aclose(self) -> None:
-        """Implement `ModelCall.aclose`, and end the observation."""
+        """Implement `ModelCall.aclose`, and also end the observation."""
         try:
             with self._observations.inside():
                 await self._call.aclose()
@@ -279,14 +286,14 @@ class ObservedCall:
 
 @final
 class _WaitReports:
-    """Reports each wait that has ended before or during a run, exactly once.
+    """Reporter that notifies observers exactly once about each wait that has ended.
 
     The end of a wait is reported:
 
     - for an approved call, when its tool function starts;
     - for a call that expired or that the policy now rejects, when this run resolves it;
     - for a call that an approver rejected, after the model has received the rejection. The history does not show
-      whether an earlier run reported it, and the model receives it only once.
+      whether an earlier run reported the rejection, and the model receives it only once.
     """
 
     def __init__(self, observers: tuple[Observer, ...], record: RunRecord, now: Callable[[], datetime]) -> None:
@@ -303,7 +310,7 @@ class _WaitReports:
                 del self._waiting[tool_id]
 
     def tool_starts(self, tool: Tool) -> None:
-        """Report the wait of a call whose tool function starts."""
+        """Report the end of a wait when the tool function of the call starts."""
         _, status = self._waiting.pop(tool.id, (tool, None))
         if isinstance(status, Pending) and status.kind == "schedule" and status.at is not None and not tool.decisions:
             self._report(tool, "schedule", "due", status.at)
@@ -312,7 +319,7 @@ class _WaitReports:
         self._begun.add(tool.id)
 
     def report_resolved(self) -> None:
-        """Report calls that waited when the run started and were resolved without a decision."""
+        """Report waiting calls that were resolved during this run without a decision by an approver."""
         for tool_id, (tool, status) in [*self._waiting.items()]:
             if not tool.resolved:
                 continue
@@ -327,7 +334,7 @@ class _WaitReports:
             )
 
     def report_decided(self) -> None:
-        """Report decided calls of the last model turn, after the model has responded to their results."""
+        """Report the decided calls of the last model turn. Call this when the model has received their results."""
         for tool in _last_calls(self._record.messages):
             if tool.decisions and tool.id not in self._begun:
                 action = tool.decisions[-1].action
@@ -380,12 +387,12 @@ def _run_outcome(last: object, error: BaseException | None) -> RunOutcome:
 async def observe_embedding(
     observers: tuple[Observer, ...], record: CallRecord, retry_budget: RetryBudget, send: Callable[[], Awaitable[T]]
 ) -> T:
-    """Send an embeddings request inside its observation contexts.
+    """Send an embeddings request inside the contexts of the observers, and return the response.
 
     Args:
         observers: the observers.
-        record: record of the call.
-        retry_budget: retry budget of the call. Failed attempts are recorded through it.
+        record: record that the observers receive.
+        retry_budget: retry budget of the request. Failed attempts are recorded through it.
         send: coroutine function that sends the request.
     """
     retry_budget.failures = record.failures

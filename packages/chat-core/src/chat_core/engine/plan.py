@@ -1,4 +1,4 @@
-"""Configuration of a chat: collected by the builder, read by every run."""
+"""The configuration of a chat, collected by the builder and read by every run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _utc_now() -> datetime:
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a chat.
+    """The settings of a chat that do not depend on its model, output or tools.
 
     Attributes:
         options: default options of each model request.
@@ -54,7 +54,7 @@ class Settings:
         max_kept_data: maximum size of the kept data of one tool call, in bytes of JSON.
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
-        context: policy that chooses what a request contains of a long conversation.
+        context: policy that chooses which part of a long conversation a request contains.
         before: hooks called before the first model call of a run.
         after: hooks called after the final response of a run.
         instructions: texts, and functions called at the start of each run.
@@ -84,7 +84,7 @@ class Settings:
 
 @final
 class ChatPlan(Generic[OutT_co, PauseT_co]):
-    """Immutable configuration of a chat, shared by all its runs."""
+    """The immutable configuration of a chat, shared by all its runs."""
 
     __slots__ = ("declarations", "model", "output", "settings", "tools", "wrapped_model")
 
@@ -96,7 +96,7 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         interrupted: Action[PauseT_co] | None,
         settings: Settings,
     ) -> None:
-        """Initialize the plan. The builder has checked that tool names are unique over all scopes."""
+        """Create the plan. The caller must have checked that tool names are unique across all scopes."""
         self.model: CompletionProvider = model
         self.wrapped_model: CompletionProvider = model
         if settings.middleware:
@@ -110,13 +110,15 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
 
     def for_messages(self, messages: Messages) -> ChatPlan[OutT_co, PauseT_co]:
-        """Return this plan with the client tools that a conversation declares.
+        """Return a plan that also includes the client tools declared in a conversation.
+
+        Return this plan itself if the conversation declares none.
 
         Args:
             messages: the conversation.
 
         Raises:
-            UsageError: the client tools do not fit the chat.
+            UsageError: the client tools conflict with the chat.
         """
         tools = self.tools.for_messages(messages)
         if tools is self.tools:
@@ -124,10 +126,10 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         return ChatPlan(self.model, self.output, tools.scopes, tools.interrupted, self.settings)
 
     def require_values(self, injected: Mapping[Any, object]) -> None:
-        """Check the values passed to a run.
+        """Check that the values passed to a run match the injected parameters of the tools.
 
         Args:
-            injected: values by type.
+            injected: values passed to the run, by type.
 
         Raises:
             UsageError: a tool needs a value that is missing and has no factory, or a value has another type.
@@ -138,13 +140,13 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
 
 
 def describe(chat: object, model: object = None, output: OutputSpec[object] | None = None, *tools: str) -> str:
-    """Return the `repr` of a chat or of its builder.
+    """Return the text for the `repr` of a chat or of a chat builder.
 
     Args:
         chat: the chat or builder.
-        model: its provider.
-        output: its output.
-        tools: names of its tools.
+        model: provider of the chat.
+        output: output specification of the chat.
+        tools: names of the chat's tools.
     """
     meta = getattr(model, "metadata", None)
     schema = None if output is None else output.schema

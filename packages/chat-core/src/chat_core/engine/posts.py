@@ -1,4 +1,4 @@
-"""Posted input, which a run appends before a model call, and the rest of a conversation whose model call failed."""
+"""Input that other processes posted to a conversation, and the scheduling of conversations whose model call failed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from chat_core.messages import Turn
 
 
 async def apply_posts(checkpoint: Checkpoint) -> int:
-    """Append the input posted to the conversation, and return the number of turns.
+    """Append the input that was posted to the conversation, and return the number of appended turns.
 
-    Input does not separate a response that its provider paused from its continuation.
+    If the provider paused its last response, nothing is appended, so that the continuation follows the response
+    directly.
     """
     last = checkpoint.messages.last
     if last is not None and last.role == "model" and last.turns[-1].finish_reason == "pause":
@@ -23,11 +24,11 @@ async def apply_posts(checkpoint: Checkpoint) -> int:
 
 
 async def take_answer(turn: Turn | None, checkpoint: Checkpoint, *, hooks: object) -> Turn | None:
-    """Return the stored final turn that the run delivers, or None if posted input now follows it.
+    """Return the stored final turn for delivery, or `None` if posted input was appended after the turn.
 
     Args:
         turn: the final turn that an earlier run stored, if any.
-        checkpoint: the conversation.
+        checkpoint: checkpoint of the run.
         hooks: the after-hooks. If they have not been called for the turn, the posted input waits for the next run.
     """
     if turn is None or (hooks and turn.delivered is False) or checkpoint.messages.pending():
@@ -37,13 +38,13 @@ async def take_answer(turn: Turn | None, checkpoint: Checkpoint, *, hooks: objec
 
 @contextmanager
 def resting_if_failed(checkpoint: Checkpoint, now: Callable[[], datetime]) -> Generator[None]:
-    """Leave a conversation whose model call failed out of the list of due ones.
+    """Exclude a conversation from the list of due conversations if its model call fails in the block.
 
-    Another run would repeat the request. A worker must not do that before somebody changes the conversation.
+    Another run would repeat the failing request. No worker should start that run before the conversation changes.
 
     Args:
-        checkpoint: the conversation.
-        now: the clock.
+        checkpoint: checkpoint of the run.
+        now: function that returns the current time.
     """
     try:
         yield

@@ -19,10 +19,10 @@ _LOG = logging.getLogger("chat_core")
 @final
 @dataclass(frozen=True, slots=True)
 class RetryAttempt:
-    """A retryable failure, passed to the retry strategy.
+    """A failed attempt that can be retried, as passed to the retry strategy.
 
     Attributes:
-        error: the error. `error.retryable` is True.
+        error: error of the attempt. `error.retryable` is True.
         attempt: number of attempts so far, starting at 1.
         delay: seconds that the library would wait by default.
         delivered: whether the consumer has received events of the failed attempt.
@@ -41,7 +41,7 @@ RetryStrategy: TypeAlias = Callable[[RetryAttempt], float | Awaitable[float | No
 @final
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry policy of provider calls. Tools are never run again because a later provider call failed.
+    """The retry policy for provider calls. A failed provider call never causes a tool to run again.
 
     Attributes:
         times: number of retries of each provider call.
@@ -81,7 +81,7 @@ class Retry:
 
 @final
 class RetryBudget:
-    """Remaining wait time of a run. If `failures` is a list, failed attempts are appended to it."""
+    """The wait time that a run has left for retries. If `failures` is a list, it collects failed attempts."""
 
     __slots__ = ("_retry", "_seconds_left", "failures")
 
@@ -96,10 +96,10 @@ class RetryBudget:
         return self._retry.after_delivery
 
     async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
-        """Wait until the call may be retried.
+        """Wait until the next attempt of a failed call may start.
 
         Args:
-            error: the failure.
+            error: error of the failed attempt.
             attempt: number of attempts so far, starting at 1.
             delivered: whether events of the failed attempt were delivered.
 
@@ -123,7 +123,7 @@ class RetryBudget:
 
     @staticmethod
     async def _ask_strategy(strategy: RetryStrategy, attempt: RetryAttempt) -> float | None:
-        """Return the delay from the strategy, or None if the strategy raises or returns an invalid value."""
+        """Return the delay chosen by the strategy, or `None` if the strategy raises or its value is invalid."""
         try:
             answer = strategy(attempt)
             delay = await answer if inspect.isawaitable(answer) else answer

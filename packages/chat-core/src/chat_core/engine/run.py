@@ -30,8 +30,8 @@ starts, `Running` is made durable; after it ends, its result is. Tasks leave the
 generator empties, so that no task group and no cancel scope is open across a `yield`. A tool that is a chat
 (`subchat.py`) is a run of its own inside the body; its pause suspends the tool.
 
-**Pause.** When all tasks have ended and calls still wait, the run ends with `Paused`. If a wait was decided meanwhile,
-the next phase is another tool pass instead.
+**Pause.** When all tasks have ended and calls still wait, the run ends with `Paused`. If a wait was decided in the
+meantime, the next phase is another tool pass instead.
 
 **Model call** (`model_call.py`). One request with its retries (`retry.py`), complete or streamed. A forced tool choice
 is sent until the history has a call that obeys it (`tool_choice.py`). The turn is appended to the history, durably,
@@ -106,7 +106,7 @@ OutT = TypeVar("OutT")
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
-"""Finish reasons that mean a complete response. Only the calls of such a response run."""
+"""Finish reasons of complete responses. Tool calls run only if their response is complete."""
 
 
 class Run(Generic[OutT, PauseT]):
@@ -136,10 +136,10 @@ class Run(Generic[OutT, PauseT]):
             observers: observers of the outer chat, used if this chat has none.
             name: tool name of this chat in an outer chat.
             inject: values for injected parameters, by type.
-            owner: owner of plain messages.
+            owner: owner of the conversation. Used only for plain messages.
 
         Raises:
-            UsageError: a tool needs a value that neither a factory nor `inject` gives.
+            UsageError: a tool needs a value that neither a factory nor `inject` provides.
         """
         self._plan = plan
         self._checkpoint = target if isinstance(target, Checkpoint) else Checkpoint(target, owner)
@@ -168,7 +168,7 @@ class Run(Generic[OutT, PauseT]):
         self.usage: Usage = Usage()
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
-        """Run, and yield the events. The last event is `Done` or `Paused`.
+        """Execute the run and yield its events. The last event is `Done` or `Paused`.
 
         Args:
             group: task group for tools and lease renewal. May be None if the chat has no tools and the target is not
@@ -247,7 +247,7 @@ class Run(Generic[OutT, PauseT]):
         return events or ()
 
     async def _prepare(self, group: TaskGroup | None) -> None:
-        """Prepare the phases, after the conversation was claimed."""
+        """Prepare the claimed conversation: lease renewal, client tools, values, instructions and posted input."""
         self._start_lease_renewal(group)
         self._plan = self._plan.for_messages(self._messages)
         if self._uses_values or self._instructions:
@@ -314,7 +314,7 @@ class Run(Generic[OutT, PauseT]):
         return (self.last,)
 
     async def _fit_context(self) -> Sequence[Compacting | Compacted] | None:
-        """Let the context policy reduce the next request. Return `None` when the request can be sent."""
+        """Let the context policy reduce the next request. Return `None` if the request can be sent."""
         fit = self._context_fit
         if fit is None:
             from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy
@@ -351,7 +351,7 @@ class Run(Generic[OutT, PauseT]):
         return StreamCall(model, request, self._retry_budget)
 
     async def _advance_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
-        """Return the next events. If a request was refused as too long, let the context policy reduce it once."""
+        """Return the next events. If the provider refuses a request as too long, let the policy reduce it once."""
         try:
             batch = await call.next()
         except ContextLengthError as error:
@@ -365,10 +365,10 @@ class Run(Generic[OutT, PauseT]):
         return await self._finish_model_call(call) if batch is None else batch
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
-        """Append the turn to the history. Calls of a truncated or withdrawn response fail and do not run.
+        """Append the turn to the history and return its events. Calls of truncated responses fail.
 
         Raises:
-            InvalidResponseError: the response has calls, and its finish reason is unknown. The history is unchanged.
+            InvalidResponseError: a response with tool calls has an unknown finish reason. No turn is appended.
         """
         self._model_call = None
         self.usage += call.usage
@@ -397,7 +397,7 @@ class Run(Generic[OutT, PauseT]):
         return events
 
     async def _finish_run(self, turn: Turn) -> Sequence[ProgressEvent | Done[OutT]]:
-        """Decode the final turn and end the run, or send a correction to the model."""
+        """Decode the final turn and end the run, or request a correction from the model."""
         self._answer = None
         try:
             output = self._plan.output.decode(ChatResponse(turn, self.usage))
@@ -437,7 +437,7 @@ class Run(Generic[OutT, PauseT]):
         return has_calls or self._checkpoint.stored_answer() is not None or bool(self._messages.pending())
 
     async def _deliver(self, turn: Turn, output: OutT) -> None:
-        """Call the after-hooks, unless an earlier run has called them for this turn."""
+        """Call the after-hooks with the final response, unless an earlier run has called them for this turn."""
         hooks = self._plan.settings.after
         if not hooks and turn.delivered is False:
             # Only another chat has the hooks, so no worker should start this one again.
@@ -472,14 +472,14 @@ async def complete(
     inject: Mapping[Any, object] | None = None,
     owner: str | None = None,
 ) -> OutT | PauseT:
-    """Run to the end and return the output or the pause.
+    """Execute a run to its end, and return the output or the pause.
 
     Args:
         plan: configuration of the chat.
         target: the conversation.
         options: options of this run, merged over those of the chat.
         inject: values for injected parameters, by type.
-        owner: owner of plain messages.
+        owner: owner of the conversation. Used only for plain messages.
 
     Raises:
         ChatError: the run failed. The history is valid and contains all completed work.

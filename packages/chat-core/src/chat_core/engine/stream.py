@@ -1,4 +1,4 @@
-"""The stream of events of a run, as returned to the application."""
+"""The event stream of a run, as returned to the application by `chat.stream()`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,11 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     async def _exit_while_reading(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        """Exit while another task is reading. The connection can only be closed by cancelling that task."""
+        """Exit the block while another task is reading the stream.
+
+        The connection can only be closed by cancelling the reading task. If the block did not raise, raise
+        `UsageError`.
+        """
         handled = await self._group.__aexit__(kind, error, trace)
         if error is None:
             msg = "the block exited while another task was reading the stream: end that task first"
@@ -93,11 +97,11 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         return self._events
 
     def text(self) -> AsyncIterator[str]:
-        """Iterate over the text of the response as it arrives. After an `AttemptReset`, the text restarts."""
+        """Iterate over the response text as it arrives. After an `AttemptReset`, the text starts again."""
         return _TextIterator(aiter(self))
 
     def cancel(self) -> None:
-        """Cancel the run. The block exits at its next await, without an error. Safe to call from any thread."""
+        """Cancel the run. The block then exits without an error at its next `await`. Callable from any thread."""
         if self._tasks is None:
             msg = "cancel() was called before the run started: enter the stream with `async with` first"
             raise UsageError(msg)
@@ -120,7 +124,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
     @property
     def response(self) -> OutT_co | PauseT_co:
-        """The response or the pause that the run ended with. Still available after the block.
+        """The response or the pause with which the run ended. Still available after the block.
 
         Raises:
             UsageError: the run has not ended, or the stream was closed before the run ended.
@@ -134,7 +138,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
 
 @final
 class _TextIterator:
-    """Iterator over the text of a run. Unlike a generator, it needs no cleanup when iteration stops early."""
+    """Iterator over the response text of a run. Unlike a generator, it needs no cleanup."""
 
     __slots__ = ("_events",)
 

@@ -1,4 +1,4 @@
-"""Chats as tools of other chats."""
+"""Tool definitions that run a chat as a tool of another chat."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PARAMETERS: Mapping[str, object] = {
 class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
     """A chat that another chat can call as a tool.
 
-    If the inner chat pauses, the outer chat pauses too. Paths lead to the calls of the inner chat.
+    If the inner chat pauses, the outer chat pauses too. Its pause has paths to the waiting calls of the inner chat.
     """
 
     __slots__ = ("_definition",)
@@ -57,13 +57,13 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
         *,
         on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
     ) -> Action[PauseT_co]:
-        """Implement `ToolScope.decide`: always execute. The inner chat decides about its own calls."""
+        """Implement `ToolScope.decide`: always return `Execute`. The inner chat decides about its own calls."""
         return Execute()
 
 
 @final
 class _ChatDefinition(InnerChat, Generic[PauseT_co]):
-    """Tool definition that runs a chat."""
+    """Definition of a tool that runs a chat."""
 
     __slots__ = ("_declaration", "_plan")
 
@@ -96,18 +96,18 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         return False
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """Check that the only argument is a string named `request`."""
+        """Check that `request`, a string, is the only argument, and return the arguments."""
         request = arguments.get("request")
         if not isinstance(request, str) or len(arguments) != 1:
             raise InvalidArgumentsError(model_texts.subchat_arguments(dict(arguments)))
         return arguments
 
     def begin(self, arguments: Mapping[str, object], /) -> Messages:
-        """Implement `InnerChat.begin`: return the request as a user message."""
+        """Implement `InnerChat.begin`: return a conversation with the request as its user message."""
         return Messages.from_user(str(arguments["request"]))
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
-        """Run the chat outside of a tool pass, on plain messages."""
+        """Run the chat outside of a tool pass, without storing its messages."""
         checkpoint = Checkpoint(context.inner or self.begin(arguments))
         return await self.run_inside(context, checkpoint.begin_as(context.run))
 
@@ -137,7 +137,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         return InnerPause(last, checkpoint.messages)
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return the response text as the result, without files."""
+        """Return the response text as the result of the tool, without files."""
         return value, ()
 
 

@@ -1,4 +1,7 @@
-"""Interface between a tool pass and a chat used as a tool: how the pass runs the chat, and the values it reports."""
+"""Interface between a tool pass and an inner chat, which is a chat used as a tool.
+
+The tool pass runs the chat through this interface and receives its pauses, events and token usage.
+"""
 
 from __future__ import annotations
 
@@ -24,32 +27,32 @@ if TYPE_CHECKING:
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("chat_core_observers", default=())
-"""Observers of the run whose tool is executing. A chat that runs as a tool uses them too."""
+"""Observers of the run whose tool is executing. An inner chat uses them too."""
 
 
 class InnerChat(SubchatDefinition):
-    """Definition of a tool that is a chat, as a tool pass runs it."""
+    """Tool definition of an inner chat, with the methods that a tool pass calls."""
 
     __slots__ = ()
 
     @abstractmethod
     def begin(self, arguments: Mapping[str, object], /) -> Messages:
-        """Return the conversation with which the chat begins."""
+        """Return the initial conversation of the chat, which contains the arguments of the tool call."""
 
     @abstractmethod
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
-        """Run the chat, or resume it where it stopped.
+        """Run the chat, or resume it from its stored conversation. Return its text, pause or halt.
 
         Args:
-            context: the call of the tool.
-            checkpoint: the conversation of the chat, to which each step is written.
+            context: context of the tool call.
+            checkpoint: checkpoint of the inner conversation, which stores each step.
         """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class InnerPause(Generic[PauseT_co]):
-    """The inner chat paused. `messages` is its conversation."""
+    """The result of an inner chat that paused. `messages` is the conversation of the inner chat."""
 
     pause: PauseT_co
     messages: Messages
@@ -58,7 +61,10 @@ class InnerPause(Generic[PauseT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class InnerHalt:
-    """The inner chat needs a decision that it cannot wait for. `messages` is its conversation."""
+    """The result of an inner chat that stopped with an error that requires a decision or a change of tools.
+
+    `messages` is the conversation of the inner chat.
+    """
 
     error: PendingToolsError | InterruptedToolsError | PolicyError | ToolMissingError
     messages: Messages
@@ -67,11 +73,11 @@ class InnerHalt:
 def prefix_error(
     error: PendingToolsError | InterruptedToolsError, tool_id: str
 ) -> PendingToolsError | InterruptedToolsError:
-    """Return the error of an inner chat as one of the outer chat.
+    """Return an error of an inner chat as an error of the outer chat, with the paths of its calls.
 
     Args:
         error: the error of the inner chat.
-        tool_id: ID of the tool call, the prefix of the IDs in the error.
+        tool_id: ID of the tool call that runs the inner chat. It becomes the prefix of the IDs in the error.
     """
     ids = [f"{tool_id}/{inner}" for inner in error.tool_ids]
     return type(error)(f"in the chat of tool {tool_id!r}: {error}", ids)
@@ -80,7 +86,7 @@ def prefix_error(
 @final
 @dataclass(frozen=True, slots=True)
 class InnerEvent:
-    """An event of the inner chat, to be delivered by the outer chat."""
+    """An event of an inner chat that the outer chat delivers."""
 
     event: object
 
@@ -88,6 +94,6 @@ class InnerEvent:
 @final
 @dataclass(frozen=True, slots=True)
 class InnerUsage:
-    """Token usage of the inner chat, reported when it ends for any reason."""
+    """The token usage of an inner chat, reported when the inner chat ends for any reason."""
 
     usage: Usage

@@ -1,8 +1,8 @@
-"""Task group, mailbox and worker threads of a run.
+"""The task group, the mailbox and the worker threads of a run.
 
 A synchronous tool that hangs must not delay the chat or the exit of the program. A thread pool cannot ensure this: the
 event loop or the interpreter joins its workers on exit, and a hung worker occupies its slot. Each call therefore runs
-in its own daemon thread. The tool pass limits their number.
+in a separate daemon thread. The tool pass limits the number of threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class RunTaskGroup:
     """A task group that raises an exception of its block unchanged, without an `ExceptionGroup`.
 
-    Its tasks are cancelled when the block exits. They must not raise.
+    When the block exits, the tasks are cancelled. The tasks must not raise exceptions.
     """
 
     __slots__ = ("_group",)
@@ -51,7 +51,10 @@ class RunTaskGroup:
     async def _exit_with_group(
         self, kind: type[BaseException] | None, error: BaseException, trace: TracebackType | None
     ) -> bool | None:
-        """Exit with an exception group raised inside the block, which may contain cancellations by this group."""
+        """Exit after an exception group was raised inside the block. Raise its first error.
+
+        The group may also contain cancellations caused by this task group, which are removed.
+        """
         try:
             return await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
@@ -61,7 +64,7 @@ class RunTaskGroup:
 
 @final
 class Mailbox(Generic[T]):
-    """Queue with a single reader that takes all items at once. Needs no cancel scope and no lock."""
+    """A queue whose single reader takes all items at once. It needs no cancel scope and no lock."""
 
     __slots__ = ("_items", "_notified", "_ready")
 
@@ -71,7 +74,7 @@ class Mailbox(Generic[T]):
         self._notified = False
 
     def __bool__(self) -> bool:
-        """Return whether there are items."""
+        """Return whether the mailbox contains items."""
         return bool(self._items)
 
     def put(self, item: T) -> None:
@@ -86,7 +89,7 @@ class Mailbox(Generic[T]):
             self._ready.set()
 
     async def take_all(self) -> list[T]:
-        """Wait for an item or for `notify()`, then return all items."""
+        """Wait for an item or for `notify()`, then remove and return all items."""
         if not self._notified:
             self._ready = anyio.Event()
             await self._ready.wait()
@@ -98,7 +101,10 @@ class Mailbox(Generic[T]):
 
 
 async def call_in_thread(function: Callable[[], T]) -> T:
-    """Call `function` in a new thread with this task's context. Cancellation abandons the thread and its result."""
+    """Call `function` in a new thread with the context of this task, and return the result.
+
+    If this task is cancelled, the thread keeps running, and its result is ignored.
+    """
     token = current_token()
     finished = anyio.Event()
     outcome: list[T] = []
@@ -135,7 +141,7 @@ def call_in_loop(token: EventLoopToken, callback: Callable[[], object]) -> None:
 
 
 def hide_event_loop() -> None:
-    """Hide the event loop from the current context, so that code in it can run a loop of its own."""
+    """Hide the running event loop from the current context, so that code in it can run another event loop."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)

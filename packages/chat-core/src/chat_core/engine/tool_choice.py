@@ -1,4 +1,4 @@
-"""Forced tool choice: how long a request makes the model call a tool."""
+"""Forced tool choice, which a run removes from its requests as soon as the model has called a tool."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
-    """Return the options of the next request, with the tool choice `auto` if a forced choice has been obeyed.
+    """Return the options of the next request, with a tool choice of `auto` if a forced choice was obeyed.
 
-    A forced choice is obeyed by a call after the last message of the user. Calls that the engine failed do not count.
-    The history alone decides, so the result is the same after a pause, in another process, and after a correction.
+    The model obeys a forced choice with any tool call after the last user message. Calls that the engine failed do not
+    count. The history alone decides, so the result is the same after a pause, in another process, and after a
+    correction.
 
     Args:
         options: options of the run.
@@ -30,7 +31,7 @@ def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
 
 
 def _has_call(messages: Messages) -> bool:
-    """Return whether a model turn after the last message of the user has a call that the engine did not fail."""
+    """Return whether the model made a call since the last user message, ignoring calls that the engine failed."""
     for role, turn in reversed(messages.live_turns):
         if role == "user" and turn.by != "engine":
             return False
@@ -40,6 +41,6 @@ def _has_call(messages: Messages) -> bool:
 
 
 def _failed_by_engine(tool: Tool) -> bool:
-    """Return whether a call failed before it started and without a decision to fail it: it could not run."""
+    """Return whether the engine failed a call before its tool function started, without a decision to fail it."""
     decided = any(decision.action == "fail" for decision in tool.decisions)
     return isinstance(tool.status, Failed) and not tool.attempts and not decided

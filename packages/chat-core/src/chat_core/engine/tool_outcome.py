@@ -1,4 +1,4 @@
-"""Outcome of a tool call whose body has ended: a result, a failure or an interruption, recorded in its status."""
+"""Functions that record the result, failure or interruption of a tool call in its status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from chat_core.tools.result import ToolOutput, convert_data, convert_state
 
 
 def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
-    """Complete a call with the value that its function returned, or fail it if the value cannot be stored.
+    """Complete a tool call with the value that its function returned. Fail the call if the value is invalid.
 
     Args:
-        ready: the call. A call that was resolved elsewhere while the function ran stays as it is.
-        value: the returned value.
-        max_kept_data: maximum size of the kept data, in bytes.
+        ready: the call. It remains unchanged if it was resolved elsewhere while the function ran.
+        value: the value that the tool function returned.
+        max_kept_data: maximum size of the kept data, in bytes of JSON.
     """
     tool = ready.tool
     if tool.resolved:
@@ -32,11 +32,13 @@ def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
 
 
 def record_interruption(tool: Tool, reason: str) -> None:
-    """Record that a call was cancelled. The conversation of a chat shows what was interrupted in it.
+    """Record that a tool call was cancelled. A call that runs an inner chat is suspended instead.
+
+    The conversation of the inner chat shows which of its calls were interrupted.
 
     Args:
-        tool: the call.
-        reason: what is known about the interruption.
+        tool: the call to change.
+        reason: description of the interruption.
     """
     if tool.inner is not None:
         tool.suspend(tool.inner)
@@ -45,10 +47,10 @@ def record_interruption(tool: Tool, reason: str) -> None:
 
 
 def fail_unresolved(tool: Tool, error: str) -> None:
-    """Fail a call. The model also learns which calls had run in a chat that failed.
+    """Fail a tool call. The error for the model lists the calls that had already run in a failed inner chat.
 
     Args:
-        tool: the call. A resolved call stays as it is.
+        tool: the call. It remains unchanged if it is already resolved.
         error: description for the model.
     """
     if not tool.resolved:
@@ -57,5 +59,5 @@ def fail_unresolved(tool: Tool, error: str) -> None:
 
 
 def has_unresolved_inside(tool: Tool) -> bool:
-    """Return whether a call is a chat in which calls wait, were decided, or were interrupted."""
+    """Return whether a tool call has an inner chat with unresolved calls."""
     return tool.inner is not None and bool(tool.inner.pending())

@@ -1,8 +1,8 @@
-"""Tool pass: decide about every unresolved call, then run the calls that may run.
+"""The tool pass, which decides about every unresolved call and then runs the calls that may run.
 
 Calls run in tasks of the run's task group and put their events into a mailbox that the run's generator reads. No task
-group and no cancel scope is open across a `yield`. A call that awaits something has its own task. Calls that never do
-share a task.
+group and no cancel scope is open across a `yield`. A call that awaits something has its own task. Calls that never
+await anything share a task.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _NOT_STARTED: Final = object()
-"""Returned instead of the value of a tool function that was not called, because the lease may have expired."""
+"""Returned in place of a tool's value if the tool was not called, because the lease may have expired."""
 _MOST_RENEWALS: Final = 3
-"""Number of renewals of the lease after which a tool function that is still late is not called."""
+"""Maximum number of lease renewals before the pass gives up starting a delayed tool function."""
 
 
 @final
 class _CallEnded:
-    """End of a call's task, with the error that must end the run, if any."""
+    """Mailbox item for the end of a call's task, with the error that must end the run, if any."""
 
     __slots__ = ("error", "tool")
 
@@ -70,7 +70,7 @@ class _CallEnded:
 
 @final
 class ToolPass(Generic[PauseT]):
-    """One tool pass. `next()` returns batches of events until it returns None. Then `pause` is the pause, if any."""
+    """One pass over the unresolved calls. When `next()` returns None, the pass is complete and `pause` is set."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class ToolPass(Generic[PauseT]):
         self._states: dict[str, Mapping[str, object]] = {}
         self.usage: Usage = Usage()
         self.looked_at: datetime | None = None
-        """When the triage began. It has not seen deadlines after this time."""
+        """Time when the triage began. Later deadlines have not been considered."""
 
     @property
     def pause(self) -> PauseT | None:
-        """The joined pause of all waiting calls, in order of emission. Valid after the pass."""
+        """The combined pause of all waiting calls, in the order of the calls. Valid after the pass."""
         pauses = self._triage_result.pauses | self._inner_pauses
         pause: PauseT | None = None
         for tool_id in sorted(pauses, key=self._order.__getitem__):
@@ -120,8 +120,8 @@ class ToolPass(Generic[PauseT]):
         Raises:
             InterruptedToolsError, PendingToolsError: a call needs a decision. Raised before any tool has run, unless
                 the call belongs to an inner chat.
-            PolicyError, ToolMissingError: a policy raised on calls that wait or were decided, or their tools are
-                missing. Raised after running calls have ended.
+            PolicyError, ToolMissingError: a policy raised an exception for waiting or decided calls, or their tools
+                are missing. Raised after running calls have ended.
             LeaseLostError: another run took over. Raised after running calls have ended.
         """
         if self._queue is None:
@@ -160,7 +160,7 @@ class ToolPass(Generic[PauseT]):
         return events
 
     def _raise_blocked(self) -> None:
-        """Raise an error if calls stay as they are. Another run is useless before the conversation changes."""
+        """Raise an error if calls are blocked. A new run cannot help until the conversation changes."""
         causes: dict[str, BaseException] = {}
         for tool_id in self._order:
             if (cause := self._triage_result.blocked.get(tool_id)) is not None:
@@ -172,7 +172,7 @@ class ToolPass(Generic[PauseT]):
             raise blocked_error(causes)
 
     async def _handle_call_end(self, ended: _CallEnded) -> None:
-        """Handle a call whose task failed outside the tool function or was cancelled."""
+        """Handle a call whose task was cancelled or failed outside the tool function."""
         tool = ended.tool
         if ended.error is None:
             # If the run is cancelled, its cancellation ended the call.
@@ -187,7 +187,7 @@ class ToolPass(Generic[PauseT]):
     async def aclose(self) -> None:
         """Cancel the running calls and wait until each has recorded its outcome.
 
-        This also cancels the task group of the run, because the pass has no cancel scope of its own.
+        This also cancels the task group of the run, because the pass has no separate cancel scope.
         """
         self._closed = True
         if self._running and self._group is not None:
@@ -200,8 +200,8 @@ class ToolPass(Generic[PauseT]):
     async def _start_calls(self) -> None:
         """Start the calls that may start.
 
-        If the first call of several ends without awaiting anything, return after the calls that its task ran, so that
-        the consumer receives their events. If it awaits, start all other calls.
+        If the first of several calls ends without awaiting anything, return after the calls that its task ran, so that
+        the consumer receives their events. If it awaits something, start all other calls.
         """
         waits = False
         while (ready := self._take_next()) is not None:
@@ -218,7 +218,7 @@ class ToolPass(Generic[PauseT]):
                     return
 
     def _take_next(self, *, shared: bool = False) -> ReadyCall | None:
-        """Remove and return the next call if it may start now. With `shared`, it runs in the task of another call."""
+        """Remove and return the next call if it may start now. `shared` means in the task of another call."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
@@ -244,7 +244,7 @@ class ToolPass(Generic[PauseT]):
         await absorb_own_cancellation()
 
     async def _run_consecutively(self, ready: ReadyCall) -> None:
-        """Run a call, then further calls in the same task while no call awaits anything.
+        """Run a call, then further calls in the same task until a call awaits something.
 
         A task costs more than most of the work here. Sharing stops if a call changes context variables, because the
         next call must not see them. Sequential calls always have their own task.
@@ -322,11 +322,11 @@ class ToolPass(Generic[PauseT]):
             raise error
 
     async def _record_cancellation(self, ready: ReadyCall, error: BaseException) -> None:
-        """Store that a call was cancelled. An idempotent call stays `Running` and runs again in the next run.
+        """Store that a call was cancelled. An idempotent call stays `Running`, so that the next run repeats it.
 
         Args:
-            ready: the call.
-            error: the exception that ended it.
+            ready: the cancelled call.
+            error: the exception that ended the call.
         """
         tool = ready.tool
         if isinstance(error, LeaseLostError) or (tool.inner is not None and self._checkpoint.is_failed_write(error)):
@@ -357,7 +357,7 @@ class ToolPass(Generic[PauseT]):
         return True
 
     async def _run_body_observed(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
-        """Run the tool function, with observers if there are any."""
+        """Run the tool function, with observers if there are any. Return an error that must end the run."""
         if self._observed_run is None:
             return await self._run_body(ready, context)
         return await self._observed_run.tool(ready, context.attempt, partial(self._run_body, ready, context))
@@ -368,7 +368,7 @@ class ToolPass(Generic[PauseT]):
         Raises:
             LeaseLostError: another run took over before the function was called.
             TimeoutError: the lease could not be kept, so the function was not called.
-            Exception: a chat failed while calls inside are unresolved, or a write inside failed.
+            Exception: an inner chat failed and has unresolved calls, or one of its writes failed.
         """
         tool = ready.tool
         renewals = 0
@@ -397,12 +397,12 @@ class ToolPass(Generic[PauseT]):
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
-        """Return the value of the tool function, `_NOT_STARTED`, or None after recording why the call failed.
+        """Return the value of the tool function, `_NOT_STARTED`, or None after recording a failure.
 
-        A timeout does not apply to a chat: its own timeouts limit the calls inside.
+        The timeout does not apply to an inner chat. The timeouts of its own tools limit its calls.
 
         Raises:
-            Exception: a chat failed while calls inside are unresolved, or a write inside failed.
+            Exception: an inner chat failed and has unresolved calls, or one of its writes failed.
         """
         tool, definition = ready.tool, ready.definition
         timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
@@ -439,7 +439,7 @@ class ToolPass(Generic[PauseT]):
             raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
 
     async def _run_inside(self, chat: InnerChat, context: ToolContext, tool: Tool) -> object:
-        """Run a chat that is a tool, and close its values."""
+        """Run an inner chat, close the values of its factories, and return its outcome."""
         error: BaseException | None = None
         try:
             return await chat.run_inside(context, await self._checkpoint.inner(tool, chat.tools))
@@ -451,7 +451,7 @@ class ToolPass(Generic[PauseT]):
             del error
 
     def _start_body(self, run: Callable[[], object]) -> object:
-        """Call the tool function, unless the lease may have expired. Runs in the task or thread of the function."""
+        """Call the tool function if the lease is recent enough, otherwise return `_NOT_STARTED`."""
         return run() if self._checkpoint.may_start() else _NOT_STARTED
 
     def _record_pause(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
@@ -478,7 +478,7 @@ class ToolPass(Generic[PauseT]):
 
 
 def _same_context(left: Context, right: Context) -> bool:
-    """Return whether two contexts hold identical values."""
+    """Return whether two contexts contain identical values."""
     return len(left) == len(right) and all(map(is_, left.values(), right.values()))
 
 

@@ -1,4 +1,4 @@
-"""Triage: the first half of a tool pass, which decides about all unresolved calls before any tool runs.
+"""Triage, the first half of a tool pass: it decides about all unresolved calls before any tool runs.
 
 Each status change is stored before the next call is considered.
 """
@@ -39,25 +39,26 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 
 class _InvalidCallError(Exception):
-    """The call cannot run. The message is written for the model."""
+    """Error for a call that cannot run because its arguments are invalid. The model receives the message."""
 
 
 class _StrategyError(Exception):
-    """The strategy raised on a call that waits or was decided. `__cause__` is its exception."""
+    """Error for a strategy that raised on a waiting or decided call. `__cause__` is the original exception."""
 
 
 class _StaleToolError(Exception):
-    """The call was decided elsewhere during its triage."""
+    """Error for a call that was decided elsewhere while its triage was in progress."""
 
 
 @final
 class Triage(Generic[PauseT]):
-    """Decides about calls by their status, their schema and the strategy of the scope that owns the tool.
+    """Decides about tool calls by their status, their schema and the strategy of the scope that owns the tool.
 
     Args:
         tools: the tools of the chat.
-        checkpoint: the conversation.
-        looks_inside: whether a chat in which all calls only wait is left alone. Otherwise it is a call to run.
+        checkpoint: checkpoint of the run.
+        looks_inside: whether to leave a suspended inner chat suspended if all its calls only wait. If False, the inner
+            chat is always resumed.
     """
 
     def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint, *, looks_inside: bool = True) -> None:
@@ -71,11 +72,11 @@ class Triage(Generic[PauseT]):
         self._context: CallContext | None = None
 
     async def decide_all(self, tools: list[Tool]) -> TriageResult[PauseT]:
-        """Decide about every unresolved call. Errors are returned in the result, not raised.
+        """Decide about every unresolved call, and return the result. Errors are stored in the result, not raised.
 
         The error is `InterruptedToolsError` if a crash interrupted calls and the chat has no rule for them. It is
         `PendingToolsError` if the strategy would execute a call that waits for an approver or a time. It can also be
-        any error of the conversation's writes.
+        any error raised by a write of the conversation.
         """
         try:
             for tool in tools:
@@ -86,7 +87,7 @@ class Triage(Generic[PauseT]):
         return self._result
 
     async def _decide_durably(self, tool: Tool) -> None:
-        """Triage a call and store the result. Start over if the call was decided elsewhere."""
+        """Triage a call and store the result. Repeat the triage if the call was decided elsewhere."""
         had_conflict = False
         while not tool.resolved:
             before = tool.revision
@@ -159,7 +160,10 @@ class Triage(Generic[PauseT]):
     # --- By status -----------------------------------------------------------------------------------------
 
     def _triage_without_tool(self, tool: Tool) -> None:
-        """Fail a call of a missing tool, unless it waits or was decided: the tool may be deployed or renamed later."""
+        """Fail a call whose tool is missing, but block a call that waits or was decided.
+
+        The missing tool of a blocked call may be deployed or renamed later.
+        """
         status = tool.status
         if isinstance(status, Pending) and _refuse_expired(tool, status, self._tools.now()):
             return
@@ -171,13 +175,13 @@ class Triage(Generic[PauseT]):
     async def _triage_suspended(
         self, tool: Tool, inner: Messages, definition: ToolDefinition, tools_inside: ChatTools[Paused]
     ) -> None:
-        """Let a chat resume, unless all calls inside only wait. Such a chat is not started.
+        """Add a suspended inner chat to the calls to run, or to the pauses if all its calls only wait.
 
         Args:
-            tool: call of the chat.
-            inner: its conversation.
-            definition: definition of the chat as a tool.
-            tools_inside: tools of the chat.
+            tool: the tool call that runs the inner chat.
+            inner: conversation of the inner chat.
+            definition: definition of the inner chat as a tool.
+            tools_inside: tools of the inner chat.
         """
         if self._looks_inside and _may_only_wait(tools_inside, inner):
             waiting = inner.pending()
@@ -216,7 +220,7 @@ class Triage(Generic[PauseT]):
             self._await_outcome(tool, action)
 
     def _await_outcome(self, tool: Tool, action: Action[PauseT]) -> None:
-        """Let an interrupted call wait until its outcome is recorded, or fail it after the deadline of this wait."""
+        """Make an interrupted call wait until its outcome is recorded. Fail the call after the deadline."""
         tool.await_outcome(self._expires_at(action), _scheduled_at(action))
         status = tool.status
         assert isinstance(status, Interrupted)  # noqa: S101 - awaiting the outcome does not change the type
@@ -258,10 +262,12 @@ class Triage(Generic[PauseT]):
     async def _handle_invalid_edit(
         self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT], error: str
     ) -> None:
-        """Wait for another approval of a call with invalid edited arguments. Fail the call if the chat cannot wait.
+        """Make a call with invalid edited arguments wait for another approval, if the chat can wait.
+
+        Otherwise, reject or fail the call, or hold it if it already waits.
 
         Args:
-            tool: the call.
+            tool: the call with edited arguments.
             definition: definition of the tool.
             scope: scope that owns the tool.
             error: validation error of the edited arguments.
@@ -341,15 +347,15 @@ class Triage(Generic[PauseT]):
     # --- Helpers -----------------------------------------------------------------------------------------------
 
     async def _ask_scope(self, tool: Tool, scope: ToolScope[PauseT], arguments: Mapping[str, object]) -> Action[PauseT]:
-        """Return the action of the scope for a call.
+        """Ask a scope to decide about a call, and return its action.
 
         Args:
-            tool: the call.
+            tool: the call to decide.
             scope: scope that owns the tool.
-            arguments: validated arguments.
+            arguments: validated arguments of the call.
 
         Raises:
-            _StrategyError: the strategy raised, and its fallback must not change the call.
+            _StrategyError: the strategy raised an exception, and its fallback action must not change the call.
             _StaleToolError: the call was decided elsewhere while the strategy ran.
         """
         always = scope.always
@@ -384,17 +390,17 @@ class Triage(Generic[PauseT]):
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether a call that changed elsewhere was decided there. Otherwise, another run executed it."""
+    """Return whether a conflicting change of a call is a decision. Otherwise, another run executed the call."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended)) or is_resolved_by_decision(tool)
 
 
 def is_resolved_by_decision(tool: Tool) -> bool:
-    """Return whether the last decision about a call resolved it, so that its tool did not run since."""
+    """Return whether the last decision about a call resolved it, so that its tool has not run since."""
     return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 
 def _refuse_expired(tool: Tool, status: Pending, now: datetime) -> bool:
-    """Reject a call whose approval expired. Return whether it did."""
+    """Reject a call if its approval has expired, and return whether the call was rejected."""
     if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
         tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
         return True
@@ -419,16 +425,18 @@ def _scheduled_at(action: Action[Paused]) -> datetime | None:
 
 
 def _is_resumable(tool: Tool) -> bool:
-    """Return whether a call is a chat that an earlier run left running, and whose conversation shows what happened."""
+    """Return whether a call is an inner chat that a dead run left running and that can be resumed."""
     return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
 
 
 def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
-    """Return whether the unresolved calls of a chat seem to wait, so that its strategies are asked before it starts.
+    """Return whether the first unresolved calls of an inner chat seem to wait, so that none may run now.
+
+    If so, the strategies of the inner chat are asked before the chat starts.
 
     Args:
-        tools: the tools of the chat.
-        messages: its conversation.
+        tools: tools of the inner chat.
+        messages: conversation of the inner chat.
     """
     waits = False
     for tool in messages.pending():
@@ -458,6 +466,6 @@ def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> 
 
 
 def calls_decided_before(messages: Messages) -> list[Tool]:
-    """Return the calls whose results a run sends to the model, and which an approver resolved before the run."""
+    """Return the calls of the last turn that an approver resolved before this run."""
     _, turn = messages.last_turn or (None, None)
     return [] if turn is None else [tool for tool in turn.tools if tool.resolved and is_resolved_by_decision(tool)]

@@ -1,4 +1,4 @@
-"""Result of a triage: the calls that may run, that are resolved, that wait, and that stay because of an error."""
+"""The result of a triage, which sorts tool calls into ready, resolved, waiting and blocked calls."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PauseT = TypeVar("PauseT", bound=Paused)
 @final
 @dataclass(slots=True)
 class ReadyCall:
-    """A call that may run, with its final arguments."""
+    """A tool call that may run, with its validated arguments."""
 
     tool: Tool
     definition: ToolDefinition
     arguments: Mapping[str, object]
     revision: int = field(init=False)
-    """Revision of the call at its triage. If it changes before the call starts, the next pass decides."""
+    """Revision of the call at its triage. A call whose revision has changed is left to the next pass."""
     raised: BaseException | None = field(default=None, init=False)
-    """Exception of the tool function, whose message the model receives. A timeout is a `TimeoutError`."""
+    """Exception that the tool function raised. The model receives its message. For a timeout, a `TimeoutError`."""
     began: bool = field(default=False, init=False)
     """Whether the tool function may have been called."""
     data: tuple[Data, ...] = field(default=(), init=False)
-    """Data for the application, if the tool function returned any."""
+    """Data that the tool function returned for the application."""
 
     def __post_init__(self) -> None:
         self.revision = self.tool.revision
@@ -40,26 +40,26 @@ class ReadyCall:
 @final
 @dataclass(slots=True)
 class TriageResult(Generic[PauseT]):
-    """Result of a triage: calls to run and resolved calls, in order of emission, and the pauses of the others.
+    """The result of a triage: calls to run and resolved calls in order, and pauses for the waiting calls.
 
-    If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered.
-    `blocked` has an error for each call that stays as it is: the exception of its strategy, or a `ToolMissingError`.
-    The other calls run.
+    If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered. `blocked`
+    maps the ID of each blocked call to the exception of its strategy or to a `ToolMissingError`. Blocked calls remain
+    unchanged, and the other calls run.
     """
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
     resolved: list[Tool] = field(default_factory=list[Tool])
     resolved_inside: list[tuple[tuple[str, ...], Tool]] = field(default_factory=list[tuple[tuple[str, ...], Tool]])
-    """Calls that were resolved in chats that do not start, each with the path of its chat."""
+    """Calls that were resolved inside inner chats that do not start, each with the path of its chat."""
     pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
     blocked: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     error: Exception | None = None
 
     def startable(self, tools: Sequence[Tool]) -> list[ReadyCall]:
-        """Return the calls to run, up to the first sequential call behind a waiting call.
+        """Return the calls to run, up to the first sequential call that follows a waiting or blocked call.
 
         Args:
-            tools: all calls of the triage, in order of emission.
+            tools: all triaged calls, in the order in which the model made them.
         """
         order = {tool.id: index for index, tool in enumerate(tools)}
         first_wait = min([order[waiting] for waiting in (*self.pauses, *self.blocked)], default=len(order))
@@ -71,7 +71,7 @@ class TriageResult(Generic[PauseT]):
         return found
 
     def join_pauses(self, tools: Sequence[Tool]) -> PauseT | None:
-        """Return the joined pause of the waiting calls, in the order of `tools`."""
+        """Combine the pauses of the waiting calls in the order of `tools`. Return `None` if no call waits."""
         found = [self.pauses[tool.id] for tool in tools if tool.id in self.pauses]
         joined = found[0] if found else None
         for pause in found[1:]:
@@ -80,16 +80,16 @@ class TriageResult(Generic[PauseT]):
 
 
 def missing_tool(name: str) -> ToolMissingError:
-    """Return the cause for which a call of the tool `name` stays as it is."""
+    """Return the `ToolMissingError` that blocks calls of the unknown tool `name`."""
     return ToolMissingError(f"the chat has no tool {name!r}", (), [name])
 
 
 def causes_inside(error: PolicyError | ToolMissingError, tool_id: str) -> dict[str, BaseException]:
-    """Return the causes of calls of an inner chat, by the ids of the calls in the outer chat.
+    """Return the exceptions that block the calls of an inner chat, by their IDs in the outer chat.
 
     Args:
-        error: error of the inner chat.
-        tool_id: id of the call of the inner chat.
+        error: error that ended the inner chat.
+        tool_id: ID of the tool call that runs the inner chat.
     """
     ids = [f"{tool_id}/{item}" for item in error.tool_ids]
     if isinstance(error, ToolMissingError):
@@ -98,10 +98,10 @@ def causes_inside(error: PolicyError | ToolMissingError, tool_id: str) -> dict[s
 
 
 def blocked_error(causes: Mapping[str, BaseException]) -> PolicyError | ToolMissingError:
-    """Return the error that ends a run because of calls that stay as they are. Errors of policies take precedence.
+    """Return the error that ends a run with blocked calls. Errors of policies take precedence.
 
     Args:
-        causes: for each call, by its id, the exception of its policy or a `ToolMissingError`.
+        causes: the exception of the policy or a `ToolMissingError` for each blocked call, by call ID.
     """
     unchanged = "they and their decisions are unchanged"
     missing = {tool_id: cause for tool_id, cause in causes.items() if isinstance(cause, ToolMissingError)}
@@ -124,11 +124,11 @@ def blocked_error(causes: Mapping[str, BaseException]) -> PolicyError | ToolMiss
 
 
 def still_waits(messages: Messages, wait: Wait) -> bool:
-    """Return whether a call is still waiting as found by the triage.
+    """Return whether a call that was waiting during the triage still waits.
 
     Args:
         messages: the conversation.
-        wait: what the triage found.
+        wait: the wait that the triage reported for the call.
     """
     try:
         return isinstance(messages.tool(*wait.path).status, (Pending, Interrupted))

@@ -1,8 +1,8 @@
-"""Values of a run: those passed to it, and those that the factories of its chat create.
+"""The values for the injected parameters of a run, either passed to the run or created by factories of the chat.
 
 One task creates all values in the order of their factories, keeps them open, and closes them in the reverse order. A
 context manager is therefore entered and exited in the same task, as libraries with task groups and cancel scopes
-require. The task is shielded from cancellation while it closes them.
+require. The task is shielded from cancellation while it closes the values.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LOG = logging.getLogger("chat_core")
 
 @final
 class RunValues:
-    """The values of a run. `open()` creates them, and `aclose()` closes them."""
+    """The values of a run by type. `open()` creates the values, and `aclose()` closes them."""
 
     def __init__(self, tools: ChatTools[Any], injected: Mapping[Any, object], outer: Values | None = None) -> None:
-        """Prepare the values. No factory is called.
+        """Prepare the values without calling any factory.
 
         Args:
             tools: tools and factories of the chat.
@@ -55,10 +55,10 @@ class RunValues:
         self._reason: BaseException | None = None
 
     async def open(self, context: RunContext, group: TaskGroup | None) -> RunContext:
-        """Call the factories and return `context` with the values.
+        """Call the factories, and return a copy of `context` that contains the values.
 
         Args:
-            context: the run.
+            context: context of the run, passed to the factories.
             group: task group of the run. It may be None if there are no factories.
 
         Raises:
@@ -76,10 +76,12 @@ class RunValues:
         return context
 
     async def inner(self, tool_id: str, tools: ChatTools[Any], context: RunContext) -> RunContext:
-        """Return the context of a chat inside this one. Its values are created once and closed with `close_inner()`.
+        """Return the run context of an inner chat. Its values are created only on the first call.
+
+        Call `close_inner()` to close these values.
 
         Args:
-            tool_id: ID of the tool call whose chat it is.
+            tool_id: ID of the tool call that runs the inner chat.
             tools: tools and factories of the inner chat.
             context: context of this run.
         """
@@ -97,28 +99,28 @@ class RunValues:
         return found[0]
 
     def inner_values(self, tool_id: str) -> RunValues:
-        """Return the values of a chat inside this one, for the chats inside it."""
+        """Return the separate values of an inner chat, or these values if it has not created any."""
         found = self._inner.get(tool_id)
         return self if found is None else found[1]
 
     async def close_inner(self, tool_id: str, error: BaseException | None) -> None:
-        """Close the values of a chat inside this one.
+        """Close the separate values of an inner chat, if it has created any.
 
         Args:
-            tool_id: ID of the tool call whose chat has ended.
-            error: exception that ended the chat.
+            tool_id: ID of the tool call that ran the inner chat.
+            error: exception that ended the inner chat, or `None`.
         """
         found = self._inner.pop(tool_id, None)
         if found is not None:
             await found[1].aclose(error)
 
     async def aclose(self, error: BaseException | None) -> None:
-        """Close the values of inner chats and of this run. Context managers receive `error`.
+        """Close the values of inner chats and of this run. Context managers receive `error` on exit.
 
-        If the run has failed, an exception of a context manager is logged, because the run raises its own.
+        If the run has failed, an exception raised by a context manager is only logged, because the run raises `error`.
 
         Args:
-            error: exception that ended the run.
+            error: exception that ended the run, or `None`.
         """
         failed = self._error is not None
         with CancelScope(shield=True):
@@ -177,12 +179,12 @@ class RunValues:
 
 
 async def _create(kind: Any, made: object, stack: AsyncExitStack) -> object:  # noqa: ANN401 - any type
-    """Return the value that a factory created.
+    """Return the value of a factory after awaiting it or entering it as a context manager, if necessary.
 
     Args:
         kind: type of the value.
-        made: what the factory returned.
-        stack: stack that a context manager is entered on.
+        made: the value, an awaitable or an async context manager, as returned by the factory.
+        stack: exit stack that enters the context manager.
     """
     value = made
     if not _is_instance(made, kind, default=False):
@@ -195,10 +197,10 @@ async def _create(kind: Any, made: object, stack: AsyncExitStack) -> object:  # 
 
 
 def require_values(required: Sequence[tuple[str, Any]], injected: Mapping[Any, object]) -> None:
-    """Check that a run has a value for each injected parameter, and that the values passed to it have their types.
+    """Check that a run has a value for each injected parameter, and that each value has the right type.
 
     Args:
-        required: names of tools and the types that they need, without those that factories create.
+        required: pairs of a tool name and a type that the tool needs, except types that factories create.
         injected: values passed to the run, by type.
 
     Raises:
@@ -217,12 +219,12 @@ def require_values(required: Sequence[tuple[str, Any]], injected: Mapping[Any, o
 
 
 def _require_value(kind: Any, value: object, source: str) -> None:  # noqa: ANN401 - any type
-    """Check that a value has its type, as far as `isinstance()` can check the type.
+    """Raise `UsageError` if a value has the wrong type. Types that `isinstance()` cannot check are accepted.
 
     Args:
-        kind: the type.
-        value: the value. The error shows only its class.
-        source: where the value comes from, for the error.
+        kind: the expected type.
+        value: the value to check. The error message shows only its class.
+        source: origin of the value, for the error message.
 
     Raises:
         UsageError: the value has another type.
@@ -233,7 +235,7 @@ def _require_value(kind: Any, value: object, source: str) -> None:  # noqa: ANN4
 
 
 def _is_instance(value: object, kind: Any, *, default: bool) -> bool:  # noqa: ANN401 - any type
-    """Return whether a value is of a type, or `default` if `isinstance()` does not support the type."""
+    """Return whether a value has the type `kind`, or `default` if `isinstance()` does not support the type."""
     try:
         return isinstance(value, kind)
     except TypeError:

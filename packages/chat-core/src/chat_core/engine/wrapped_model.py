@@ -1,4 +1,4 @@
-"""A provider behind the middlewares of a chat."""
+"""A provider whose requests pass through the middlewares of a chat."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @final
 class WrappedModel:
-    """A provider whose requests pass through middlewares, the first one outermost."""
+    """A provider whose requests pass through middlewares. The first middleware is the outermost."""
 
     __slots__ = ("_attempt", "_middleware", "_model")
 
@@ -29,12 +29,12 @@ class WrappedModel:
 
     @property
     def metadata(self) -> ProviderMeta:
-        """Description of the provider."""
+        """The metadata of the wrapped provider."""
         metadata: ProviderMeta = self._model.metadata
         return metadata
 
     def with_attempt(self, attempt: Attempt, /) -> WrappedModel:
-        """Implement `AttemptAware.with_attempt`: middlewares and provider receive the attempt."""
+        """Implement `AttemptAware.with_attempt`: pass the attempt to the middlewares and the provider."""
         model = self._model.with_attempt(attempt) if isinstance(self._model, AttemptAware) else self._model
         return WrappedModel(model, self._middleware, attempt)
 
