@@ -1,4 +1,4 @@
-"""Tools for authors of providers: JSON checks, endpoints, error translation, strict schemas and stream decoding.
+"""Tools for implementing providers: JSON checks, endpoints, error translation, strict schemas and stream decoding.
 
-Nothing here is specific to one API.
+No module of this package is specific to one API.
 """

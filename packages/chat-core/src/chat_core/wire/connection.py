@@ -19,7 +19,7 @@ AUTHORIZATION: Final = "authorization"
 
 
 ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
-"""A key or token, or an async function that returns the current one. It is called for each request."""
+"""A key or token, or an async function that returns the current one and is called for each request."""
 
 
 @final
@@ -29,17 +29,19 @@ class KeySource:
 
     Attributes:
         header: name of the header, in lowercase.
-        function: returns the key.
+        function: async function that returns the key.
     """
 
     header: str
     function: Callable[[], Awaitable[str]] = field(repr=False)
 
     async def authorize(self, request: Request) -> Request:
-        """Return the request with the current key. Errors of the function propagate.
+        """Return a copy of the request with the current key in its headers.
+
+        Exceptions raised by the key function propagate.
 
         Raises:
-            UsageError: the function is not async, or returns no key. The message does not contain what it returned.
+            UsageError: the function is not async, or returned no key. The message omits the returned value.
         """
         result: object = self.function()
         if not inspect.isawaitable(result):
@@ -61,13 +63,13 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Connection settings of a builder. A provider package derives its own settings from it.
+    """The connection settings of a builder. Provider packages derive their settings classes from it.
 
     Attributes:
-        base_url: the URL that the caller chose; `None` for the server's own.
-        headers: sent with every request, credentials included. Names are lowercase and occur once.
-        transport: the caller's transport; `None` for one that the provider makes and closes.
-        key: returns the key for each request; `None` if the key is in `headers`.
+        base_url: base URL chosen by the caller, or `None` for the default URL of the server.
+        headers: headers sent with every request, including credentials. Names are lowercase and unique.
+        transport: transport of the caller, or `None` for a transport that the provider creates and closes.
+        key: source that returns the key for each request, or `None` if the key is in `headers`.
     """
 
     base_url: str | None = None
@@ -77,16 +79,16 @@ class Connection:
 
     @property
     def key_header(self) -> str:
-        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        """The name of the header that contains the API key. In `authorization`, the key is a bearer token."""
         return AUTHORIZATION
 
     @property
     def has_credentials(self) -> bool:
-        """Whether requests carry a key or a token."""
+        """Whether requests contain a key or a token."""
         return self.key is not None or any(name in (AUTHORIZATION, self.key_header) for name, _ in self.headers)
 
     def with_credentials(self, header: str, secret: ApiKey) -> Self:
-        """Return the settings with `secret` in `header` as the only credentials: earlier ones are removed."""
+        """Return the settings with `secret` in `header` and without any earlier credentials."""
         others = [item for item in self.headers if item[0] not in (AUTHORIZATION, self.key_header)]
         if not isinstance(secret, str):
             return replace(self, headers=tuple(others), key=KeySource(header, secret))
@@ -94,19 +96,19 @@ class Connection:
         return replace(self, headers=(credentials, *others), key=None)
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Return the settings with more headers. A header replaces an earlier one of the same name, in any case."""
+        """Return the settings with additional headers. Names are case-insensitive, and the last value wins."""
         merged = {name.lower(): value for name, value in (*self.headers, *headers.items())}
         return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
 
     def key_unless(self, names: Collection[str]) -> KeySource | None:
-        """Return the source of the key, or None if one of the headers `names` replaces it."""
+        """Return the key source, or None if one of the headers `names` replaces the key."""
         return None if {AUTHORIZATION, self.key_header} & {*names} else self.key
 
     def transport_or_default(self) -> Transport:
-        """Return the caller's transport, or a new one that the provider owns.
+        """Return the caller's transport, or a new default transport that the provider owns.
 
         Raises:
-            UsageError: there is none, and the default transport is not installed.
+            UsageError: the caller chose no transport, and the default transport is not installed.
         """
         return default_transport() if self.transport is None else self.transport
 
@@ -115,9 +117,9 @@ SettingsT = TypeVar("SettingsT", bound=Connection)
 
 
 class ConnectionBuilder(Generic[SettingsT]):
-    """Base class of the builders of providers, in every state. It is immutable: `with_…` returns a new builder.
+    """Base class of provider builders. A builder is immutable: each `with_…` method returns a new builder.
 
-    Credentials and headers are set by `with_api_key()` and `with_headers()`; the last call that sets a header wins.
+    `with_api_key()` and `with_headers()` set credentials and headers. The last call that sets a header wins.
     """
 
     __slots__ = ("_settings",)
@@ -165,7 +167,7 @@ class ConnectionBuilder(Generic[SettingsT]):
 
 
 class AddressBuilder(ConnectionBuilder[SettingsT]):
-    """A `ConnectionBuilder` whose server may be anywhere."""
+    """A `ConnectionBuilder` for servers at any base URL."""
 
     __slots__ = ()
 
@@ -178,11 +180,11 @@ class AddressBuilder(ConnectionBuilder[SettingsT]):
 
 
 def require_secret(method: str, value: str, what: str) -> str:
-    """Return a secret without the spaces around it. Errors never contain it.
+    """Return a secret without surrounding spaces. Error messages never contain the secret.
 
     Args:
         method: name of the builder method, for the error.
-        value: the secret.
+        value: the secret to check.
         what: description of the secret, for the error.
 
     Raises:
@@ -198,11 +200,13 @@ def require_secret(method: str, value: str, what: str) -> str:
 
 
 def require_key(method: str, value: ApiKey, what: str) -> ApiKey:
-    """Return a secret without the spaces around it, or a function that returns one. Errors never contain it.
+    """Return a key function unchanged, or a secret without surrounding spaces.
+
+    Error messages never contain the secret.
 
     Args:
         method: name of the builder method, for the error.
-        value: the secret or the function.
+        value: the secret, or an async function that returns the secret.
         what: description of the secret, for the error.
 
     Raises:
@@ -214,7 +218,7 @@ def require_key(method: str, value: ApiKey, what: str) -> ApiKey:
 
 
 def require_model(method: str, model: str) -> str:
-    """Return `model`, the name of a model that was passed to the builder method `method`.
+    """Return the model name `model` that was passed to the builder method `method`.
 
     Raises:
         UsageError: the name is empty or not text.
@@ -226,11 +230,11 @@ def require_model(method: str, model: str) -> str:
 
 
 def require_url(method: str, url: str, example: str = "http://localhost:8080/v1") -> str:
-    """Return `url`, which was passed to the builder method `method`, without surrounding blanks.
+    """Return the URL that was passed to a builder method, without surrounding spaces.
 
     Args:
         method: name of the builder method, for the error.
-        url: the URL.
+        url: the URL to check.
         example: a valid URL, for the error.
 
     Raises:
@@ -244,10 +248,10 @@ def require_url(method: str, url: str, example: str = "http://localhost:8080/v1"
 
 
 def require_provider_name(name: str) -> str:
-    """Return the name of a provider.
+    """Return `name` if it is a valid provider name.
 
     Raises:
-        UsageError: it is empty.
+        UsageError: the name is empty.
     """
     if not name:
         msg = "with_provider_name() needs a name, not an empty text"
@@ -259,18 +263,18 @@ def require_provider_name(name: str) -> str:
 
 
 def credentials_for(header: str, secret: str) -> str:
-    """Return the value of `header` that carries `secret`: a bearer token in `authorization`, else the secret."""
+    """Return the value of `header` for `secret`: a bearer token in `authorization`, otherwise the secret itself."""
     return f"Bearer {secret}" if header == AUTHORIZATION else secret
 
 
 def read_environment(*names: str) -> str | None:
-    """Return the first of these environment variables that is set and not blank, or None."""
+    """Return the value of the first environment variable in `names` that is set and not blank, or None."""
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
 @contextmanager
 def naming_variable(name: str) -> Generator[None, None, None]:
-    """Prefix the message of a `UsageError` with the environment variable that holds the wrong value."""
+    """Prefix the message of a `UsageError` raised in the block with the environment variable `name`."""
     try:
         yield
     except UsageError as error:
@@ -282,7 +286,7 @@ def default_transport() -> Transport:
     """Return a new `HttpxTransport`.
 
     Raises:
-        UsageError: its distribution is not installed.
+        UsageError: the package chat-transport-httpx is not installed.
     """
     # By name: chat-core depends on no transport, and only a program that uses the default one loads it.
     try:
@@ -295,14 +299,14 @@ def default_transport() -> Transport:
 
 
 def require_finish_reasons(method: str, reasons: Mapping[str, FinishReason]) -> tuple[tuple[str, FinishReason], ...]:
-    """Return the finish reasons of a server in lowercase, each with its meaning.
+    """Return pairs of a server's finish reason, in lowercase, and its meaning.
 
     Args:
-        method: method of the builder, for the error message.
-        reasons: meaning of each finish reason.
+        method: name of the builder method, for the error message.
+        reasons: meaning of each finish reason that the server may send.
 
     Raises:
-        UsageError: a meaning is not one of `FinishReason`.
+        UsageError: a meaning is not a value of `FinishReason`.
     """
     known: tuple[str, ...] = get_args(FinishReason)
     for reason, meaning in reasons.items():

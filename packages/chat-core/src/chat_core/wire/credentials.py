@@ -1,6 +1,6 @@
-"""Removal of the credentials of a request from the errors that its server causes.
+"""Removal of a request's credentials from the errors that its server reports.
 
-A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors; this
+A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors. This
 module recognizes the credentials that were sent, in any format.
 """
 
@@ -20,11 +20,11 @@ ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 REDACTED: Final = "[redacted]"
 _CREDENTIAL_NAME: Final = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
 _SHORTEST: Final = 6
-"""Shorter values are not redacted: they would occur in unrelated text."""
+"""Minimum length of redacted values. Shorter values may also occur in unrelated text."""
 
 
 def credentials_of(request: Request) -> tuple[str, ...]:
-    """Return the credentials in the headers and the query of a request, in each form that a server may quote."""
+    """Return the credentials in the headers and the query of a request, in every form that a server may quote."""
     fields = [*request.headers, *parse_qsl(request.path.partition("?")[2])]
     values: set[str] = set()
     for name, value in fields:
@@ -42,7 +42,7 @@ def credentials_of(request: Request) -> tuple[str, ...]:
 
 
 def redact_bytes(data: bytes, request: Request) -> bytes:
-    """Return `data` without the credentials of `request`.
+    """Return a response body with the credentials of its request redacted.
 
     Args:
         data: body of a response.
@@ -54,7 +54,7 @@ def redact_bytes(data: bytes, request: Request) -> bytes:
 
 
 def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str, str]:
-    """Return response headers without the credentials of `request`.
+    """Return response headers with the credentials of the request redacted.
 
     Args:
         headers: headers of a response.
@@ -65,13 +65,14 @@ def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str,
 
 
 def redact_error(error: ErrorT, request: Request) -> ErrorT:
-    """Remove the credentials of `request` from the message and the attributes of an error, in place, and return it.
+    """Remove the credentials of `request` from an error, in place, and return the error.
 
-    The causes are removed if one of them quotes a credential. The partial response is unchanged.
+    The message and the attributes are redacted. The causes are removed if one of them quotes a credential. The partial
+    response remains unchanged.
 
     Args:
-        error: error of the transport, or of the decoder of a stream.
-        request: request that failed.
+        error: error raised by a transport or a stream decoder.
+        request: the request that failed.
     """
     forms = credentials_of(request)
     error.args = tuple([_replace(item, forms) if isinstance(item, str) else item for item in error.args])
@@ -93,7 +94,7 @@ def _replace(text: str, forms: tuple[str, ...]) -> str:
 
 
 def _cut_chain(error: BaseException, forms: tuple[str, ...]) -> None:
-    """Remove the cause and context of `error` if one of them, or of theirs, quotes a credential."""
+    """Remove the cause and context of `error` if any exception in its chain quotes a credential."""
     cause = error.__cause__ or error.__context__
     while cause is not None:
         text = f"{cause!r} {cause}"

@@ -1,4 +1,4 @@
-"""A streamed response: the events of a transport, decoded into deltas and a turn."""
+"""Streamed responses, decoded from the events of a transport into deltas and a turn."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from chat_core.transport.values import Event, EventStream
 
 
 class Decoder(Protocol):
-    """Decoder of one streamed response. Deltas received before a failure are delivered before the failure is raised."""
+    """Protocol for the decoder of one streamed response.
+
+    If decoding fails, the deltas received before the failure are delivered before the failure is raised.
+    """
 
     @property
     def failure(self) -> ChatError | None:
-        """The error that `feed()` found but has not raised yet, because it returned deltas. None: no such error."""
+        """An error that `feed()` postponed because it returned deltas first, or None."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether the response has ended. Later data of the body is ignored."""
+        """Whether the response has ended. Data after the end is ignored."""
         ...
 
     def feed(self, events: Sequence[Event], /) -> Sequence[Delta]:
-        """Decode events that arrived together and return their deltas.
+        """Decode a batch of events and return their deltas.
 
         Raises:
             ChatError: the server reports a failure, or an event violates the protocol.
@@ -51,10 +54,10 @@ ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 
 
 class Redact(Protocol):
-    """Function that removes credentials from an error, in place, and returns it."""
+    """Protocol for a function that removes credentials from an error in place and returns the error."""
 
     def __call__(self, error: ErrorT, /) -> ErrorT:
-        """Remove the credentials."""
+        """Remove the credentials from `error`, and return the error."""
         ...
 
 
@@ -64,14 +67,14 @@ def _keep(error: ErrorT, /) -> ErrorT:
 
 @final
 class DecodedStream:
-    """Implementation of `ProviderStream` that decodes the events of a transport.
+    """A `ProviderStream` that decodes the events of a transport.
 
     Args:
         events: the event stream of the transport.
-        decoder: the decoder of this response alone.
-        translate: converts an error of the transport to the error of a run.
-        seal: applied to the complete turn at the end.
-        redact: removes the credentials of the request from an error, in place, and returns it.
+        decoder: a new decoder, used only for this response.
+        translate: function that converts a transport error to a `ChatError`.
+        seal: function applied to the complete turn at the end.
+        redact: function that removes the request's credentials from an error in place and returns the error.
     """
 
     __slots__ = ("_batches", "_decoder", "_first_batch", "_redact", "_seal", "_translate")
@@ -92,7 +95,7 @@ class DecodedStream:
         self._first_batch: Sequence[Delta] | None = None
 
     async def begin(self) -> None:
-        """Read the first batch before the iteration, for servers whose first event reports a rejected request.
+        """Read the first batch in advance. Call this if the server's first event may report a rejected request.
 
         Raises:
             ChatError: the connection failed, or the server reports a failure.
@@ -136,7 +139,7 @@ class DecodedStream:
         return failure
 
     def close(self) -> Turn:
-        """Return the complete turn. Call it after the iteration has ended.
+        """Return the complete turn. Call this after the iteration has ended.
 
         Raises:
             StreamTruncatedError: the stream ended before the response was complete.

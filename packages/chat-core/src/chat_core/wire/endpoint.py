@@ -26,10 +26,10 @@ FORBIDDEN_CHARACTERS: Final = re.compile(r"[\0-\x20\x7f]")
 
 @final
 class Endpoint:
-    """Base URL and headers of all requests of a provider. Its `repr` omits the headers.
+    """The base URL and the headers that a provider uses for all requests. The `repr` omits the headers.
 
     Raises:
-        UsageError: the base URL is not an HTTP URL, or contains a user.
+        UsageError: the base URL is not an HTTP URL, or contains a user name.
     """
 
     __slots__ = ("headers", "host", "key", "path", "query", "scheme")
@@ -49,7 +49,7 @@ class Endpoint:
         self.headers: tuple[tuple[str, str], ...] = tuple([(name.lower(), value) for name, value in headers.items()])
 
     async def authorize(self, request: Request) -> Request:
-        """Return the request with the current key, if a function returns the key.
+        """Return the request with the current key added, if the key comes from a function.
 
         Raises:
             UsageError: the function returned no key.
@@ -71,14 +71,14 @@ class Endpoint:
         method: Literal["GET", "POST"] = "POST",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Request:
-        """Return a request to `path` below the base URL.
+        """Create a request to `path` below the base URL.
 
         Args:
             path: path with an optional query. The query of the base URL is appended to it.
             body: request body as JSON.
             timeout: maximum duration of each step in seconds. None: the defaults of `Timeouts`.
             stream: whether the response is a stream in the format `framing`.
-            is_last: returns whether an event ends the response.
+            is_last: function that returns whether an event ends the response.
             framing: format that separates the events of the response.
             method: HTTP method.
             headers: headers of this request only, with lowercase names. They precede the headers of the endpoint.
@@ -98,7 +98,7 @@ class Endpoint:
 
 
 def _parse_web_url(text: str) -> SplitResult | None:
-    """Parse an HTTP URL. Return None if the URL is invalid, has another scheme or contains a user."""
+    """Parse an HTTP URL. Return None if the URL is invalid, is not HTTP or contains a user name."""
     try:
         url = urlsplit(text)
         port = url.port

@@ -1,7 +1,7 @@
-"""Tables that map error names and messages of servers to error classes.
+"""Tables that map the error names and messages of servers to error classes.
 
-Names are compared without case, without separators and without a final `error`: `RateLimitError`,
-`rate_limit_error` and `rate-limit` are equal.
+Names are compared without case, separators and a final `error`: `RateLimitError`, `rate_limit_error` and `rate-limit`
+are equal.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _NAMES: Final[Mapping[type[ProviderError], str]] = {
 
 
 def normalize_name(name: str) -> str:
-    """Return the form of an error name that is used for comparison."""
+    """Normalize an error name for comparison: lowercase, without separators and without a final `error`."""
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("error")
 
 
 MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
     normalize_name(name): kind for kind, names in _NAMES.items() for name in names.split()
 }
-"""Error classes by normalized error name."""
+"""Map from normalized error names to error classes."""
 
 _CONTEXT: Final = re.compile(
     r"\A(?!.*\bper (?:minute|hour|day)\b).*?(?:"

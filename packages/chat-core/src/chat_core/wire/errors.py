@@ -41,18 +41,18 @@ SPECIFIC_STATUSES: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
     402: (QuotaExceededError,),
     404: (NotFoundError,),
 }
-"""Statuses that leave little to say: the classes that a name can choose beside them."""
+"""Error classes that an error name may select for these statuses. Other names are ignored."""
 
 SECRET: Final = re.compile(
     r"\b(?:(?:sk|pk|gsk|key|xai|hf|r8|csk|pplx|nvapi|fw|ghp|gho|ghu|tgp|pa|jina|or)[-_](?=[\w.…-]*[\d*…])[\w*.…-]{6,}"
     r"|github_pat_\w{8,}|AIza[\w-]{8,}|AQ\.[\w-]{8,}|ya29\.[\w.-]{8,}|dapi[0-9a-f]{8,}|eyJ[\w-]{8,}\.[\w.-]{8,})"
 )
-"""What looks like a key: a server that quotes a wrong one must not put it into a log."""
+"""Pattern for API keys. A key that a server quotes in an error message must not reach a log."""
 
 QUOTED: Final = re.compile(
     r"\b((?:api[ _-]?key|bearer)(?: provided)?[ :='\"]{1,4})(?=[\w.-]{0,64}\d)[\w.-]{16,}", re.IGNORECASE
 )
-"""What a server calls a key itself, whatever it looks like."""
+"""Pattern for a value in any format that the message itself calls a key."""
 
 LONGEST_MESSAGE: Final = 600
 LONGEST_SEARCH: Final = 4_000
@@ -60,7 +60,7 @@ LONGEST_SEARCH: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """A server's description of an error: its message, and its names for the error, the most specific first."""
+    """The contents of an error response: the message, and error names with the most specific name first."""
 
     message: str
     names: tuple[str, ...] = ()
@@ -68,22 +68,22 @@ class ErrorBody:
 
     @property
     def code(self) -> str | None:
-        """The most specific name."""
+        """The most specific error name, or None if the server sent no name."""
         return self.names[0] if self.names else None
 
     @property
     def summary(self) -> str:
-        """The message, short enough for a log."""
+        """The error message, truncated to a length suitable for a log."""
         if len(self.message) <= LONGEST_MESSAGE:
             return self.message or "it said nothing"
         return f"{self.message[:LONGEST_MESSAGE]}…"
 
 
 def error_from_response(status: int, headers: Mapping[str, str], body: bytes, provider: str) -> ProviderError:
-    """Return the error for a response whose status is not 2xx.
+    """Create the error for a response with a status other than 2xx.
 
     Args:
-        status: status of the response.
+        status: HTTP status of the response.
         headers: headers of the response.
         body: body of the response, possibly truncated.
         provider: name of the provider, for the message.
@@ -100,10 +100,10 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
 
 def error_from_object(error: object, provider: str) -> ProviderError:
-    """Return the error for an error object in a stream or in a response with status 200.
+    """Create the error for an error object received in a stream or in a response with status 200.
 
     Args:
-        error: the parsed error object.
+        error: the error object, parsed from JSON.
         provider: name of the provider, for the message.
     """
     reported = read_error(error)
@@ -115,7 +115,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
 
 def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
-    """Return an error of class `kind` with the message and attributes of `error`."""
+    """Convert an error to class `kind`, with the message and attributes of `error`."""
     return kind(
         str(error),
         status=error.status,
@@ -145,7 +145,7 @@ def _error_class(reported: ErrorBody, status: int | None) -> type[ProviderError]
 
 
 def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
-    """Return whether the class that a name means may override the class that the status means."""
+    """Return whether the error class `kind`, derived from an error name, may override the status."""
     if status is None:
         return True
     if 300 <= status < 400:  # noqa: PLR2004 - RFC 9110, section 15.4
@@ -161,10 +161,10 @@ def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
 # --- Parsing error bodies --------------------------------------------------------------------------------------
 
 CODES: Final = ("code", "type", "status", "error_code", "error_type", "errorCode", "status_code", "reason")
-"""Fields with the name of an error."""
+"""JSON fields that may contain the name of an error."""
 
 STATUSES: Final = ("status_code", "statusCode", "status", "code")
-"""Fields that may repeat the HTTP status."""
+"""JSON fields that may repeat the HTTP status."""
 
 REFUSED: Final = re.compile(r"[45][0-9]{2}")
 
@@ -172,16 +172,16 @@ MESSAGES: Final = (
     "message", "detail", "error", "errors", "msg", "status_msg", "error_message", "errorMessage", "error_description",
     "title", "description",
 )  # fmt: skip
-"""Fields with the message, in order of preference."""
+"""JSON fields that may contain the message, in order of preference."""
 
 WRAPPERS: Final = ("error", "errors", "detail", "base_resp")
-"""Fields that may contain the error object."""
+"""JSON fields that may contain the error object."""
 
 MAX_WRAPPERS: Final = 4
 
 
 def read_error_body(body: bytes) -> ErrorBody:
-    """Parse the body of an error response."""
+    """Parse the body of an error response, which may be JSON or plain text."""
     try:
         value = loads_limited(body)
     except ValueError:
@@ -190,7 +190,7 @@ def read_error_body(body: bytes) -> ErrorBody:
 
 
 def read_error(error: object) -> ErrorBody:
-    """Parse an error object, or the value sent in its place."""
+    """Parse a JSON error value, usually an object, into an `ErrorBody`."""
     fields = _unwrap(error)
     if not is_object(fields):
         return ErrorBody(_redact(fields if isinstance(fields, str) else _to_text(fields)))
@@ -222,12 +222,12 @@ def _wraps(name: str, item: object) -> bool:
 
 
 def error_name(value: object) -> str:
-    """Return a name or number as text, empty if it is neither."""
+    """Convert an error name or number to a string. Return an empty string for other values."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
 
 
 def _find_message(fields: dict[str, Any]) -> str:
-    """Return the message, followed by the message of the vendor behind a gateway, if there is one."""
+    """Return the message of an error object. A gateway's error also includes the message of the vendor."""
     for name in MESSAGES:
         if value := fields.get(name):
             text = value if isinstance(value, str) else _to_text(value)
@@ -245,5 +245,5 @@ def _to_text(value: object) -> str:
 
 
 def _redact(text: str) -> str:
-    """Return the text as one paragraph without anything that looks like a key."""
+    """Return the text as one paragraph, with everything that looks like a key redacted."""
     return QUOTED.sub(r"\1…", SECRET.sub("…", " ".join(text[:LONGEST_SEARCH].split())))

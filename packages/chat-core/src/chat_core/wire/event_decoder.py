@@ -1,4 +1,4 @@
-"""The base class of decoders, which turn the events of one response into deltas and a turn."""
+"""The base class of decoders, which convert the events of one response to deltas and a turn."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from chat_core.wire.surrogates import SurrogateBuffer
 ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 DECODE_ERRORS: Final = (ChatError, WrongShapeError, ValueError, AttributeError, TypeError, LookupError)
-"""The exceptions that `EventDecoder` translates. A `take()` without checks raises them for data of a wrong shape."""
+"""Exceptions that `EventDecoder` translates. A `take()` without checks raises them for data with a wrong shape."""
 
 SKIP: Final = object()
-"""The result of `parse_irregular()` for data that is not a chunk."""
+"""Sentinel that `parse_irregular()` returns for an event to ignore."""
 
 
 class EventDecoder(ABC):
-    """Base class of decoders: it parses events and translates errors. It is a `chat_core.wire.decoded.Decoder`.
+    """Base class of decoders, which parses events and translates errors. Implements the `Decoder` protocol.
 
-    A subclass defines what the events of its API mean:
+    A subclass interprets the events of a specific API:
 
         class EchoDecoder(EventDecoder):
             TERMINATOR = "`end`"
@@ -54,17 +54,17 @@ class EventDecoder(ABC):
             def partial(self):
                 return Turn([Text("".join(self.texts))], finish_reason="stop" if self.done else None)
 
-    `take()` need not validate: see `DECODE_ERRORS`. Deltas decoded before a failure are delivered first.
+    `take()` need not validate data, because `feed()` translates the exceptions in `DECODE_ERRORS`.
     `feed()` raises immediately only if it has no deltas to return. Otherwise it stores the failure in `failure`, and
     the next `feed()` or `close()` raises it.
 
     One instance decodes one response, either a stream (`feed()`, `close()`) or a whole body (`read()`).
 
     Attributes:
-        provider: the provider's name, for error messages.
-        received: the number of bytes received so far.
+        provider: name of the provider, for error messages.
+        received: number of bytes received so far.
         data: the data being decoded, for error messages.
-        surrogates: joins characters that the server split between two events.
+        surrogates: buffer that joins characters which the server split between two events.
         done: whether the response has ended. Events after its end are ignored.
         failure: an error that `feed()` found and has not raised yet.
     """
@@ -72,7 +72,7 @@ class EventDecoder(ABC):
     __slots__ = ("data", "done", "failure", "provider", "received", "surrogates")
 
     TERMINATOR: ClassVar[str]
-    """What marks the end of a stream, for the message of a truncated one."""
+    """Description of the event that ends a stream, for the error message of a truncated stream."""
 
     def __init__(self, provider: str) -> None:
         self.provider: str = provider
@@ -86,12 +86,12 @@ class EventDecoder(ABC):
 
     @abstractmethod
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Take one chunk of a stream and append its deltas to `out`.
+        """Process one chunk of a stream, and append its deltas to `out`.
 
         Args:
             chunk: the parsed data of an event.
-            name: the event's type, `message` if it has none.
-            out: receives the deltas.
+            name: type of the event, or `message` if the event has none.
+            out: list to which the deltas are appended.
 
         Raises:
             Exception: one of `DECODE_ERRORS`; `feed()` translates it.
@@ -99,7 +99,7 @@ class EventDecoder(ABC):
 
     @abstractmethod
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Take the parsed body of a response that was not streamed.
+        """Process the parsed body of a response that was not streamed.
 
         Raises:
             Exception: one of `DECODE_ERRORS`; `read()` translates it.
@@ -107,7 +107,7 @@ class EventDecoder(ABC):
 
     @abstractmethod
     def finish(self) -> Turn:
-        """Return the whole turn. Called by `close()` if nothing failed before.
+        """Return the complete turn. Called by `close()` if no error occurred before.
 
         Raises:
             ChatError: the response is incomplete, or it reports a failure.
@@ -126,17 +126,17 @@ class EventDecoder(ABC):
         return self.surrogates.feed(loads_limited(event.data))
 
     def full_path(self, path: str) -> str:
-        """Return the path from the root of the response to a field named by a `WrongShapeError`."""
+        """Return the path from the root of the response to the field `path` of a `WrongShapeError`."""
         return path
 
     def shape_error(self, chunk: object) -> ChatError | None:  # noqa: ARG002 - for subclasses
-        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        """Return the error for a chunk that `take()` could not process, or None if its shape is valid."""
         return None
 
     # --- Decoding ------------------------------------------------------------------------------------------------
 
     def feed(self, events: Iterable[Event]) -> list[Delta]:
-        """Decode events that arrived together and return their deltas. Events after the end are ignored.
+        """Decode a batch of events and return their deltas. Events after the end are ignored.
 
         Raises:
             ChatError: the server reports a failure.
@@ -156,7 +156,7 @@ class EventDecoder(ABC):
         return out
 
     def read_events(self, events: Iterable[Event], out: list[Delta]) -> None:
-        """Parse each of `events` and pass it to `take()` with `out`, the list for the deltas, until `done`."""
+        """Parse `events` until the response is done, and append their deltas to `out`."""
         surrogates = self.surrogates
         for event in events:
             self.data = data = event.data
@@ -177,7 +177,7 @@ class EventDecoder(ABC):
                 return
 
     def read(self, body: bytes) -> Turn:
-        """Decode a response that was not streamed.
+        """Decode a response that was not streamed, and return the turn.
 
         Raises:
             ChatError: the server reports a failure.
@@ -191,11 +191,11 @@ class EventDecoder(ABC):
         return self.close()
 
     def close(self) -> Turn:
-        """Return the whole turn.
+        """Return the complete turn.
 
         Raises:
-            ChatError: the pending failure, or one that the response reports.
-            StreamTruncatedError: the stream ended before the response did.
+            ChatError: a failure from `feed()` or `read()`, or an error that the response reports.
+            StreamTruncatedError: the stream ended before the response was complete.
             InvalidResponseError: the events do not form a response.
         """
         if self.failure is not None:
@@ -205,7 +205,7 @@ class EventDecoder(ABC):
     # --- Errors --------------------------------------------------------------------------------------------------
 
     def translate(self, error: Exception) -> ChatError:
-        """Return the error of a run for one of `DECODE_ERRORS`, with the partial turn.
+        """Convert an exception in `DECODE_ERRORS` to a `ChatError` with the partial turn.
 
         Raises:
             Exception: `error` itself, if the data is not at fault.
@@ -217,7 +217,7 @@ class EventDecoder(ABC):
         return self.with_partial(failure)
 
     def explain(self, error: Exception) -> ChatError:
-        """Return the error for data that could not be decoded because of `error`.
+        """Create the `ChatError` for data that could not be decoded because of `error`.
 
         Raises:
             Exception: `error` itself, if the data is not at fault.
@@ -234,16 +234,19 @@ class EventDecoder(ABC):
         return failure
 
     def invalid(self, message: str, path: str = "", raw: str | bytes | None = None) -> InvalidResponseError:
-        """Return the error `message` for a response that violates the protocol at `path`. `raw` defaults to `data`."""
+        """Create the error `message` for a response that is invalid at `path`. `raw` defaults to `data`."""
         raw = self.data if raw is None else raw
         return self.with_partial(InvalidResponseError(f"{self.provider}: {message}", path=path, raw=raw))
 
     def wrong_shape(self, path: str | None) -> InvalidResponseError | None:
-        """Return the error for a wrong shape at `path`, where an empty path is the root. Return None for None."""
+        """Create the error for a wrong shape at `path`, or return None if no path is given.
+
+        An empty path is the root of the response.
+        """
         return None if path is None else self.invalid(f"{path or 'the answer'} has a wrong shape", path)
 
     def truncated(self, calls: int = 0) -> StreamTruncatedError:
-        """Return the error for a stream that ended early, with `calls` tool calls that were not run."""
+        """Create the error for a stream that ended early. `calls` is the number of tool calls not run."""
         partial = self.partial()
         msg = (
             f"the stream of {self.provider} ended after {self.received} bytes without {self.TERMINATOR}"
@@ -252,7 +255,7 @@ class EventDecoder(ABC):
         return self.with_partial(StreamTruncatedError(msg, partial=partial))
 
     def with_partial(self, error: ErrorT) -> ErrorT:
-        """Add the partial turn, its usage and its metadata to an error. Return the error."""
+        """Add the partial turn, its usage and its metadata to an error, and return the error."""
         error.partial = error.partial or self.partial()
         error.usage = error.partial.usage
         error.metadata = error.metadata or error.partial.metadata
@@ -260,5 +263,5 @@ class EventDecoder(ABC):
 
 
 def lost_calls(calls: int) -> str:
-    """Return the clause of an error message that counts tool calls that were not run, empty for none."""
+    """Return a clause for an error message that counts tool calls which were not run, or an empty string."""
     return f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""

@@ -1,7 +1,7 @@
-"""Instructions of a request, for encoders.
+"""Instructions of a request, prepared for the encoders of providers.
 
-The instructions of the chat (`ChatOptions.instructions`) are not part of the messages. An encoder sends them where its
-API expects system text: `fixed` before the system turns with which the conversation begins, `changing` after them.
+The instructions of a chat (`ChatOptions.instructions`) are not part of the messages. An encoder sends them where its
+API expects system text: `fixed` before the system turns at the beginning of the conversation, `changing` after them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from chat_core.options import ChatOptions, Instructions, join_instructions
 
 
 def leading_system_turns(view: View, /) -> Sequence[Turn]:
-    """Return the system turns with which the turns of a request begin."""
+    """Return the system turns at the beginning of a request."""
     return [turn for _, turn in takewhile(lambda item: item[0] == "system", view.turns)]
 
 
 def instruction_turns(options: ChatOptions, /) -> tuple[list[Turn], list[Turn]]:
-    """Return the instructions as system turns, for APIs that take several texts.
+    """Return the instructions as system turns, for APIs that accept several system texts.
 
     Returns:
-        The turns to send before the system turns of the conversation, and those to send after them.
+        A tuple of the turns to send before the system turns of the conversation, and the turns to send after them.
     """
     if options.instructions is None:
         return [], []
@@ -31,7 +31,7 @@ def instruction_turns(options: ChatOptions, /) -> tuple[list[Turn], list[Turn]]:
 
 
 def turns_with_instructions(view: View, options: ChatOptions, /) -> Sequence[tuple[Role, Turn]]:
-    """Return the turns of a request with its instructions as further system turns, each with its role.
+    """Return the turns of a request and their roles, with the instructions added as system turns.
 
     Args:
         view: the turns of the conversation to send.
@@ -45,7 +45,7 @@ def turns_with_instructions(view: View, options: ChatOptions, /) -> Sequence[tup
 
 
 def instruction_text(options: ChatOptions, stored: Iterable[str] = (), /) -> str:
-    """Return the instructions and the texts of stored system turns as one text, for APIs that take a single text.
+    """Join the instructions and the stored system texts, for APIs that accept a single system text.
 
     Args:
         options: options of the request.

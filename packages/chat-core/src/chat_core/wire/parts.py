@@ -1,4 +1,4 @@
-"""Helpers for encoding the parts of a turn: the data that belongs to a provider, and errors for unsupported parts."""
+"""Helpers for encoding the parts of a turn: provider-specific data, and errors for unsupported parts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from chat_core.messages import Embedding, File, Opaque, Part
 
 
 def own_data(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
-    """Return the data in `opaque`, the opaque data of a part, if it belongs to `provider`, else an empty mapping."""
+    """Return the data of `opaque` if it belongs to `provider`, otherwise an empty mapping."""
     return opaque.data if opaque is not None and opaque.provider == provider else {}
 
 
 def unsupported_part(part: Part, wire: str, why: str = "", *, show_url: bool = False) -> UnsupportedPartError:
-    """Return the error for a part that a request cannot contain.
+    """Create the error for a part that a request cannot contain.
 
     Args:
-        part: the part.
-        wire: the API and the provider, as in `the Gemini wire of google`.
+        part: the unsupported part.
+        wire: name of the API and the provider, such as `the Gemini wire of google`.
         why: the reason and a remedy.
         show_url: whether to mention that a file is given by its URL.
     """

@@ -25,28 +25,28 @@ ResultT = TypeVar("ResultT")
 
 
 class TransportProvider:
-    """Base class of providers: it sends requests, checks statuses, translates errors and closes its transport.
+    """Base class of providers, which sends requests, checks statuses, translates errors and closes its transport.
 
-    A subclass adds what is specific to its server. It encodes a body, makes a request with `endpoint.request(…)`,
-    passes it to `fetch_decoded()` or `open_stream()` with a decoder:
+    A subclass adds the parts that are specific to a server. It encodes a body, creates a request with
+    `endpoint.request(…)`, and passes the request to `fetch_decoded()` or `open_stream()` with a decoder:
 
         class EchoProvider(TransportProvider):
             async def complete(self, messages, tools, options, structured_output):
                 request = self.endpoint.request("/echo", encode(messages), options.timeout, stream=False)
                 return await self.fetch_decoded(request, decode)
 
-    Override `response_error()` where the server describes its errors in a format of its own, and `transport_error()`
-    for failures of the connection. Both also apply inside a stream. It makes no difference whether the transport sends
-    over HTTP, over a WebSocket or inside the process. The credentials of the request are removed from the arguments of
-    both, and from the errors of decoders, because a server may quote them.
+    Override `response_error()` for servers with a special error format, and `transport_error()` for failures of the
+    connection. Both methods are also called for errors inside a stream, with any transport (HTTP, WebSocket or
+    in-process). The credentials of the request are removed from their arguments and from the errors of decoders,
+    because a server may quote credentials.
 
     An instance is immutable and safe to share between tasks. As an async context manager it closes a transport that it
     owns; a transport that the caller passed to a builder stays open.
 
     Args:
-        metadata: the provider's name, model and limits.
-        endpoint: the base URL and headers of every request.
-        transport: sends the requests.
+        metadata: name, model and limits of the provider.
+        endpoint: base URL and headers of every request.
+        transport: transport that sends the requests.
         owns_transport: whether `aclose()` closes the transport.
     """
 
@@ -69,11 +69,13 @@ class TransportProvider:
         return self._metadata
 
     def with_metadata(self, *, abilities: Abilities | None = None, data: Mapping[str, object] | None = None) -> Self:
-        """Return this provider with another description. Both share one transport; close one of them.
+        """Return a copy of this provider with other metadata.
+
+        Both providers share one transport, so close only one of them.
 
         Args:
-            abilities: what the model can do. By default it stays as it is.
-            data: data of the application, for `ProviderMeta.data`. By default it stays as it is.
+            abilities: abilities of the model. Default: unchanged.
+            data: application data for `ProviderMeta.data`. Default: unchanged.
         """
         meta, clone = self._metadata, copy(self)
         described = replace(
@@ -90,7 +92,7 @@ class TransportProvider:
         return self._endpoint
 
     async def fetch(self, request: Request) -> bytes:
-        """Send a request and return the body of its response.
+        """Send a request and return the response body.
 
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
@@ -111,11 +113,11 @@ class TransportProvider:
         """Send a request and return its decoded response.
 
         Args:
-            request: made with `stream=False`.
-            decode: reads the body of a response with status 2xx, which may report an error.
+            request: request created with `stream=False`.
+            decode: function that decodes the body of a response with status 2xx. The body may report an error.
 
         Raises:
-            ChatError: the transport failed, the status is not 2xx, or `decode` raised it.
+            ChatError: the transport failed, the status is not 2xx, or `decode` raised a `ChatError`.
         """
         request = await self._endpoint.authorize(request)
         body = await self._fetch(request)
@@ -129,12 +131,12 @@ class TransportProvider:
     async def open_stream(
         self, request: Request, decoder: Decoder, seal: Callable[[Turn], Turn] | None = None
     ) -> AsyncGenerator[DecodedStream, None]:
-        """Send a request and decode its response while it arrives. Leaving the block closes the connection.
+        """Send a request and decode the response as it arrives. Exiting the block closes the connection.
 
         Args:
-            request: made with `stream=True`.
-            decoder: reads the events of this response alone.
-            seal: applied to the whole turn at the end.
+            request: request created with `stream=True`.
+            decoder: a new decoder, used only for this response.
+            seal: function applied to the complete turn at the end.
 
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx.
@@ -148,9 +150,9 @@ class TransportProvider:
             raise self.transport_error(redact_error(error, request)) from error
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx.
+        """Return the error for a response with a status other than 2xx.
 
-        The default reads the error formats that most servers share (`chat_core.wire.errors`).
+        The default implementation parses the error formats that most servers share (`chat_core.wire.errors`).
 
         Args:
             status: status of the response.
@@ -160,10 +162,10 @@ class TransportProvider:
         return errors.error_from_response(status, headers, body, self._metadata.name)
 
     def transport_error(self, error: TransportError) -> ChatError:
-        """Return the error of a run for an error of the transport.
+        """Convert an error of the transport to a `ChatError`.
 
-        The default passes a status to `response_error()`, and makes a `NetworkError`, a `RequestTimeoutError` or an
-        `InvalidResponseError` of the rest.
+        By default, an error with a status is passed to `response_error()`. Other errors become a `NetworkError`, a
+        `RequestTimeoutError` or an `InvalidResponseError`.
         """
         if error.kind == "status" and error.status is not None:
             return self.response_error(error.status, error.headers, error.body)

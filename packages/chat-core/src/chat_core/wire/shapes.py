@@ -1,4 +1,4 @@
-"""Type guards and checks for parsed JSON."""
+"""Type guards and checks for parsed JSON values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Json: TypeAlias = dict[str, Any]
 
 
 COUNT_LIMIT: Final = 1 << 53
-"""Exclusive upper limit of counts. It excludes infinity."""
+"""Exclusive upper limit for counts, which also excludes infinity."""
 
 
 class WrongShapeError(Exception):
-    """Error for a known field with an unexpected type."""
+    """Error for a JSON field with an unexpected type."""
 
     def __init__(self, path: str, expected: str) -> None:
         super().__init__(f"{path} is not {expected}")
@@ -25,27 +25,30 @@ class WrongShapeError(Exception):
 
 
 def is_object(value: object) -> TypeIs[dict[str, Any]]:
-    """Return whether the value is a JSON object."""
+    """Return whether `value` is a JSON object, parsed as a `dict`."""
     return isinstance(value, dict)
 
 
 def is_mapping(value: object) -> TypeIs[Mapping[str, Any]]:
-    """Return whether the value is a JSON object or another mapping."""
+    """Return whether `value` is a `dict` or another mapping."""
     return isinstance(value, (dict, Mapping))  # `dict` first: the check for `Mapping` is slow
 
 
 def is_list(value: object) -> TypeIs[list[Any]]:
-    """Return whether the value is a list."""
+    """Return whether `value` is a list."""
     return isinstance(value, list)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, else an empty mapping."""
+    """Return `value` if it is a mapping, otherwise an empty mapping."""
     return value if is_mapping(value) else {}
 
 
 def whole_numbers(value: object) -> dict[str, int]:
-    """Return the counts in an object, empty for anything else. Some servers write them as floats."""
+    """Return the fields of an object whose values are counts, converted to integers.
+
+    Some servers send counts as floats. Return an empty dict if `value` is not an object.
+    """
     if not is_mapping(value):
         return {}
     return {name: int(n) for name, n in value.items() if n.__class__ in (int, float) and 0 <= n < COUNT_LIMIT}
