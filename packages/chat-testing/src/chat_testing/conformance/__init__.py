@@ -1,1 +1,1 @@
-"""Conformance suite for providers: scenarios, the tapes that they play, and the claims of a provider."""
+"""Conformance suite for providers: scenarios, recorded responses (tapes) and capabilities of a provider."""

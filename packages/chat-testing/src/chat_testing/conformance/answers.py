@@ -1,4 +1,4 @@
-"""Scenarios for responses: the turn that a provider builds from a response."""
+"""Conformance scenarios that check the turn that a provider builds from a response."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ MUTATED_RESPONSES: Final = 100
 
 
 def answer_tapes(subject: Subject) -> list[Tape]:
-    """Return all given tapes of responses."""
+    """Return the recorded model responses of a provider under test."""
     tapes = subject.tapes
     named = (tapes.text, *tapes.finishes, tapes.call, tapes.mixed, tapes.parallel, tapes.no_arguments, tapes.reasoning)
     return [tape for tape in named if tape is not None]
 
 
 def representative_tapes(subject: Subject) -> list[Tape]:
-    """Return one given tape of each kind, for scenarios that play a tape once per event."""
+    """Return at most one recorded response of each kind, for scenarios that replay a response once per event."""
     tapes = subject.tapes
     return [tape for tape in (tapes.text, tapes.mixed, tapes.parallel, tapes.reasoning) if tape is not None]
 
 
 def input_for(tape: Tape) -> ProviderInput:
-    """Return the arguments of a call that a tape responds to."""
+    """Return provider arguments for a recorded response: a default question and the tools that the response calls."""
     return ProviderInput(tools=declare_tools(tape))
 
 
 def comparable_turn(turn: Turn) -> list[object]:
-    """Return the values of a turn without generated ids."""
+    """Return the parts, finish reason and usage of a turn for comparison, without generated ids."""
     parts = [
         (part.name, dict(part.call.arguments), part.call.problem, part.call_id) if isinstance(part, Tool) else part
         for part in turn.parts
@@ -61,7 +61,7 @@ def comparable_turn(turn: Turn) -> list[object]:
 
 @scenario("text")
 async def text(subject: Subject) -> None:
-    """The turn has the whole text of the response."""
+    """The provider returns a turn with the complete text of the response."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         outcome = await subject.run(method, reply)
         if outcome.result.text != tape.text:
@@ -70,7 +70,7 @@ async def text(subject: Subject) -> None:
 
 @scenario("stream")
 async def deltas(subject: Subject) -> None:
-    """The joined text deltas of a stream equal the text of its turn."""
+    """The text deltas of a stream, joined, equal the text of the resulting turn."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         if method == "stream":
             outcome = await subject.run(method, reply)
@@ -81,7 +81,7 @@ async def deltas(subject: Subject) -> None:
 
 @scenario("stream")
 async def piece_by_piece(subject: Subject) -> None:
-    """Received deltas are delivered before the next chunk is read."""
+    """The provider delivers the deltas of a received chunk before it reads the next chunk."""
     transport_steps = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve()
     seen: list[TextDelta] = []
@@ -101,7 +101,7 @@ async def piece_by_piece(subject: Subject) -> None:
 
 @scenario("tools")
 async def order(subject: Subject) -> None:
-    """The parts of a turn are in the order of the response."""
+    """The parts of the turn are in the same order as in the response."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         if not tape.order:
             continue
@@ -125,7 +125,7 @@ def _format_types(kinds: list[type[Part]]) -> str:
 
 @scenario("text")
 async def finish_reason(subject: Subject) -> None:
-    """A turn has the finish reason of the response."""
+    """The turn has the finish reason that the server reported."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.result.finish_reason != tape.finish_reason:
@@ -137,7 +137,7 @@ async def finish_reason(subject: Subject) -> None:
 
 @scenario("usage")
 async def usage(subject: Subject) -> None:
-    """A turn has the usage that the server reported, counted once."""
+    """The turn has the token usage that the server reported, counted once."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         if tape.usage and outcome.result.usage != tape.usage:
@@ -146,7 +146,7 @@ async def usage(subject: Subject) -> None:
 
 @scenario("text")
 async def ownership(subject: Subject) -> None:
-    """A turn names its provider, and its opaque data carries the same provider name."""
+    """The turn and all of its opaque data contain the name of the provider that created them."""
     provider, _ = subject.serve()
     name = provider.metadata.name
     if not name:
@@ -173,7 +173,7 @@ def _owners_of_opaque_data(turn: Turn) -> set[str]:
 
 @scenario("text", "json")
 async def unknown_fields(subject: Subject) -> None:
-    """An unknown field changes nothing."""
+    """An unknown field in a response does not change the resulting turn."""
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         if method != "complete":
             continue
@@ -196,7 +196,7 @@ def _with_unknown_fields(reply: Reply) -> Reply:
 
 @scenario("stream")
 async def unknown_events(subject: Subject) -> None:
-    """An unknown event changes nothing at any position of a stream."""
+    """An unknown event, at any position in a stream, does not change the resulting turn."""
     for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
@@ -213,7 +213,7 @@ async def unknown_events(subject: Subject) -> None:
 
 @scenario("stream")
 async def cut_anywhere(subject: Subject) -> None:
-    """A stream has the same result however its bytes are split into chunks."""
+    """A stream has the same result, no matter how its bytes are split into chunks."""
     for tape in representative_tapes(subject):
         if tape.stream is None:
             continue
@@ -230,7 +230,7 @@ async def cut_anywhere(subject: Subject) -> None:
 
 @scenario("structured")
 async def structured(subject: Subject) -> None:
-    """Structured output is the JSON value that the server returned."""
+    """The provider returns structured output as the JSON value that the server sent."""
     for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value: object = json.loads(tape.text)
         outcome = await subject.run(method, reply, ProviderInput(output=OutputSchema("answer", schema_of(value))))
@@ -251,7 +251,7 @@ def _structured_value(turn: Turn) -> object:
 
 @scenario("structured")
 async def schema_sent(subject: Subject) -> None:
-    """The schema of structured output is sent."""
+    """The provider sends the schema when structured output is requested."""
     for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value = cast("dict[str, object]", json.loads(tape.text))
         provider, transport = subject.serve(reply)
@@ -263,7 +263,7 @@ async def schema_sent(subject: Subject) -> None:
 
 @scenario("reasoning")
 async def reasoning(subject: Subject) -> None:
-    """Reasoning is returned as reasoning and is not part of the text."""
+    """The provider returns the model's reasoning as reasoning parts, and not as text."""
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         found = "".join([part.text for part in outcome.result.parts if isinstance(part, Reasoning)])
@@ -281,9 +281,9 @@ async def reasoning(subject: Subject) -> None:
 
 @scenario("text")
 async def mutated_responses(subject: Subject) -> None:
-    """A response with wrong types, extreme values or missing fields is a ChatError or a turn that can be used.
+    """A response with wrong types, extreme values or missing fields raises a `ChatError` or returns a usable turn.
 
-    Such a turn can be stored, read again, and sent in the next request, unless the engine refuses to store it.
+    A usable turn can be stored, loaded again, and sent in the next request, unless the engine refuses to store it.
     """
     replies = subject.replies_of(*answer_tapes(subject))
     for seed in range(MUTATED_RESPONSES):

@@ -1,4 +1,4 @@
-"""Capabilities that a provider claims, and checks of the tapes that they need."""
+"""Capabilities that a provider claims, and checks that its recorded responses match these claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat_testing.conformance.tapes import ProviderTapes, Tape
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Capabilities that a provider claims. Scenarios of unclaimed capabilities are not run.
+    """Capabilities that a provider claims to have. Scenarios that need an unclaimed capability are not run.
 
     Attributes:
         text: returns text responses.
@@ -100,7 +100,7 @@ REQUIRED_TAPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def list_inconsistencies(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
-    """Return a sentence for each claim without its tape, and each tape without its claim.
+    """Return an error message for each claim without a matching tape, and for each tape without a matching claim.
 
     Args:
         capabilities: the claims of the provider.
@@ -120,7 +120,7 @@ def list_inconsistencies(capabilities: Capabilities, tapes: ProviderTapes) -> li
 
 
 def _list_incomplete_tapes(capabilities: Capabilities, tapes: ProviderTapes) -> list[str]:
-    """Return a sentence for each tape that cannot show what it is for."""
+    """Return an error message for each tape that lacks data which the claimed capabilities require."""
     problems: list[str] = []
     for name in (item.name for item in fields(ProviderTapes)):
         value: object = getattr(tapes, name)
@@ -135,7 +135,7 @@ def _list_incomplete_tapes(capabilities: Capabilities, tapes: ProviderTapes) -> 
 
 
 def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tuple[str, bool]]:
-    """Return the possible defects of tapes, each with whether it is present."""
+    """Return an error message for each possible defect of the tapes, paired with whether the defect is present."""
     claims, refusals = capabilities, tapes.refusals
     text, reasoning, parallel = tapes.text or Tape(), tapes.reasoning or Tape(), tapes.parallel or Tape()
     return [
@@ -143,7 +143,7 @@ def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tupl
         ("usage is claimed, and the tape 'text' costs nothing", claims.usage and claims.text and not text.usage),
         (
             "the stream of the tape 'text' needs three chunks before its end may be missing, to be cut between",
-            claims.stream and text.stream is not None and len(text.stream.chunks) - text.tail < 3,  # noqa: PLR2004 - as it says
+            claims.stream and text.stream is not None and len(text.stream.chunks) - text.tail < 3,  # noqa: PLR2004 - see the message
         ),
         (
             "tools is claimed, and the tape 'mixed' does not say in `order` what came first",
@@ -173,7 +173,7 @@ def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tupl
 
 
 def _list_missing_replies(capabilities: Capabilities, tape: Tape) -> list[str]:
-    """Return the replies that a tape lacks or has without a claim."""
+    """Return a message for each reply that a tape lacks, or that it has without a matching claim."""
     missing: list[str] = []
     if tape.whole is None:
         missing.append("has no whole answer")

@@ -1,6 +1,6 @@
-"""Scenarios of whole chats: a provider under the engine, with tools that run, wait, or must not run.
+"""Conformance scenarios that run a provider in a complete chat, with tools that run, wait or must not run.
 
-The engine is imported when a chat is built, so that importing a test double stays fast.
+The chat engine is imported only when a chat is built, so that importing this package stays fast.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 def _scoped_tools(tape: Tape, ran: list[str], *, approve: bool) -> ScopedCollection[None, Paused]:
-    """Return the tools that a tape calls.
+    """Build the tools that a recorded response calls, with a policy that executes each call or requires approval.
 
     Args:
-        tape: the tape.
+        tape: the recorded response.
         ran: list to which the name of each executed tool is added.
         approve: whether each call requires approval.
     """
@@ -68,7 +68,7 @@ def _recording_handler(name: str, ran: list[str]) -> Callable[[dict[str, Any]], 
 async def _run_chat(
     provider: AnyProvider, method: Method, messages: Messages, scope: ScopedCollection[None, Paused]
 ) -> ChatResponse | Paused:
-    """Run a chat over the provider with the given method."""
+    """Run a chat with the provider, and return its response, or `Paused` if a tool call waits."""
     from chat_core.builder import ChatBuilder  # noqa: PLC0415 - see above
 
     if method == "complete":
@@ -91,7 +91,7 @@ async def _run_chat(
 
 @scenario("tools", "stream")
 async def truncated_call(subject: Subject) -> None:
-    """A call in a truncated stream never runs."""
+    """A tool call in a truncated stream is never executed."""
     for tape in (subject.tapes.call, subject.tapes.mixed, subject.tapes.parallel):
         if tape is None:
             continue
@@ -109,7 +109,7 @@ async def truncated_call(subject: Subject) -> None:
 
 @scenario("tools")
 async def pause(subject: Subject) -> None:
-    """A chat pauses for approval, is stored, and resumes in another process with the same requests."""
+    """A chat pauses for approval and resumes with the same request, even if it was stored and loaded in between."""
     for method, tape, reply in subject.replies_of(subject.tapes.call):
         paused = await _run_until_paused(subject, method, tape, reply)
         stored = paused.to_json()
@@ -135,7 +135,7 @@ async def _run_until_paused(subject: Subject, method: Method, tape: Tape, reply:
 
 
 async def _approve_and_resume(subject: Subject, method: Method, tape: Tape, messages: Messages) -> SentBody:
-    """Approve the pending calls, resume with a new provider, and return the body that it sends."""
+    """Approve the pending calls, resume the chat with a new provider, and return the request body that it sends."""
     for tool in messages.pending():
         tool.approve()
     provider, transport = subject.serve(reply_of(subject.text, method) or Reply())

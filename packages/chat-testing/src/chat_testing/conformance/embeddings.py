@@ -1,4 +1,4 @@
-"""Scenarios for embeddings."""
+"""Conformance scenarios for embeddings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
 
 @scenario("embeddings")
 async def embeddings(subject: Subject) -> None:
-    """One request embeds all texts and returns the vectors in the order of the texts."""
+    """The provider embeds all texts with one request, and returns the vectors in the order of the texts."""
     tape = subject.tapes.embeddings
     response, sent, requests = await _embed(subject)
     if tape is None or requests != 1:
@@ -35,7 +35,7 @@ async def embeddings(subject: Subject) -> None:
 
 @scenario("embeddings", "usage")
 async def embeddings_usage(subject: Subject) -> None:
-    """The usage of an embeddings response is the usage that the server reported."""
+    """The response of `embed()` has the token usage that the server reported."""
     tape = subject.tapes.embeddings
     response, _, _ = await _embed(subject)
     if tape is not None and response.usage != tape.usage:
@@ -44,7 +44,7 @@ async def embeddings_usage(subject: Subject) -> None:
 
 @scenario("embeddings")
 async def embeddings_missing(subject: Subject) -> None:
-    """A response in which a vector is missing raises `InvalidResponseError`."""
+    """A response that lacks a vector raises `InvalidResponseError`."""
     tape = subject.tapes.embeddings
     if tape is None:  # pragma: no cover - what is claimed has its tape
         return

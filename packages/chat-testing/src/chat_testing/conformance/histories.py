@@ -1,4 +1,4 @@
-"""Scenarios for histories: requests for a conversation of the same provider or of another one."""
+"""Conformance scenarios for requests that continue a conversation, with turns of the same or another provider."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRIVATE: Final = "7d1e-private-to-another"
 
 @scenario("text")
 async def words_in_order(subject: Subject) -> None:
-    """Instructions and messages are sent in the order of the conversation."""
+    """The provider sends the instructions, and sends all messages in the order of the conversation."""
     provider, _ = subject.serve()
     said = ["first words", "second words", "third words", "fourth words"]
     for method in subject.answer_methods:
@@ -58,7 +58,7 @@ async def words_in_order(subject: Subject) -> None:
 
 @scenario("text")
 async def state(subject: Subject) -> None:
-    """A provider stores nothing of a conversation: its requests depend only on the arguments."""
+    """The provider keeps no state between calls: a request depends only on the arguments of its call."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         question = ProviderInput(Messages.from_user("Another question."))
         fresh, transport = subject.serve(reply)
@@ -104,7 +104,7 @@ async def two_at_once(subject: Subject) -> None:
 
 @final
 class _Alternation:
-    """Synchronization of two streams, each of which waits for a step of the other."""
+    """Synchronization that keeps two streams in step: each waits until the other has taken as many steps."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
@@ -134,7 +134,7 @@ class _Alternation:
 
 
 def _turn_of_another_provider(subject: Subject) -> Turn:
-    """Return a turn of another provider, with opaque data."""
+    """Return a turn that another provider generated. Its parts have opaque data of that provider."""
     mine = Opaque(ANOTHER, {"signature": PRIVATE, "id": PRIVATE})
     parts: list[Part] = [
         Reasoning("I consider.", signature=PRIVATE, opaque=mine),
@@ -151,7 +151,7 @@ def _turn_of_another_provider(subject: Subject) -> Turn:
 
 @scenario("text")
 async def foreign_data(subject: Subject) -> None:
-    """Opaque data of another provider is not sent."""
+    """The provider does not send opaque data that belongs to another provider."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     for method in subject.answer_methods:
         sent = await subject.capture_request(
@@ -163,7 +163,7 @@ async def foreign_data(subject: Subject) -> None:
 
 @scenario("text")
 async def foreign_words(subject: Subject) -> None:
-    """Texts, calls and results of another provider's turn are sent."""
+    """The provider sends the texts, tool calls and tool results in turns of another provider."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     words = ["words of another", *(["lookup_elsewhere", "Lyon", RESULT] if tape else [])]
     for method in subject.answer_methods:
@@ -176,7 +176,7 @@ async def foreign_words(subject: Subject) -> None:
 
 @scenario("reasoning_replay")
 async def reasoning_replay(subject: Subject) -> None:
-    """Reasoning is sent back with the next request, also after the conversation was stored."""
+    """The provider sends reasoning back with the next request, even after the conversation was stored and loaded."""
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         messages = conversation_after(outcome.result, None if tape.calls else "Go on.")
@@ -188,7 +188,7 @@ async def reasoning_replay(subject: Subject) -> None:
 
 @scenario("reasoning_replay")
 async def reasoning_elsewhere(subject: Subject) -> None:
-    """Reasoning of a provider with another name is not sent."""
+    """The provider does not send reasoning that a provider with another name generated."""
     provider, _ = subject.serve()
     name = provider.metadata.name
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
@@ -225,7 +225,7 @@ def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
 
 @scenario("files")
 async def files(subject: Subject) -> None:
-    """A file of a user is sent between the texts around it."""
+    """The provider sends a user's file at its position between the surrounding texts."""
     for method in subject.answer_methods:
         for file in subject.tapes.files:
             sent = await subject.capture_request(
@@ -240,7 +240,7 @@ async def files(subject: Subject) -> None:
 
 @scenario("text")
 async def unsupported_parts(subject: Subject) -> None:
-    """A part that cannot be sent raises `UnsupportedPartError` before a request is sent. No part is ignored."""
+    """A part that cannot be sent raises `UnsupportedPartError` before a request is sent. Parts are never ignored."""
     odd = File("application/x-conformance", data=b"\x00conformance\xff" * 3)
     unknown = File("image/png", opaque=Opaque(ANOTHER, {"id": PRIVATE}))
     for method in subject.answer_methods:
@@ -256,7 +256,7 @@ async def unsupported_parts(subject: Subject) -> None:
 
 @scenario("files", "tools")
 async def result_files(subject: Subject) -> None:
-    """A file in a tool result is sent or raises `UnsupportedPartError`."""
+    """The provider sends a file in a tool result, or raises `UnsupportedPartError`."""
     file = next((file for file in subject.tapes.files if file.data is not None), File("image/png", data=b"\x89PNG"))
     tape = subject.tapes.call or Tape()
 
@@ -279,7 +279,7 @@ async def result_files(subject: Subject) -> None:
 
 @scenario("text")
 async def untouched(subject: Subject) -> None:
-    """A provider does not modify the conversation."""
+    """The provider does not modify the conversation that it receives."""
     for method in subject.answer_methods:
         provider, _ = subject.serve()
         messages = conversation_after(

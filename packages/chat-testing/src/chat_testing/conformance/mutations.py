@@ -1,7 +1,7 @@
-"""Mutations of recorded responses: wrong types, extreme numbers, deep nesting and missing fields.
+"""Random mutations of recorded responses: wrong types, extreme numbers, deep nesting and missing fields.
 
-For each of them, a provider must raise an error of `chat_core.errors`, or return a turn that can be stored, read again
-and sent in the next request.
+For each mutated response, a provider must raise an error of `chat_core.errors`, or return a turn that can be stored,
+loaded again and sent in the next request.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ WORDS: Final = (
 
 
 def mutate_response(body: bytes, random: Random) -> bytes:
-    """Return a response with one to three mutations.
+    """Return a randomly mutated copy of a response body.
 
     Args:
         body: a JSON document, a stream of server-sent events whose data is JSON, or JSON lines.
-        random: the source of all choices, so that a seed reproduces them.
+        random: random number generator. The same seed produces the same mutations.
     """
     lines = body.split(b"\n")
     data = [index for index, line in enumerate(lines) if line.startswith(b"data:") and b"{" in line]

@@ -1,4 +1,4 @@
-"""Scenarios for options: each option is sent, or raises an error that names it."""
+"""Conformance scenarios for options: a provider must send each option or raise an error that names the option."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _format_options(options: ChatOptions) -> str:
 
 @scenario("text")
 async def options(subject: Subject) -> None:
-    """An option is sent or raises `UnsupportedOptionError`. No option is ignored."""
+    """The provider sends each option or raises `UnsupportedOptionError`. No option is ignored."""
     for method in subject.answer_methods:
         plain = await _capture_request(subject, method, ChatOptions())
         for given, words in VALUES:
@@ -76,7 +76,7 @@ async def options(subject: Subject) -> None:
 
 @scenario("text")
 async def instructions(subject: Subject) -> None:
-    """Instructions are sent: the fixed ones before the first system text of the conversation, the others after it."""
+    """The provider sends fixed instructions before the first system text of the conversation, and others after it."""
     fixed, stored, changing = "the fixed instructions", "a stored system text", "the changing instructions"
     given = ChatOptions(instructions=Instructions(fixed, changing))
     conversation = Messages.from_system(stored).user("a question")
@@ -93,7 +93,7 @@ async def instructions(subject: Subject) -> None:
 
 @scenario("tools")
 async def tool_choice(subject: Subject) -> None:
-    """`tool_choice` and `parallel_tool_calls` are sent or raise `UnsupportedOptionError`."""
+    """The provider sends `tool_choice` and `parallel_tool_calls`, or raises `UnsupportedOptionError`."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments)
     choices = (
         ChatOptions(tool_choice="none"),
@@ -111,7 +111,7 @@ async def tool_choice(subject: Subject) -> None:
 
 @scenario("text")
 async def timeout(subject: Subject) -> None:
-    """The timeout of the options is passed to the transport."""
+    """The provider passes the option `timeout` to the transport as the idle timeout."""
     for method in subject.answer_methods:
         sent = await _capture_request(subject, method, ChatOptions(timeout=7.5))
         if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
@@ -121,14 +121,14 @@ async def timeout(subject: Subject) -> None:
 @final
 @dataclass(frozen=True)
 class _ForeignOptions:
-    """Options of another provider."""
+    """Provider-specific options that belong to another provider."""
 
     provider: str = ANOTHER
 
 
 @scenario("text")
 async def foreign_options(subject: Subject) -> None:
-    """Options of another provider raise `UnsupportedOptionError` before a request is sent."""
+    """Options that belong to another provider raise `UnsupportedOptionError` before a request is sent."""
     for method in subject.answer_methods:
         if await _capture_request(subject, method, ChatOptions(extras=(_ForeignOptions(),))) is not None:
             fail(f"{method}() did not raise UnsupportedOptionError for options of another provider")

@@ -1,4 +1,4 @@
-"""Scenario that checks one rule for providers."""
+"""Conformance scenario: a function that checks one rule for providers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,14 @@ class Scenario:
 
 
 def scenario(*needs: str) -> Callable[[Run], Scenario]:
-    """Return a decorator that makes a scenario of a function, with its name, and its docstring as the rule."""
+    """Return a decorator that turns a function into a `Scenario`, with the function's docstring as the rule.
+
+    Args:
+        *needs: names of the capabilities that a provider must claim for the scenario to run.
+
+    Raises:
+        UsageError: a capability is unknown.
+    """
     if unknown := set(needs) - set(CLAIMS):
         msg = f"unknown capabilities {', '.join(sorted(unknown))}; the capabilities are {', '.join(CLAIMS)}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Scenarios for truncated, broken and canceled streams, and for failed requests."""
+"""Conformance scenarios for truncated, broken and canceled streams, and for failed requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ TRUNCATION_ERRORS = (StreamTruncatedError, NetworkError)
 
 
 def truncated_streams(tape: Tape) -> list[tuple[int, list[Step]]]:
-    """Return the truncated versions of a stream: after each event before its end, and within each event."""
+    """Return truncated copies of a recorded stream, each with the number of complete events before the truncation.
+
+    The stream is truncated before each event, and in the middle of each event, up to the events that may be missing.
+    """
     chunks = tape.stream.chunks if tape.stream is not None else ()
     last = len(chunks) - tape.tail
     found: list[tuple[int, list[Step]]] = []
@@ -51,7 +54,7 @@ def truncated_streams(tape: Tape) -> list[tuple[int, list[Step]]]:
 
 @scenario("stream")
 async def truncation(subject: Subject) -> None:
-    """A truncated stream raises `StreamTruncatedError` and never returns a turn."""
+    """A truncated stream raises a retryable `StreamTruncatedError` or `NetworkError`, and never returns a turn."""
     for tape in representative_tapes(subject):
         for index, steps in truncated_streams(tape):
             outcome = await subject.run_steps("stream", steps, input_for(tape))
@@ -66,7 +69,7 @@ async def truncation(subject: Subject) -> None:
 
 @scenario("text")
 async def truncated_body(subject: Subject) -> None:
-    """A truncated body never returns a turn."""
+    """A truncated response body raises an error and never returns a turn."""
     for tape in answer_tapes(subject):
         if tape.whole is None:
             continue
@@ -85,7 +88,7 @@ async def truncated_body(subject: Subject) -> None:
 
 @scenario("text")
 async def nonsense_body(subject: Subject) -> None:
-    """A body that is not a response raises `InvalidResponseError`, and no other error."""
+    """A body that is not a valid response raises `InvalidResponseError` or an error for a truncated response."""
     for body in (b"<html>Welcome</html>", b"", b"null", b"[]", b"{}", b"17", b'"words"', b"\xff\xfe"):
         outcome = await subject.run("complete", Reply(body=body))
         if outcome.error is None:
@@ -96,7 +99,7 @@ async def nonsense_body(subject: Subject) -> None:
 
 @scenario("stream")
 async def nonsense_events(subject: Subject) -> None:
-    """An event that is not valid is ignored or raises `InvalidResponseError`, and no other error."""
+    """An invalid event in a stream is ignored or raises `InvalidResponseError`. No other error is raised."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     provider, transport = subject.serve(subject.text.stream or Reply())
     known = (await call_provider(provider, "stream")).result
@@ -120,7 +123,7 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
 
 @scenario("stream")
 async def partial(subject: Subject) -> None:
-    """`partial()` returns the text received so far, at any time and after a failure."""
+    """`partial()` returns the text that was received so far, at any time and even after the stream failed."""
     for index, steps in truncated_streams(subject.text):
         provider, transport = subject.serve()
         transport.answer(200, {}, steps)
@@ -154,7 +157,7 @@ async def malformed_frame(subject: Subject) -> None:
 
 @scenario("stream_errors")
 async def failure_in_stream(subject: Subject) -> None:
-    """An error that the server reports inside a stream raises the matching error."""
+    """An error that the server reports inside a stream raises the matching exception class."""
     failure = subject.tapes.failure
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     if failure is None:
@@ -175,7 +178,7 @@ async def failure_in_stream(subject: Subject) -> None:
 
 @scenario()
 async def connection(subject: Subject) -> None:
-    """A failed connection raises `NetworkError`, a silent one `RequestTimeoutError`; both are retryable."""
+    """A failed connection raises `NetworkError`, and a silent one raises `RequestTimeoutError`. Both are retryable."""
     failures: tuple[tuple[str, type[ChatError]], ...] = (
         ("connect", NetworkError),
         ("stream", NetworkError),
@@ -238,7 +241,7 @@ async def _leave_by_error(provider: AnyProvider, count: int) -> None:
 
 
 class _LeftError(Exception):
-    """Error that a reader raises to leave the stream."""
+    """Exception that a scenario raises to leave a stream early."""
 
 
 @scenario("stream")
@@ -293,7 +296,7 @@ async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method,
 
 @scenario()
 async def error_class(subject: Subject) -> None:
-    """An error response raises the expected error class."""
+    """An error response raises the expected exception class."""
     for refusal, method, error in await _collect_refusals(subject):
         if type(error) is not refusal.error:
             fail(f"an error response to {method}() should raise {refusal.error.__name__}, but raised {error!r}")
@@ -301,7 +304,7 @@ async def error_class(subject: Subject) -> None:
 
 @scenario()
 async def error_retryable(subject: Subject) -> None:
-    """The error of an error response has the expected `retryable`."""
+    """The exception for an error response has the expected value of `retryable`."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.retryable is not refusal.retryable:
             fail(
@@ -313,7 +316,7 @@ async def error_retryable(subject: Subject) -> None:
 
 @scenario("waits")
 async def error_wait(subject: Subject) -> None:
-    """The error of an error response has the wait time that the server requested."""
+    """The exception for an error response has the wait time that the server requested."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.retry_after != refusal.wait:
             fail(
@@ -324,7 +327,7 @@ async def error_wait(subject: Subject) -> None:
 
 @scenario("request_ids")
 async def error_request_id(subject: Subject) -> None:
-    """The error of an error response has the request id."""
+    """The exception for an error response has the request id that the server sent."""
     for refusal, method, error in await _collect_refusals(subject):
         if error.request_id != refusal.request_id:
             fail(f"the request id of {method}() is {refusal.request_id!r}, but the error has {error.request_id!r}")
@@ -332,7 +335,7 @@ async def error_request_id(subject: Subject) -> None:
 
 @scenario()
 async def error_of_a_gateway(subject: Subject) -> None:
-    """An error response of a gateway, in an unknown format, is classified by its status."""
+    """An error response with an unknown body format, such as one from a gateway, is classified by its status."""
     for method in subject.methods:
         for body in PAGES:
             for status, retryable in ((502, True), (503, True), (404, False)):
@@ -362,7 +365,7 @@ PAGES: Final = (
 
 @scenario()
 async def secrets(subject: Subject) -> None:
-    """Secret values of headers do not appear in `repr()` or in errors."""
+    """Secret header values do not appear in errors or in the `repr()` of the provider."""
     for method in subject.methods:
         for refusal in subject.tapes.refusals:
             provider, transport = subject.serve(refusal.reply)

@@ -1,4 +1,4 @@
-"""Provider under test: it is called over a transport that plays tapes, and its requests and results are inspected."""
+"""The provider under test, and helpers that call it with recorded responses and inspect its requests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Outcome:
 @final
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Provider under test: its factory, its claims and its tapes."""
+    """The provider under test: its factory, its claimed capabilities and its recorded responses."""
 
     make_provider: Callable[[Transport], AnyProvider]
     capabilities: Capabilities
@@ -87,7 +87,7 @@ class Subject:
         return (*methods, "embed") if self.capabilities.embeddings else methods
 
     def replies_of(self, *tapes: Tape | None) -> list[tuple[Method, Tape, Reply]]:
-        """Return method, tape and reply for each given tape and each method that the tape has a reply for."""
+        """Return a method, a tape and its reply for each reply in the given tapes. Missing tapes (None) are skipped."""
         return [
             (method, tape, reply)
             for tape in tapes
@@ -98,18 +98,18 @@ class Subject:
 
     @property
     def text(self) -> Tape:
-        """The tape of a text response, or an empty tape."""
+        """The recorded text response, or an empty tape."""
         return self.tapes.text or Tape()
 
     def serve(self, *replies: Reply) -> tuple[AnyProvider, MockTransport]:
-        """Return a new provider and its transport, which returns these replies."""
+        """Return a new provider and its mock transport, which responds with `replies` in order."""
         transport = MockTransport()
         for reply in replies:
             transport.answer(reply.status, reply.headers, reply.chunks)
         return self.make_provider(transport), transport
 
     async def run(self, method: Method, reply: Reply, question: ProviderInput | None = None) -> Outcome:
-        """Call a new provider once. A `ChatError` is returned in the outcome.
+        """Call a method of a new provider and return the outcome. A `ChatError` is part of the outcome, not raised.
 
         Args:
             method: the method to call.
@@ -120,7 +120,9 @@ class Subject:
         return await call_provider(provider, method, question)
 
     async def run_steps(self, method: Method, steps: Sequence[Step], question: ProviderInput | None = None) -> Outcome:
-        """Call a new provider once over a stream of steps. A `ChatError` is returned in the outcome.
+        """Call a method of a new provider whose transport plays `steps`, and return the outcome.
+
+        A `ChatError` is part of the outcome and is not raised.
 
         Args:
             method: the method to call.
@@ -134,7 +136,7 @@ class Subject:
     async def capture_request(
         self, messages: Messages, tools: ToolDeclarations = NO_TOOLS, method: Method = "complete"
     ) -> SentBody:
-        """Return the body that a new provider sends for a conversation.
+        """Return the request body that a new provider sends for a conversation.
 
         Args:
             messages: the conversation.
@@ -148,12 +150,14 @@ class Subject:
 
 
 def reply_of(tape: Tape, method: Method) -> Reply | None:
-    """Return the reply of `tape` for `method`, if any."""
+    """Return the recorded reply of `tape` for `method`, or None if the tape has no such reply."""
     return tape.whole if method == "complete" else tape.stream
 
 
 async def call_provider(provider: AnyProvider, method: Method, question: ProviderInput | None = None) -> Outcome:
-    """Call a provider. A `ChatError` is returned in the outcome, with the deltas before it.
+    """Call a method of a provider and return the outcome.
+
+    A `ChatError` is not raised. It is part of the outcome, with the deltas that were received before it.
 
     Args:
         provider: the provider.
@@ -184,7 +188,7 @@ async def call_provider(provider: AnyProvider, method: Method, question: Provide
 async def open_stream(
     provider: AnyProvider, arguments: ProviderInput
 ) -> AsyncGenerator[tuple[ProviderStream, AsyncIterator[Sequence[Delta]]]]:
-    """Open a stream as the engine does. Leaving the block closes the iterator, then the stream.
+    """Open a stream in the same way as the chat engine. Exiting the context closes the iterator, then the stream.
 
     Args:
         provider: the provider.
@@ -204,21 +208,21 @@ async def open_stream(
 
 
 def require_completion(provider: AnyProvider) -> CompletionProvider:
-    """Return the provider if it has `complete()`."""
+    """Return the provider unchanged. Fail the scenario if it has no `complete()` method."""
     if not isinstance(provider, CompletionProvider):
         fail(f"the capability to complete is declared, but {type(provider).__name__} has no complete()")
     return provider
 
 
 def require_streaming(provider: AnyProvider) -> StreamProvider:
-    """Return the provider if it has `stream()`."""
+    """Return the provider unchanged. Fail the scenario if it has no `stream()` method."""
     if not isinstance(provider, StreamProvider):
         fail(f"streaming is declared, but {type(provider).__name__} has no stream()")
     return provider
 
 
 def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
-    """Return the provider if it has `embed()`."""
+    """Return the provider unchanged. Fail the scenario if it has no `embed()` method."""
     if not isinstance(provider, EmbeddingsProvider):
         fail(f"embeddings are declared, but {type(provider).__name__} has no embed()")
     return provider
@@ -229,7 +233,7 @@ def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
 
 @final
 class SentBody:
-    """Body of a request as a list of texts: names, strings and numbers, independent of the API."""
+    """A request body as a flat list of its texts (names, strings and numbers), independent of the API."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -248,7 +252,7 @@ class SentBody:
         return index, self._texts[index].find(words)
 
     def contains(self, words: str) -> bool:
-        """Return whether a text contains `words`."""
+        """Return whether any text of the body contains `words`."""
         return self.index_of(words) >= 0
 
     def count(self, words: str) -> int:
@@ -256,7 +260,7 @@ class SentBody:
         return sum(words in text for text in self._texts)
 
     def contains_file(self, file: File) -> bool:
-        """Return whether the body has a file: its URL, its bytes in base64, or its text."""
+        """Return whether the body contains a file, as its URL, its data in base64 or its text."""
         return self.index_of_file(file) >= 0
 
     def index_of_file(self, file: File) -> int:
@@ -268,7 +272,7 @@ class SentBody:
 
 
 def _list_texts(value: object) -> list[str]:
-    """Return all names, strings and numbers of a JSON value in order."""
+    """Return all names, strings and numbers in a JSON value as texts, in document order."""
     if isinstance(value, (str, int, float)):
         return [str(value)]
     if isinstance(value, dict):
@@ -283,7 +287,7 @@ def _list_texts(value: object) -> list[str]:
 
 
 def schema_of(value: object) -> dict[str, object]:
-    """Return a JSON Schema that a value satisfies."""
+    """Return a JSON Schema that the given JSON value satisfies."""
     match value:
         case bool():
             return {"type": "boolean"}
@@ -307,12 +311,12 @@ def schema_of(value: object) -> dict[str, object]:
 
 
 def tool_description(name: str) -> str:
-    """Return the description of a declared tool."""
+    """Return the description with which the scenarios declare a tool."""
     return f"What {name} does, described."
 
 
 def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
-    """Return declarations of the tools that the tapes call."""
+    """Return declarations of the tools that the given recorded responses call."""
     calls = {call.name: call for tape in tapes if tape is not None for call in tape.calls}
     return ToolDeclarations(
         [ToolDeclaration(name, tool_description(name), schema_of(dict(call.arguments))) for name, call in calls.items()]
@@ -322,12 +326,12 @@ def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
 def make_turn_with_calls(
     name: str, calls: Sequence[FunctionCall], resolve: Callable[[Tool], object] | None = None, id_: str = "answer_1"
 ) -> Turn:
-    """Return a turn of the provider `name` with resolved calls.
+    """Return a model turn with tool calls and their results.
 
     Args:
         name: name of the provider.
-        calls: the calls.
-        resolve: resolves each call. Default: complete it with a numbered result.
+        calls: the tool calls.
+        resolve: function that resolves a call. Default: each call is completed with a numbered result.
         id_: id of the response.
     """
     tools = [Tool(FunctionCall(call.name, call.arguments), call_id=call.id or None) for call in calls]
@@ -341,7 +345,9 @@ def make_turn_with_calls(
 
 
 def conversation_after(turn: Turn, words: str | None = None) -> Messages:
-    """Return a conversation that continues after a turn. Its calls are resolved.
+    """Return a conversation with a question, the given turn and, optionally, another user message.
+
+    Unresolved calls of the turn are completed with a result.
 
     Args:
         turn: the turn of the model.

@@ -32,7 +32,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = tuple(
 @final
 @dataclass(frozen=True, slots=True)
 class ConformanceReport:
-    """Results of all scenarios. `str()` returns a table.
+    """Results of a conformance run. `str()` formats them as a table.
 
     Attributes:
         kept: names of the scenarios that passed.
@@ -52,7 +52,7 @@ class ConformanceReport:
 
 
 def not_claimed(capabilities: Capabilities) -> dict[str, tuple[str, ...]]:
-    """Return the scenarios that are not run, each with the claims that are missing."""
+    """Return the names of the scenarios that do not run, each with the missing capabilities."""
     return {
         scenario.name: tuple(sorted(scenario.needs - capabilities.claimed))
         for scenario in SCENARIOS
@@ -61,10 +61,10 @@ def not_claimed(capabilities: Capabilities) -> dict[str, tuple[str, ...]]:
 
 
 async def conformance_report(subject: Subject) -> ConformanceReport:
-    """Run all scenarios that a provider claims. No test framework is needed.
+    """Run the scenarios for all claimed capabilities of a provider and return a report, without a test framework.
 
     Raises:
-        UsageError: a claim has no tape, or a tape no claim.
+        UsageError: a claimed capability has no tape, or a tape has no claimed capability.
     """
     if problems := list_inconsistencies(subject.capabilities, subject.tapes):
         raise UsageError("; ".join(problems))
@@ -83,15 +83,15 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
 
 
 class ProviderConformance:
-    """Base class for pytest that checks a provider.
+    """Base class for pytest test classes that check a provider.
 
-    A subclass whose name begins with `Test` defines the claims, the tapes and `make_provider()`. It gets one test for
-    each claimed scenario and event loop. Unclaimed scenarios are listed at the end of pytest's summary and in
+    A subclass, whose name begins with `Test`, defines `capabilities`, `tapes` and `make_provider()`. It gets one test
+    for each claimed scenario and event loop. Unclaimed scenarios are listed at the end of pytest's summary and in
     `report()`.
 
     Attributes:
         capabilities: capabilities that the provider claims.
-        tapes: responses of its server.
+        tapes: recorded server responses with the expected results.
         backends: event loops to run on. For trio, trio must be installed.
     """
 
@@ -106,12 +106,12 @@ class ProviderConformance:
         raise UsageError(msg)
 
     def subject(self) -> Subject:
-        """Return the subject that scenarios are called with."""
+        """Return the provider under test with its capabilities and tapes, as the argument for scenarios."""
         return Subject(self.make_provider, self.capabilities, self.tapes)
 
     @classmethod
     def report(cls) -> str:
-        """Return the number of claimed scenarios, and the unclaimed ones by missing claim."""
+        """Return a text with the number of claimed scenarios, and with the unclaimed ones by missing capability."""
         missing = not_claimed(cls.capabilities)
         lines = [f"{cls.__name__}: {len(SCENARIOS) - len(missing)} of {len(SCENARIOS)} scenarios are claimed"]
         for missing_claims in dict.fromkeys(missing.values()):

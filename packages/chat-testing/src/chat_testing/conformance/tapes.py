@@ -1,4 +1,4 @@
-"""Tapes for the conformance suite: responses of a server, and the result that a provider must return for them."""
+"""Recorded server responses (tapes) for the conformance suite, with the results that a provider must return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sse_event(data: Data, event: str = "") -> bytes:
     """Return one encoded server-sent event.
 
     Args:
-        data: the data.
+        data: the data of the event.
         event: the event type. Default: none is sent.
     """
     text = data if isinstance(data, str) else dumps(dict(data))
@@ -30,7 +30,7 @@ def sse_event(data: Data, event: str = "") -> bytes:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Response of a server.
+    """Recorded HTTP response that the conformance suite sends to a provider.
 
     Attributes:
         body: the body. A stream has one chunk per event, so that the suite can truncate it between events.
@@ -56,7 +56,7 @@ class Reply:
 
     @classmethod
     def sse(cls, *events: Data, named: bool = False) -> Self:
-        """Return a stream of server-sent events.
+        """Return a response that streams server-sent events, one chunk per event.
 
         Args:
             *events: data of the events.
@@ -67,20 +67,20 @@ class Reply:
 
     @classmethod
     def json_lines(cls, *values: Mapping[str, object]) -> Self:
-        """Return a stream of JSON lines."""
+        """Return a response that streams JSON lines, one chunk per value."""
         chunks = [dump_bytes(dict(value)) + b"\n" for value in values]
         return cls(body=tuple(chunks), headers={"content-type": "application/x-ndjson"})
 
     @classmethod
     def json_array(cls, *values: Mapping[str, object]) -> Self:
-        """Return a stream of the items of a JSON array. The closing bracket is a chunk of its own."""
+        """Return a response that streams a JSON array, one chunk per item. The closing bracket is a separate chunk."""
         pieces = [dump_bytes(dict(value)) for value in values]
         chunks = [(b"," if index else b"[") + piece for index, piece in enumerate(pieces)]
         return cls(body=(*chunks, b"]"), headers={"content-type": "application/json"})
 
     @property
     def chunks(self) -> tuple[bytes, ...]:
-        """Chunks of the body."""
+        """The chunks of the body. A body that is not streamed is one chunk."""
         return (self.body,) if isinstance(self.body, bytes) else self.body
 
     @property
@@ -96,7 +96,7 @@ def _event_type(data: Data) -> str:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tape:
-    """Response of a model in the format of its API, and its content.
+    """Recorded model response in the format of its API, with the content that a provider must read from it.
 
     Attributes:
         whole: the reply to `complete()`.
@@ -126,7 +126,7 @@ class Tape:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Error response of a server, and the expected error.
+    """Recorded error response of a server, and the error that a provider must raise for it.
 
     Attributes:
         reply: the response, whose status is not 2xx.
@@ -146,7 +146,7 @@ class Refusal:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFailure:
-    """Event that reports an error inside a stream, and the expected error."""
+    """Recorded event that reports an error inside a stream, and the error that a provider must raise for it."""
 
     frame: bytes
     error: type[ProviderError]
@@ -156,7 +156,7 @@ class StreamFailure:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingsTape:
-    """Texts and the response with their vectors.
+    """Texts to embed, the recorded response, and the vectors that a provider must return.
 
     Attributes:
         texts: the texts to embed.
@@ -176,7 +176,7 @@ class EmbeddingsTape:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTapes:
-    """Tapes of a provider for the capabilities that it claims.
+    """Recorded responses for the capabilities that a provider claims.
 
     Attributes:
         text: a response of text only, with some non-ASCII characters.

@@ -1,4 +1,4 @@
-"""Scenarios for tools: received calls, sent results, and unresolved calls."""
+"""Conformance scenarios for tools: received calls, sent results and unresolved calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
-    """Every tool is declared with its description and parameters."""
+    """The provider declares every tool with its description and parameters."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
     for method in subject.answer_methods:
         sent = await subject.capture_request(Messages.from_user(QUESTION), tools, method)
@@ -50,7 +50,7 @@ async def declarations(subject: Subject) -> None:
 
 @scenario("tools")
 async def call(subject: Subject) -> None:
-    """A call is returned once, with its name and arguments, and is pending."""
+    """The provider returns each call once, with its name and arguments, as a pending call."""
     for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.mixed):
         outcome = await subject.run(method, reply, input_for(tape))
         if _received_calls(outcome) != _expected_calls(tape):
@@ -61,7 +61,7 @@ async def call(subject: Subject) -> None:
 
 @scenario("tools", "stream")
 async def call_deltas(subject: Subject) -> None:
-    """Every call is delivered as deltas; the joined deltas are the text of its arguments."""
+    """The provider delivers every call as deltas, which together contain the text of its arguments."""
     tapes = subject.tapes
     for tape in (tapes.call, tapes.mixed, tapes.parallel):
         if tape is None or tape.stream is None:
@@ -81,7 +81,7 @@ async def call_deltas(subject: Subject) -> None:
 
 @scenario("tools")
 async def no_arguments(subject: Subject) -> None:
-    """A call of a tool without parameters has no arguments and no problem."""
+    """A call to a tool without parameters has empty arguments and no reported problem."""
     for method, tape, reply in subject.replies_of(subject.tapes.no_arguments):
         outcome = await subject.run(method, reply, input_for(tape))
         found = [(tool.name, dict(tool.call.arguments), tool.call.problem) for tool in outcome.result.tools]
@@ -91,7 +91,7 @@ async def no_arguments(subject: Subject) -> None:
 
 @scenario("argument_text")
 async def broken_arguments(subject: Subject) -> None:
-    """Arguments that are not JSON are reported as a problem of the call. None are made up."""
+    """Invalid JSON in the arguments of a call is reported as a problem of the call, and not replaced."""
     for method, tape, reply in subject.replies_of(subject.tapes.broken_arguments):
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.error is not None:
@@ -105,7 +105,7 @@ async def broken_arguments(subject: Subject) -> None:
 
 @scenario("parallel_tools")
 async def parallel_calls(subject: Subject) -> None:
-    """Calls of one response are separate and in order, also calls of the same tool."""
+    """The provider returns parallel calls separately and in order, even if they call the same tool."""
     for method, tape, reply in subject.replies_of(subject.tapes.parallel):
         outcome = await subject.run(method, reply, input_for(tape))
         if _received_calls(outcome) != _expected_calls(tape):
@@ -117,7 +117,7 @@ async def parallel_calls(subject: Subject) -> None:
 
 @scenario("call_ids")
 async def call_ids(subject: Subject) -> None:
-    """The id of a call is the id that the provider returned."""
+    """The provider returns each call with the id that the server assigned."""
     for method, tape, reply in subject.replies_of(subject.tapes.call, subject.tapes.parallel):
         outcome = await subject.run(method, reply, input_for(tape))
         ids = [tool.call_id for tool in outcome.result.tools]
@@ -140,7 +140,7 @@ async def _capture_next_request(
 
 @scenario("tools")
 async def results(subject: Subject) -> None:
-    """A call is sent back followed by its result."""
+    """The next request contains a call and its result."""
     sent, tape = await _capture_next_request(subject, subject.tapes.call)
     for call_ in tape.calls:
         for value in call_.arguments.values():
@@ -154,7 +154,7 @@ async def results(subject: Subject) -> None:
 
 @scenario("tools")
 async def failures(subject: Subject) -> None:
-    """A failed or rejected call is sent back with its error message."""
+    """The next request contains the error message of a failed or rejected call."""
     words = "no, not this month"
 
     def reject_call(tool: Tool) -> None:
@@ -172,7 +172,7 @@ async def failures(subject: Subject) -> None:
 
 @scenario("tools")
 async def json_results(subject: Subject) -> None:
-    """A result that is not text is sent as JSON."""
+    """The provider sends a tool result that is not text as JSON."""
     results: tuple[object, ...] = ({"degrees-there": 17.25}, ["one-of-it", 17.25], 17.25, {"deep": {"down": [17.25]}})
     for result in results:
 
@@ -188,7 +188,7 @@ async def json_results(subject: Subject) -> None:
 
 @scenario("tools")
 async def edited_calls(subject: Subject) -> None:
-    """A call with edited arguments is sent with the model's arguments, and a result that has the edited ones."""
+    """If an approver edited a call, the next request contains the model's arguments and the edited arguments."""
     value = "what-was-approved"
 
     def resolve(tool: Tool) -> None:
@@ -207,7 +207,7 @@ async def edited_calls(subject: Subject) -> None:
 
 @scenario("tools")
 async def calls_in_turn(subject: Subject) -> None:
-    """Calls and results of consecutive turns are sent in order."""
+    """The provider sends the calls and results of consecutive turns in order."""
     tape = subject.tapes.call or Tape()
     provider, _ = subject.serve()
     name = provider.metadata.name
@@ -234,7 +234,7 @@ def _resolver(result: str) -> Callable[[Tool], None]:
 
 @scenario("call_ids")
 async def result_ids(subject: Subject) -> None:
-    """A result has the id of its call."""
+    """The provider sends each result with the id of its call."""
     for tape in (subject.tapes.call, subject.tapes.parallel):
         if tape is None:
             continue
@@ -246,7 +246,7 @@ async def result_ids(subject: Subject) -> None:
 
 @scenario("parallel_tools")
 async def parallel_results(subject: Subject) -> None:
-    """Each call of a response is sent back with its own result, in the order of the calls."""
+    """The provider sends each parallel call with its own result, in the order of the calls."""
     sent, tape = await _capture_next_request(subject, subject.tapes.parallel)
     places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
     if -1 in places:
@@ -257,7 +257,7 @@ async def parallel_results(subject: Subject) -> None:
 
 @scenario("tools")
 async def pending(subject: Subject) -> None:
-    """No request is sent while a call is unresolved."""
+    """The provider raises `PendingToolsError` and sends no request while a call is unresolved."""
     tape = subject.tapes.call or Tape()
     for method in subject.answer_methods:
         provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
