@@ -1,6 +1,7 @@
-"""Section of pytest's summary that lists the scenarios that were not run, because the capability is not claimed.
+"""Pytest summary section that lists the conformance scenarios that did not run.
 
-The conformance classes register this module when their tests run. The module does not import pytest.
+A scenario does not run if the provider or transport does not claim a capability that the scenario needs. The
+conformance classes register this module as a plug-in when their tests run. The module does not import pytest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def register(config: Any) -> None:  # noqa: ANN401 - pytest's type, not imported
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:  # noqa: ANN401 - pytest's
-    """Print the lists of all conformance classes of this run."""
+    """Print the scenarios that did not run, for each conformance class in this test run (pytest hook)."""
     lists = [
         str(value)
         for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ()))

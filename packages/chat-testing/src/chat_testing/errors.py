@@ -10,5 +10,5 @@ class NonconformingError(AssertionError):
 
 
 def fail(sentence: str) -> NoReturn:
-    """Raise `NonconformingError` with this message."""
+    """Raise `NonconformingError` with `sentence` as its message."""
     raise NonconformingError(sentence)

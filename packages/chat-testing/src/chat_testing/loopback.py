@@ -20,7 +20,7 @@ _Fields = Sequence[tuple[str, str]] | Mapping[str, str]
 
 @final
 class Exchange:
-    """Request received by a `LoopbackServer`, with methods to send the response, valid or not.
+    """Request received by a `LoopbackServer`, with methods that send a valid or an invalid response.
 
     Attributes:
         method, path, headers, body: the request.

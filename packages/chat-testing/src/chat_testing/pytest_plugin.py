@@ -42,7 +42,7 @@ def pytest_configure(config: Any) -> None:  # noqa: ANN401 - pytest's
 
 
 def _remember_outcome(item: Any) -> Generator[None, Any, Any]:  # noqa: ANN401 - pytest's
-    """Store whether the test passed. Unplayed exchanges are only reported for tests that passed."""
+    """Store whether the test passed (pytest hook). Unplayed exchanges are only reported for tests that passed."""
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
@@ -50,7 +50,7 @@ def _remember_outcome(item: Any) -> Generator[None, Any, Any]:  # noqa: ANN401 -
 
 
 def _tape(request: Any) -> Generator[TapeFixture]:  # noqa: ANN401 - pytest's
-    """Provide the tapes of this test. Every recorded exchange must be requested."""
+    """Yield a factory for the tapes of this test. Afterward, require that a passed test requested every exchange."""
     record = str(request.config.getoption(OPTION, "none"))
     tapes = TapeFixture(request.path.parent / "tapes", _file_name(request), record, request.node.nodeid)
     yield tapes

@@ -1,4 +1,4 @@
-"""Recording of exchanges with a real service, and their replay without a network."""
+"""Transports that record exchanges with a real service and replay them without a network."""
 
 from __future__ import annotations
 

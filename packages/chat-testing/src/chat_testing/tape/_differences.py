@@ -15,7 +15,7 @@ _MAX_LINES: Final = 12
 
 
 def list_differences(recorded: TapedRequest, actual: TapedRequest, headers: Collection[str]) -> list[str]:
-    """Return all differences between two requests, one line each.
+    """Return the differences between a recorded and an actual request, one line each.
 
     Args:
         recorded: the request on the tape.
@@ -37,7 +37,7 @@ def list_differences(recorded: TapedRequest, actual: TapedRequest, headers: Coll
 
 
 def list_missing(recorded: TapedRequest, actual: TapedRequest) -> list[str]:
-    """Return where `actual` differs in method or path, or lacks a value that the recorded body has."""
+    """Return differences in method or path, and recorded body values that `actual` lacks, one line each."""
     differences = list_streaming_difference(recorded, actual)
     differences += _compare_values(recorded.method, actual.method, "method", allow_more=True)
     differences += _compare_values(_path_of(recorded.url), _path_of(actual.url), "path", allow_more=True)
@@ -45,14 +45,14 @@ def list_missing(recorded: TapedRequest, actual: TapedRequest) -> list[str]:
 
 
 def list_streaming_difference(recorded: TapedRequest, actual: TapedRequest) -> list[str]:
-    """Return a line if one request was made with `stream()` and the other with `send()`."""
+    """Return one line if only one of the two requests was made with `stream()`, otherwise an empty list."""
     if recorded.streamed == actual.streamed:
         return []
     return [f"asked by: recorded {_method_of(recorded)}, came {_method_of(actual)}"]
 
 
 def format_differences(lines: list[str]) -> str:
-    """Return the differences as indented lines of a message. Long lists are truncated."""
+    """Format differences as indented lines for an error message. Long lists are truncated."""
     rest = [f"… and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
     return "\n".join([f"    {line}" for line in [*lines[:_MAX_LINES], *rest]])
 
@@ -75,7 +75,7 @@ def _compare_bodies(recorded: Json, actual: Json, *, allow_more: bool) -> Iterat
 
 
 def _compare_values(recorded: object, actual: object, path: str, *, allow_more: bool) -> Iterator[str]:
-    """Yield the differences between two values. With `more`, objects may have additional members."""
+    """Yield the differences between two JSON values. With `allow_more`, objects in `actual` may have more members."""
     if is_object(recorded) and is_object(actual):
         for name in recorded:
             if name not in actual:

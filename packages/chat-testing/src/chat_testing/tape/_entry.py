@@ -1,4 +1,4 @@
-"""Recorded exchange and its JSON form."""
+"""Recorded exchange of a tape, and its JSON form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGITS = 4
 @final
 @dataclass(frozen=True, slots=True)
 class TapedRequest:
-    """Request without its secrets, in a form that can be compared."""
+    """A request without its secrets, in the form that is stored on a tape and compared."""
 
     method: str
     url: str
@@ -30,7 +30,7 @@ class TapedRequest:
 
     @classmethod
     def redacted(cls, request: Request, redactor: Redactor, *, streamed: bool) -> TapedRequest:
-        """Return the request without its secrets.
+        """Return a comparable copy of a request without its secrets.
 
         Args:
             request: the request.
@@ -43,7 +43,7 @@ class TapedRequest:
         return cls(request.method, redactor.redact_url(request), streamed, framing, headers, body)
 
     def to_json(self) -> Json:
-        """Return the JSON form."""
+        """Return the request as JSON data for a tape."""
         return {
             "method": self.method,
             "url": self.url,
@@ -54,7 +54,7 @@ class TapedRequest:
 
     @classmethod
     def from_json(cls, value: Json) -> TapedRequest:
-        """Return the request of a JSON form."""
+        """Parse a request from the JSON data of a tape."""
         framing = value.get("stream", "")
         return cls(value["method"], value["url"], "stream" in value, framing, value["headers"], body_fields(value))
 
@@ -97,11 +97,11 @@ class Entry:
         return TransportError(kind, message, status=self.status, headers=self.visible_headers(), body=self.body)
 
     def visible_headers(self) -> Headers:
-        """Return the headers of the response whose values were recorded."""
+        """Return the response headers whose values were recorded. Redacted headers are left out."""
         return Headers([(name, value) for name, value in self.headers.items() if value != HIDDEN])
 
     def to_json(self) -> Json:
-        """Return the JSON form."""
+        """Return the exchange as JSON data for a tape."""
         response: Json = {}
         if self.status is not None:
             response = {"status": self.status, "after": round(self.after, _DIGITS), "headers": self.headers}
@@ -118,7 +118,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: Json) -> Entry:
-        """Return an entry from its JSON form."""
+        """Parse an exchange from the JSON data of a tape."""
         response = value["answer"]
         entry = cls(value["recorded"], TapedRequest.from_json(value["request"]), value["ended"])
         entry.status = response.get("status")
@@ -147,7 +147,7 @@ def _decode_event(value: Json) -> Event:
 
 
 def encode_comparable(data: bytes) -> Json:
-    """Encode a body for comparison: parsed JSON if possible, so that whitespace is ignored."""
+    """Encode a body for comparison, as parsed JSON if possible, so that whitespace is ignored."""
     if not data:
         return {}
     try:
@@ -157,7 +157,7 @@ def encode_comparable(data: bytes) -> Json:
 
 
 def encode_exact(data: bytes) -> Json:
-    """Encode a body without loss, in a form that shows useful differences between versions of a file."""
+    """Encode a body without loss, as JSON or lines of text if possible, so that file diffs are readable."""
     if not data:
         return {}
     try:
@@ -174,12 +174,12 @@ def encode_exact(data: bytes) -> Json:
 
 
 def body_fields(value: Json) -> Json:
-    """Return the members of a JSON object that encode a body."""
+    """Return the members of a JSON object that encode a body, such as `json` or `text`."""
     return {name: value[name] for name in ("json", "text", "lines", "base64") if name in value}
 
 
 def decode_body(value: Json) -> bytes:
-    """Return the bytes of an encoded body."""
+    """Return the body, as bytes, that a recorded request, response or event contains."""
     found: dict[str, Any] = body_fields(value)
     if "json" in found:
         return dump_bytes(found["json"])

@@ -1,6 +1,6 @@
-"""File of a tape: a header, then the exchanges in the order in which they started.
+"""Tape files: a header, followed by the exchanges in the order in which they started.
 
-The whole file is written again after each exchange. If a later exchange crashes, the file has all exchanges before it.
+The whole file is rewritten after each exchange. If a later exchange crashes, the file contains all earlier exchanges.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCODING_ERRORS: Final = "surrogatepass"  # a server may split a surrogate pair
 
 
 def make_header(transport: str, note: str, now: str) -> Json:
-    """Return the header of a tape: versions, transport, time and note."""
+    """Return the header of a tape: format version, time, transport name, chat-core version and note."""
     return {"tape": VERSION, "recorded": now, "transport": transport, "chat-core": _installed_version(), "note": note}
 
 
@@ -35,7 +35,7 @@ def _installed_version() -> str:
 
 
 def write(path: Path, head: Json, entries: Sequence[Entry]) -> None:
-    """Replace the tape at `path` atomically. A concurrent reader gets the old or the new tape."""
+    """Write a tape to `path`, atomically: a concurrent reader gets either the old or the new tape."""
     document = {**head, "exchanges": [entry.to_json() for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
@@ -51,7 +51,7 @@ def write(path: Path, head: Json, entries: Sequence[Entry]) -> None:
 
 
 def read(path: Path) -> list[Entry]:
-    """Return the exchanges of a tape.
+    """Read a tape file and return its exchanges.
 
     Raises:
         FileNotFoundError: the file does not exist.

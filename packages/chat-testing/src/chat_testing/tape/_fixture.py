@@ -1,4 +1,4 @@
-"""Value of the pytest fixture `tape`."""
+"""Class of the object that the pytest fixture `tape` provides."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TapeFixture:
             name: name of this tape, if a test has several.
             note: note for readers of the file.
             match: how a request finds its recorded response.
-            secrets: rules for what is hidden.
+            secrets: rules that decide which values are hidden on the tape.
 
         Raises:
             UsageError: the tape does not exist and recording is off, or the test already uses it.
@@ -72,7 +72,7 @@ class TapeFixture:
         return transport
 
     def require_all_played(self) -> None:
-        """Raise unless every tape was played to its end.
+        """Raise an error if a recorded exchange was not requested.
 
         Raises:
             UsageError: a recorded exchange was not requested.

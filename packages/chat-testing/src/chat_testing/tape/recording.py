@@ -1,4 +1,4 @@
-"""Transport that records exchanges."""
+"""Transport middleware that records exchanges on a tape."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class RecordingTransport(TransportMiddleware):
     """Transport middleware that records every exchange on a tape for `TapeTransport`.
 
     It records complete responses, streams, error responses and transport errors, in the order in which the requests
-    started. A stream is recorded as the batches that the middleware receives, with their times; how the bytes of one
-    event were split is not recorded. The file is replaced atomically after each exchange, so that a crash loses only
-    exchanges in progress. A request that is canceled before its response is not recorded.
+    started. A stream is recorded as batches of events with their times; chunk boundaries within an event are not
+    recorded. The file is replaced atomically after each exchange, so that a crash loses only exchanges in progress. A
+    request that is canceled before its response is not recorded.
 
     Args:
         inner: the transport that sends the requests. Closing this transport closes it.
         path: path of the tape.
         note: note for readers of the file.
-        secrets: rules for what is hidden. By default everything that is not known to be harmless; see `Secrets`.
+        secrets: rules that decide which values are hidden on the tape. See `Secrets` for the default.
         overwrite: whether an existing tape may be replaced.
         clock: returns monotonic seconds.
         now: returns the current time.
@@ -98,7 +98,7 @@ def _format_time(moment: datetime) -> str:
 
 
 def _complete_entry(entry: Entry, exchange: TransportExchange, redactor: Redactor, seconds: float) -> bool:
-    """Store the result of an exchange in its entry. Return whether the entry can be replayed."""
+    """Store the result of an exchange in its tape entry, and return whether the entry can be replayed."""
     error = exchange.error
     if error is not None and not isinstance(error, TransportError):
         return False  # a bug in the transport or the caller

@@ -1,4 +1,4 @@
-"""Removal of secrets from exchanges before they are written to a tape. Only values known to be harmless are kept."""
+"""Redaction of secrets in exchanges before they are written to a tape. Only values known to be harmless are kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ _DECODE_ERRORS: Final = "surrogateescape"  # keeps bytes that are not valid UTF-
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """Rules for what is hidden on a tape. A request to replay is redacted with the same rules before it is compared.
+    """Rules that decide which values are hidden on a tape.
+
+    During replay, each request is redacted with the same rules before it is compared with the tape.
 
     By default these are hidden: the values of all headers except a few harmless ones, and those values everywhere else;
     the values of all query parameters except a few; user names and passwords in URLs; ids of organizations, projects
@@ -64,7 +66,7 @@ class Secrets:
         query: additional query parameters whose values may be written.
         words: texts to hide everywhere.
         keys: whether to hide texts in bodies that look like API keys or bearer tokens.
-        hook: function that receives each text last: bodies, event data and error messages. It returns the text to
+        hook: function that is called last with each text (body, event data or error message) and returns the text to
             write.
     """
 
@@ -75,22 +77,22 @@ class Secrets:
     hook: Callable[[str], str] | None = None
 
     def redactor(self, request: Request) -> Redactor:
-        """Return the redactor for one exchange."""
+        """Return an object that removes the secrets from one exchange."""
         return Redactor(self, request)
 
     def may_show(self, header: str) -> bool:
-        """Return whether the value of a header may be written."""
+        """Return whether the value of a header may be written to a tape."""
         name = header.lower()
         return name in _HEADERS or name.startswith(_LIMITS) or name in {item.lower() for item in self.headers}
 
     def may_show_parameter(self, parameter: str) -> bool:
-        """Return whether the value of a query parameter may be written."""
+        """Return whether the value of a query parameter may be written to a tape."""
         return parameter in _SAFE_PARAMETERS or parameter in self.query
 
 
 @final
 class Redactor:
-    """Redactor of one exchange. It hides the secrets of the request, and the texts that `Secrets` names."""
+    """Redactor for one exchange. It hides secret values of the request, and the texts that `Secrets` lists."""
 
     __slots__ = ("_secrets", "_words")
 
@@ -105,12 +107,12 @@ class Redactor:
         self._words = sorted(words - {""}, key=len, reverse=True)
 
     def redact_text(self, text: str) -> str:
-        """Return the text without its secrets."""
+        """Return `text` with its secrets replaced by a placeholder."""
         text = self._redact_words(text)
         return self._secrets.hook(text) if self._secrets.hook is not None else text
 
     def redact_data(self, data: bytes) -> bytes:
-        """Return the data without its secrets. In JSON, escaped forms of a secret are found too."""
+        """Return `data` with its secrets replaced by a placeholder, even if JSON escapes hide them."""
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -127,7 +129,7 @@ class Redactor:
         return self.redact_text(text).encode()
 
     def _redact_value(self, value: object) -> object:
-        """Return a JSON value without its secrets."""
+        """Return a JSON value with the secrets in its strings and names replaced by a placeholder."""
         if isinstance(value, str):
             return self._redact_words(value)
         if is_list(value):
@@ -143,12 +145,12 @@ class Redactor:
         return _API_KEYS.sub(HIDDEN, text) if self._secrets.keys else text
 
     def redact_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers with lowercase names. Values that may not be written are hidden."""
+        """Return the headers with lowercase names, and with a placeholder for values that may not be written."""
         may_show = self._secrets.may_show
         return {name.lower(): self.redact_text(value) if may_show(name) else HIDDEN for name, value in headers.items()}
 
     def redact_url(self, request: Request) -> str:
-        """Return the URL without its secrets."""
+        """Return the URL of a request without user information, and with a placeholder for secret values."""
         path, separator, query = request.path.partition("?")
         if separator:
             may_show = self._secrets.may_show_parameter
@@ -160,6 +162,6 @@ class Redactor:
 
 
 def _query_parameters(request: Request) -> list[tuple[str, str]]:
-    """Return the query parameters, each value twice: as written and decoded."""
+    """Return the query parameters of a request. Each appears twice: with its value as written, and decoded."""
     pairs = [item.partition("=") for item in request.path.partition("?")[2].split("&")]
     return [(name, text) for name, _, value in pairs for text in (value, unquote_plus(value))]

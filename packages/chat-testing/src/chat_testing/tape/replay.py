@@ -83,7 +83,7 @@ class TapeTransport:
         return [f"{request.method} {request.url}" for request in requests]
 
     async def send(self, request: Request, /) -> Response:
-        """Return the recorded response.
+        """Return the recorded response that matches the request.
 
         Raises:
             TransportError: the recorded error.
@@ -96,7 +96,7 @@ class TapeTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Yield the recorded stream.
+        """Yield the recorded stream that matches the request.
 
         Raises:
             TransportError: the recorded error, raised on entering or while iterating.
@@ -109,7 +109,7 @@ class TapeTransport:
         yield EventStream(entry.status or 0, entry.visible_headers(), _RecordedBatches(entry, self._sleep))
 
     async def aclose(self) -> None:
-        """Check that the whole tape was played.
+        """Check that every recorded exchange was requested.
 
         Raises:
             UsageError: exchanges were not requested; the message lists them. Only the first call raises.
@@ -121,7 +121,7 @@ class TapeTransport:
             raise UsageError(msg)
 
     async def _take_entry(self, request: Request, *, streamed: bool) -> Entry:
-        """Return the entry for a request and mark it as played."""
+        """Return the recorded exchange that matches a request, and mark it as played."""
         await checkpoint()
         self._count += 1
         actual = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
@@ -135,11 +135,11 @@ class TapeTransport:
         return entry
 
     def _candidates(self) -> list[int]:
-        """Return the indexes of the exchanges that may be played now."""
+        """Return the indexes of the recorded exchanges that the next request may match."""
         return self._remaining if self._match == "lenient" else self._remaining[:1]
 
     def _differences(self, index: int, actual: TapedRequest) -> list[str]:
-        """Return the differences between a request and an exchange that the match rule does not allow."""
+        """Return the differences between a request and a recorded one that the match rule does not allow."""
         recorded = self._entries[index].request
         if self._match == "strict":
             return _differences.list_differences(recorded, actual, self._headers)
@@ -148,7 +148,7 @@ class TapeTransport:
         return _differences.list_streaming_difference(recorded, actual)
 
     def _describe_mismatch(self, actual: TapedRequest) -> str:
-        """Return the error message for a request without a matching exchange."""
+        """Return the error message for a request that matches no recorded exchange."""
         description = f"{'stream()' if actual.streamed else 'send()'} of {actual.method} {actual.url}"
         head = f"{self._path}: request {self._count} is not on the tape: {description}"
         count = len(self._entries)
@@ -170,7 +170,7 @@ class TapeTransport:
 
 @final
 class _RecordedBatches:
-    """Async iterator over the recorded batches. Not a generator, so that leaving it early needs no cleanup."""
+    """Async iterator over recorded batches of events. Unlike a generator, it needs no cleanup when it is left early."""
 
     __slots__ = ("_at", "_entry", "_place", "_sleep")
 

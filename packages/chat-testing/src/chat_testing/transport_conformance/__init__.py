@@ -1,4 +1,4 @@
-"""Conformance suite for transports: scenarios, a scripted peer, and the capabilities that a transport declares."""
+"""Conformance suite for transports: scenarios, a scripted HTTP server (the peer) and capabilities of a transport."""
 
 from __future__ import annotations
 

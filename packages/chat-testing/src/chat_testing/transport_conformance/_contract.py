@@ -1,4 +1,4 @@
-"""The contract of a transport: sentences of the documentation that the scenarios check."""
+"""Contract of a transport, as sentences from the documentation that the scenarios check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios of streams closed early: by `break`, by an error, or by cancellation."""
+"""Conformance scenarios for streams that are closed early by `break`, by an error or by cancellation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARE = 0.4
 
 
 class _ReaderError(Exception):
-    """Error raised by the code that reads a stream."""
+    """Exception that a scenario raises while it reads a stream."""
 
 
 def _raise_reader_error() -> NoReturn:
@@ -36,18 +36,18 @@ def _raise_reader_error() -> NoReturn:
 
 
 def _stalling_play(subject: TransportSubject, *, at_once: bool) -> Play:
-    """Build a response that sends some events and then stalls."""
+    """Return a scripted response that sends some events and then stalls."""
     events = [b"data: %d\n\n" % number for number in range(_EVENTS)]
     return Play(steps=(b"".join(events),) if at_once else events, ends="stall", delimited=subject.delimited)
 
 
 async def saw_disconnect(subject: TransportSubject, peer: Peer) -> bool:
-    """Return whether the peer soon observes that the client closed the connection."""
+    """Wait a short time, and return whether the peer saw that the client closed the connection."""
     return await anyio.to_thread.run_sync(peer.left.wait, subject.patience * _SHARE, abandon_on_cancel=True)
 
 
 async def _read_and_leave(transport: Transport, host: str, events: int, *, by_error: bool) -> None:
-    """Close a stream after `events` events. With 0, close it without reading."""
+    """Open a stream and close it after `events` events, by `break` or by an error. With 0, read no event."""
     try:
         async with transport.stream(make_request(host)) as stream:
             seen = 0
@@ -64,7 +64,7 @@ async def _read_and_leave(transport: Transport, host: str, events: int, *, by_er
 
 @scenario("leaves")
 async def left_early(subject: TransportSubject) -> None:
-    """Closing a stream early, after any event, by `break` or by an error, closes its connection at once."""
+    """A stream that is closed early, after any event, by `break` or by an error, closes its connection at once."""
     for events in range(_EVENTS + 1):
         for at_once, by_error in ((True, False), (False, True)):
             async with subject.with_peer(_stalling_play(subject, at_once=at_once)) as (transport, peer):
@@ -76,7 +76,7 @@ async def left_early(subject: TransportSubject) -> None:
 
 @scenario("leaves")
 async def errors_of_the_reader(subject: TransportSubject) -> None:
-    """An exception raised inside the block of a stream propagates unchanged."""
+    """An exception that is raised inside the context of a stream propagates unchanged."""
     async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         try:
             async with transport.stream(make_request(peer.host)):
@@ -109,7 +109,7 @@ async def nothing_left_open(subject: TransportSubject) -> None:
 
 @contextmanager
 def _track_generators() -> Generator[list[AsyncGeneratorType[object, object]]]:
-    """Collect the async generators started in this thread. The list keeps them alive, so that none is finalized."""
+    """Collect the async generators that start in this thread. The yielded list keeps them from being finalized."""
     hooks = sys.get_asyncgen_hooks()
     begun: list[AsyncGeneratorType[object, object]] = []
 
@@ -132,7 +132,7 @@ def _count_tasks() -> int:
 
 @scenario("leaves")
 async def cancelled_reader(subject: TransportSubject) -> None:
-    """A reader that is cancelled while it waits ends at once, and its connection is closed."""
+    """A reader that is canceled while it waits ends at once, and its connection is closed."""
     async with subject.with_peer(_stalling_play(subject, at_once=True)) as (transport, peer):
         read: list[object] = []
 
@@ -151,7 +151,7 @@ async def cancelled_reader(subject: TransportSubject) -> None:
 
 @scenario("leaves", "not_whole", needs=("network",))
 async def cancelled_before_the_answer(subject: TransportSubject) -> None:
-    """If a request is cancelled before a response arrives, it ends immediately and its connection is closed."""
+    """A request that is canceled before its response arrives ends at once, and its connection is closed."""
     for name in ("send()", "stream()"):
         async with subject.with_peer(Play(headers=(), ends="stall", raw=b"")) as (transport, peer):
 
@@ -172,7 +172,7 @@ def _has_received_request(peer: Peer) -> bool:
 async def _start_and_cancel(
     subject: TransportSubject, call: Callable[[], Coroutine[object, object, None]], ready: Callable[[], bool]
 ) -> None:
-    """Start `call`, cancel it when `ready` returns true, and require that it ends."""
+    """Start `call`, cancel it as soon as `ready` returns true, and fail the scenario if it does not end."""
     with anyio.move_on_after(subject.patience * _SHARE) as scope:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -206,7 +206,7 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
 
 @scenario("moves", "leaves", needs=("back_pressure",))
 async def slow_reader(subject: TransportSubject) -> None:
-    """A slow reader slows the peer down, so memory is bounded. Closing the stream closes the connection."""
+    """A transport stops reading a connection while its stream is not read. Closing the stream closes the connection."""
     async with subject.with_peer(Play(steps=(b"data: 1\n\n",), ends="endless")) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
             async for _ in stream:

@@ -1,4 +1,4 @@
-"""Scenarios of concurrent use, connection reuse, and closing."""
+"""Conformance scenarios for transports that are used concurrently, reuse connections, and are closed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _AT_ONCE = 20
 
 
 def is_done(event: Event) -> bool:
-    """Return whether the event marks the end of a response in these scenarios."""
+    """Return whether an event is the last event of a response in these scenarios."""
     return event.data == b"[DONE]"
 
 
 @scenario("shared", needs=("concurrent",))
 async def at_once(subject: TransportSubject) -> None:
-    """Many requests are sent concurrently: none waits for another one to finish."""
+    """Many requests are sent concurrently, and no request waits until another one has finished."""
     everybody = threading.Event()
     asked: list[None] = []
 
@@ -78,7 +78,7 @@ async def each_its_own(subject: TransportSubject) -> None:
 
 @scenario("loops")
 async def other_loops(subject: TransportSubject) -> None:
-    """A transport serves one event loop after another."""
+    """One transport can be used on several event loops, one after another."""
     async with subject.with_peer(subject.play(b"data: x\n\n")) as (transport, peer):
 
         async def twice() -> list[bytes]:
@@ -100,7 +100,7 @@ async def other_loops(subject: TransportSubject) -> None:
 
 @scenario("twice")
 async def closing_twice(subject: TransportSubject) -> None:
-    """A transport may be closed twice, used or not."""
+    """A transport can be closed twice, whether or not it was used before."""
     async with subject.with_peer(subject.play(b"data: x\n\n")) as (transport, peer):
         for used in (True, False):
             if used:
@@ -125,7 +125,7 @@ async def closing(subject: TransportSubject) -> None:
 
 @scenario("keeps", needs=("passed_in",))
 async def passed_in(subject: TransportSubject) -> None:
-    """An object passed in is used, and stays open when the transport is closed."""
+    """A client that the caller passed in is used, and stays open when the transport is closed."""
     with subject.serve(lambda _: subject.play(b"data: x\n\n")) as peer:
         async with subject.passed_in(peer) as (transport, is_open):
             for _ in range(2):
@@ -155,7 +155,7 @@ def _require_one_connection(peer: Peer, what: str) -> None:
 
 @scenario("last", needs=("pooling",))
 async def last_event(subject: TransportSubject) -> None:
-    """A stream closed at its last event returns its connection to the pool, even before the body ends."""
+    """A stream that is closed at its last event returns its connection to the pool, even before the body ends."""
     over: list[threading.Event] = []
 
     def answer(_: Received) -> Play:

@@ -1,4 +1,4 @@
-"""Scenarios of responses that exceed the limits of a transport."""
+"""Conformance scenarios for responses that exceed the limits of a transport."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 
 
 def _play_longer_than(subject: TransportSubject, limit: int, *, status: int = 200) -> Play:
-    """Return a response whose body exceeds `limit`."""
+    """Return a scripted response whose body is longer than `limit` bytes."""
     return Play(status=status, steps=(_PIECE,) * (limit // len(_PIECE) + 2), delimited=subject.delimited)
 
 
 def _gzip_play_longer_than(subject: TransportSubject, limit: int) -> Play:
-    """Return a response whose body exceeds `limit` after decompression, and is a small part of it before."""
+    """Return a scripted, compressed response whose body exceeds `limit` bytes only after decompression."""
     deflate = zlib.compressobj(9, wbits=_GZIP)
     steps = [deflate.compress(_PIECE) for _ in range(limit // len(_PIECE) + 2)]
     return subject.play(
@@ -36,7 +36,7 @@ def _gzip_play_longer_than(subject: TransportSubject, limit: int) -> Play:
 
 @scenario("limits", needs=("limits",))
 async def body_too_long(subject: TransportSubject) -> None:
-    """A body over the limit is an error of the kind `protocol`."""
+    """A body over the limit raises a `TransportError` of kind `protocol`."""
     async with subject.with_peer(_play_longer_than(subject, subject.max_body_bytes)) as (transport, peer):
         with expect_error("protocol", when=f"a body of more than {subject.max_body_bytes} bytes"):
             await transport.send(make_request(peer.host))
@@ -44,7 +44,7 @@ async def body_too_long(subject: TransportSubject) -> None:
 
 @scenario("limits", "refused", needs=("limits",))
 async def error_body_too_long(subject: TransportSubject) -> None:
-    """Of a long body of an error response, the beginning is kept, and the status is reported."""
+    """A long body of an error response is truncated to the limit, and the status is still reported."""
     limit = subject.max_error_bytes
     async with subject.with_peer(_play_longer_than(subject, limit, status=500)) as (transport, peer):
         response = await transport.send(make_request(peer.host))
@@ -57,7 +57,7 @@ async def error_body_too_long(subject: TransportSubject) -> None:
 
 @scenario("limits", needs=("limits",))
 async def stream_too_long(subject: TransportSubject) -> None:
-    """A stream over the limit is an error of the kind `protocol`, however short its events are."""
+    """A stream over the limit raises a `TransportError` of kind `protocol`, even if each of its events is short."""
     async with (
         subject.with_peer(_play_longer_than(subject, subject.max_stream_bytes)) as (transport, peer),
         transport.stream(make_request(peer.host)) as stream,
@@ -68,7 +68,7 @@ async def stream_too_long(subject: TransportSubject) -> None:
 
 @scenario("limits", needs=("compression", "limits"))
 async def compressed_body_too_long(subject: TransportSubject) -> None:
-    """The limits count decompressed bytes: a small body that expands beyond them is an error of the kind `protocol`."""
+    """A small body that exceeds a limit after decompression raises a `TransportError` of kind `protocol`."""
     async with subject.with_peer(_gzip_play_longer_than(subject, subject.max_body_bytes)) as (transport, peer):
         with expect_error("protocol", when=f"a body that expands to more than {subject.max_body_bytes} bytes"):
             await transport.send(make_request(peer.host))

@@ -1,4 +1,4 @@
-"""Scripted HTTP peer that sends valid and faulty responses."""
+"""Scripted HTTP server (the peer of a transport under test) that sends valid and faulty responses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Play:
 
     @property
     def body(self) -> bytes:
-        """All chunks, joined."""
+        """The body without its pauses: all chunks, joined."""
         return b"".join([step for step in self.steps if isinstance(step, bytes)])
 
 
@@ -67,7 +67,7 @@ class Received:
 
 
 class Peer(Protocol):
-    """Peer as seen by a scenario.
+    """Interface of the scripted HTTP server that a transport under test connects to.
 
     Attributes:
         host: host and port, in the form of `Request.host`.
@@ -75,7 +75,7 @@ class Peer(Protocol):
         received: received requests, in order.
         connections: number of accepted connections.
         left: set when a client disconnects before the end of a response.
-        taken: number of bytes sent of endless responses.
+        taken: number of bytes that were sent in endless responses.
     """
 
     host: str
@@ -96,7 +96,7 @@ Answering: TypeAlias = Callable[[Received], Play]
 @final
 @dataclass(slots=True)
 class LoopbackPeer:
-    """Handler of a `LoopbackServer` that responds with plays."""
+    """Handler for a `LoopbackServer` that sends scripted responses and records the requests."""
 
     answer: Answering
     received: list[Received] = field(default_factory=list[Received])
@@ -129,7 +129,7 @@ class LoopbackPeer:
             self.left.set()
 
     def _send_play(self, exchange: Exchange, play: Play) -> bool:
-        """Send the response, and return whether its body ended properly."""
+        """Send a scripted response, and return whether its body ended properly."""
         if play.before is not None:
             exchange.pause(play.before)
         if play.raw is not None:
@@ -162,7 +162,12 @@ class LoopbackPeer:
 
 @contextmanager
 def loopback(answer: Answering, *, unix: bool = False) -> Generator[Peer]:
-    """Run a peer on the loopback interface, or on a Unix socket, that calls `answer` for each request."""
+    """Run an HTTP server on the loopback interface, or on a Unix socket, that sends scripted responses.
+
+    Args:
+        answer: returns the scripted response to a request.
+        unix: whether to listen on a Unix socket.
+    """
     with TemporaryDirectory() if unix else nullcontext("") as folder:
         peer = LoopbackPeer(answer, path=f"{folder}/peer" if unix else "")
         with LoopbackServer(peer, unix=peer.path or None) as server:
@@ -172,7 +177,12 @@ def loopback(answer: Answering, *, unix: bool = False) -> Generator[Peer]:
 
 @contextmanager
 def unreachable(*, listens: bool, unix: bool = False) -> Generator[Peer]:
-    """Yield a peer that never responds. With `listens` it accepts connections and reads nothing."""
+    """Yield a peer that never responds.
+
+    Args:
+        listens: whether the peer accepts connections, without reading from them. Otherwise it refuses them.
+        unix: whether the peer uses a Unix socket instead of the loopback interface.
+    """
     with TemporaryDirectory() if unix else nullcontext("") as folder, socket.socket(_socket_family(unix=unix)) as bound:
         path = f"{folder}/peer"
         bound.bind(path if unix else ("127.0.0.1", 0))

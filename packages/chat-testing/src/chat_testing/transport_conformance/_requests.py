@@ -1,4 +1,4 @@
-"""Scenarios of requests, complete responses, and missing responses."""
+"""Conformance scenarios for requests, complete responses and missing responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BINARY = bytes(range(256)) * 1_000
 
 @scenario("moves", "url", "headers")
 async def request_as_written(subject: TransportSubject) -> None:
-    """A request arrives as it was written: method, path with query, headers, body."""
+    """A request arrives unchanged, with its method, path, query, headers and body."""
     async with subject.with_peer(subject.play()) as (transport, peer):
         for body in (b"{}", b"", _BINARY):
             for call in both_methods(transport, make_request(peer.host, body=body)).values():
@@ -57,7 +57,7 @@ def _require_as_written(received: Received, body: bytes) -> None:
 
 @scenario("whole")
 async def any_status(subject: TransportSubject) -> None:
-    """`send()` returns the complete response with any status: status, headers, body."""
+    """`send()` returns the complete response, with status, headers and body, for any status."""
     for status in (200, 201, 400, 404, 429, 500, 503):
         play = subject.play(b"so", b"rry", status=status, headers=(("X-Id", "7"), ("content-type", "text/plain")))
         async with subject.with_peer(play) as (transport, peer):
@@ -95,7 +95,7 @@ async def redirect(subject: TransportSubject) -> None:
 
 @scenario("whole")
 async def body_of_any_length(subject: TransportSubject) -> None:
-    """A body of any length arrives complete with any body framing."""
+    """A body of any length arrives complete, whether it is chunked, has a length or ends with the connection."""
     for delimited in ("chunked", "length", "close") if subject.capabilities.chunked else ("close",):
         for body in (b"", b"x", _BINARY):
             pieces = tuple([body[start : start + 50_000] for start in range(0, len(body), 50_000)])
@@ -124,7 +124,7 @@ async def compressed(subject: TransportSubject) -> None:
 
 @scenario("not_whole", needs=("chunked",))
 async def cut_answer(subject: TransportSubject) -> None:
-    """A truncated body is an error of the kind `stream`, with chunked encoding, a length, or a reset."""
+    """A truncated body raises a `TransportError` of kind `stream`, with any kind of body framing."""
     plain = (("content-type", "application/json"),)
     plays = {
         "a body that ended without its last chunk": Play(headers=plain, steps=(b'{"a": 1',), ends="cut"),
@@ -141,7 +141,7 @@ async def cut_answer(subject: TransportSubject) -> None:
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def nobody_there(subject: TransportSubject) -> None:
-    """A failed connection attempt is an error of the kind `connect`: nothing was sent."""
+    """A failed connection attempt raises a `TransportError` of kind `connect`."""
     async with subject.without_peer(listens=False) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
             with expect_error("connect", when=f"{name} to an address where nobody listens"):
@@ -150,7 +150,7 @@ async def nobody_there(subject: TransportSubject) -> None:
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def hung_up(subject: TransportSubject) -> None:
-    """A peer that closes or resets the connection without a response causes an error of the kind `stream`."""
+    """If the peer closes or resets the connection without a response, a `TransportError` of kind `stream` is raised."""
     plays = {"a peer that hangs up": Play(raw=b"", ends="cut"), "a peer that resets": Play(raw=b"", ends="reset")}
     for what, play in plays.items():
         async with subject.with_peer(play) as (transport, peer):
@@ -161,7 +161,7 @@ async def hung_up(subject: TransportSubject) -> None:
 
 @scenario("moves", needs=("network",))
 async def asked_once(subject: TransportSubject) -> None:
-    """A request is sent once. A transport does not retry, because the request may have had an effect."""
+    """A request is sent only once. A transport does not retry, because the first attempt may have had an effect."""
     for play in (Play(raw=b"", ends="cut"), subject.play(status=503)):
         async with subject.with_peer(play) as (transport, peer):
             for name, call in both_methods(transport, make_request(peer.host)).items():
@@ -175,7 +175,7 @@ async def asked_once(subject: TransportSubject) -> None:
 
 @scenario("no_answer", needs=("network",))
 async def another_protocol(subject: TransportSubject) -> None:
-    """A response in another protocol is an error of the kind `protocol`."""
+    """A response that is not HTTP raises a `TransportError` of kind `protocol`."""
     async with subject.with_peer(Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut")) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
             with expect_error("protocol", when=f"{name}, and an answer that is not HTTP"):
@@ -184,7 +184,7 @@ async def another_protocol(subject: TransportSubject) -> None:
 
 @scenario("silence", "no_answer", needs=("timeouts",))
 async def no_answer_in_time(subject: TransportSubject) -> None:
-    """A silence before the first byte that is longer than `idle` is a `timeout`."""
+    """If no response begins within the idle timeout, a `TransportError` of kind `timeout` is raised."""
     never = threading.Event()
     async with subject.with_peer(Play(before=never)) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host, idle=0.2)).items():
@@ -194,7 +194,7 @@ async def no_answer_in_time(subject: TransportSubject) -> None:
 
 @scenario("silence", needs=("timeouts",))
 async def deaf_peer(subject: TransportSubject) -> None:
-    """A peer that reads nothing of a long request causes an error of the kind `timeout`."""
+    """If the peer does not read a long request, a `TransportError` of kind `timeout` is raised."""
     async with subject.without_peer(listens=True) as (transport, peer):
         with expect_error("timeout", when="a peer that reads nothing of a request"):
             await transport.send(make_request(peer.host, body=b"x" * 20_000_000, idle=0.2))
@@ -202,7 +202,7 @@ async def deaf_peer(subject: TransportSubject) -> None:
 
 @scenario("secrets", needs=("network",))
 async def secrets(subject: TransportSubject) -> None:
-    """No error contains a request header, the request body, or the query."""
+    """No error contains a request header, the request body or the query of the URL."""
     plays = {
         "a refusal": Play(status=401, delimited=subject.delimited),
         "a peer that hangs up": Play(raw=b"", ends="cut"),
@@ -228,7 +228,7 @@ async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -
 
 @scenario("url", "address", needs=("checks_headers",))
 async def address_with_control_characters(subject: TransportSubject) -> None:
-    """An address with a line break or a NUL is a `UsageError`, and nothing is sent."""
+    """A host or path with a control character raises `UsageError`, and nothing is sent."""
     async with subject.with_peer(subject.play()) as (transport, peer):
         for character in ("\r\n", "\n", "\0", "\x7f"):
             for host, path in ((peer.host, f"/a{character}b"), (f"{peer.host}{character}", "/")):
@@ -251,7 +251,7 @@ async def _require_usage_error(call: Callable[[], Awaitable[object]], what: str)
 
 @scenario("headers", "secrets", needs=("checks_headers",))
 async def header_that_breaks_out(subject: TransportSubject) -> None:
-    """A header with a line break is rejected before anything is sent, and the error does not contain its value."""
+    """A header with a line break is rejected before anything is sent, and the error does not quote its value."""
     async with subject.with_peer(subject.play()) as (transport, peer):
         for value in (f"{SECRET}\n", f"{SECRET}\r\nx-other: 1"):
             request = Request("POST", "http", peer.host, "/", (("authorization", value),))

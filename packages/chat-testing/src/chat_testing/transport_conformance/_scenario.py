@@ -45,8 +45,9 @@ class TransportSubject:
         capabilities: the declared capabilities.
         backend: name of the event loop backend, `asyncio` or `trio`.
         serve: starts a peer that responds with the plays of the given function.
-        unreachable: a peer that refuses connections or, if the argument is true, accepts them and never reads.
-        passed_in: a transport over an object that it does not own, with a function that returns whether that is open.
+        unreachable: starts a peer that refuses connections or, if the argument is true, accepts them and never reads.
+        passed_in: opens a transport over a client that it does not own, with a function that returns whether the client
+            is open.
         max_event_bytes: maximum size of an event in bytes.
         max_body_bytes: maximum size of the body of a complete response in bytes.
         max_stream_bytes: maximum size of the body of a streamed response in bytes.
@@ -72,20 +73,20 @@ class TransportSubject:
         return "chunked" if self.capabilities.chunked else "close"
 
     def play(self, *steps: bytes, status: int = 200, headers: tuple[tuple[str, str], ...] | None = None) -> Play:
-        """Build a complete response whose body consists of the chunks `steps`."""
+        """Return a complete scripted response whose body consists of the chunks `steps`."""
         play = Play(status=status, steps=steps, delimited=self.delimited)
         return play if headers is None else Play(status=status, headers=headers, steps=steps, delimited=self.delimited)
 
     @asynccontextmanager
     async def with_peer(self, answer: Answering | Play) -> AsyncGenerator[tuple[Transport, Peer]]:
-        """Open a new transport and start a peer for it. Close both on exit."""
+        """Start a scripted peer and open a new transport to it. Both are closed when the context exits."""
         with self.serve((lambda _: answer) if isinstance(answer, Play) else answer) as peer:
             async with self._open_transport(peer) as transport:
                 yield transport, peer
 
     @asynccontextmanager
     async def without_peer(self, *, listens: bool) -> AsyncGenerator[tuple[Transport, Peer]]:
-        """Open a new transport for a peer that refuses connections or, with `listens`, never reads."""
+        """Open a new transport to a peer that refuses connections or, with `listens`, accepts them and never reads."""
         with self.unreachable(listens) as peer:
             async with self._open_transport(peer) as transport:
                 yield transport, peer
@@ -108,7 +109,7 @@ def make_request(
     framing: Framing = "sse",
     is_last: Callable[[Event], bool] = never_last,
 ) -> Request:
-    """Build a POST request with a secret in its headers and its query."""
+    """Return a POST request with a secret in its headers and in its query."""
     timeouts = Timeouts(connect=20.0, idle=idle)
     return Request("POST", "http", host, path, HEADERS, body, timeouts, framing, is_last)
 
@@ -125,7 +126,7 @@ async def open_stream(transport: Transport, request: Request) -> None:
 
 
 def both_methods(transport: Transport, request: Request) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Return calls of `send()` and `stream()` for the request, by method name."""
+    """Return two functions that send the request, with `send()` and with `stream()`, by method name."""
     return {"send()": lambda: transport.send(request), "stream()": lambda: open_stream(transport, request)}
 
 

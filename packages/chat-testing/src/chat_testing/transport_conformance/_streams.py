@@ -1,4 +1,4 @@
-"""Scenarios of streams: opening, events, framing, and end."""
+"""Conformance scenarios for streams: how they open, deliver events, parse the body, and end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def read_until_error(stream: EventStream, seen: list[bytes]) -> None:
 
 @scenario("refused")
 async def refused(subject: TransportSubject) -> None:
-    """A status that is not 2xx is raised on entering, of the kind `status`, with status, headers and body."""
+    """A status that is not 2xx raises a `TransportError` of kind `status` on entry, with status, headers and body."""
     for status in (400, 401, 404, 429, 500, 503):
         play = subject.play(b'{"error"', b": 1}", status=status, headers=(*JSON, ("Retry-After", "7")))
         async with subject.with_peer(play) as (transport, peer):
@@ -58,7 +58,7 @@ async def refused(subject: TransportSubject) -> None:
 
 @scenario("refused", needs=("chunked",))
 async def refused_and_cut(subject: TransportSubject) -> None:
-    """An error response with a truncated body still raises `status`, with the received part of the body."""
+    """An error status with a truncated body raises a `TransportError` of kind `status`, with the received part."""
     async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
         with expect_error("status", when="a refusal whose body breaks off") as met:
             await open_stream(transport, make_request(peer.host))
@@ -93,7 +93,7 @@ async def events(subject: TransportSubject) -> None:
 
 @scenario("arrives")
 async def head_before_the_events(subject: TransportSubject) -> None:
-    """Status and headers are available before the first event arrives."""
+    """The status and headers of a stream are available before the first event arrives."""
     go_on = threading.Event()
     play = Play(steps=(go_on, b"data: x\n\n"), delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
@@ -126,7 +126,7 @@ async def as_they_come(subject: TransportSubject) -> None:
 
 @scenario("cuts", "listens")
 async def cut_anywhere(subject: TransportSubject) -> None:
-    """Events do not depend on chunk boundaries, even within a character, a line break, or a name."""
+    """Events are parsed correctly at any chunk boundary, even within a character, a line break or a name."""
     body = _ODD.encode()
     for size in (1, 2, 3, len(body)):
         chunks = [body[start : start + size] for start in range(0, len(body), size)]
@@ -141,7 +141,7 @@ async def cut_anywhere(subject: TransportSubject) -> None:
 
 @scenario("ends")
 async def clean_end(subject: TransportSubject) -> None:
-    """The end of the body ends the stream without an error, and drops an incomplete event."""
+    """The end of the body ends the stream without an error. An incomplete last event is dropped."""
     for body, expected in ((b"", []), (b"data: 1\n\n", [b"1"]), (b"data: 1\n\ndata: 2\n", [b"1"])):
         async with (
             subject.with_peer(subject.play(body) if body else subject.play()) as (transport, peer),
@@ -165,19 +165,19 @@ async def _require_frames(subject: TransportSubject, framing: Framing, chunks: S
 
 @scenario("cuts")
 async def json_lines(subject: TransportSubject) -> None:
-    """With the framing `json-lines` each line is one event."""
+    """With the framing `json-lines`, each line of the body is one event."""
     await _require_frames(subject, "json-lines", ['{"a": "]}é'.encode(), b'\\n"}\r', b'\n{"b": [2]}'])
 
 
 @scenario("cuts")
 async def json_array(subject: TransportSubject) -> None:
-    """With the framing `json-array` each element is one event."""
+    """With the framing `json-array`, each element of the array is one event."""
     await _require_frames(subject, "json-array", ['[{"a": "]}é'.encode(), b'\\n"},\r\n', b' {"b": [2]}', b"]"])
 
 
 @scenario("framing")
 async def broken_framing(subject: TransportSubject) -> None:
-    """Invalid framing is an error of the kind `protocol`. A body truncated within its framing is one of `stream`."""
+    """Invalid framing raises a `TransportError` of kind `protocol`, or of kind `stream` if the body is truncated."""
     for body, kind in ((b"[1, 2] 3", "protocol"), (b"[1, 2", "stream")):
         async with (
             subject.with_peer(subject.play(body, headers=JSON)) as (transport, peer),
@@ -189,7 +189,7 @@ async def broken_framing(subject: TransportSubject) -> None:
 
 @scenario("framing")
 async def event_too_long(subject: TransportSubject) -> None:
-    """An event over the size limit is an error of the kind `protocol`."""
+    """An event over the size limit raises a `TransportError` of kind `protocol`."""
     step = b"x" * 65536
     long = [b"data: ", *[step] * (subject.max_event_bytes // len(step) + 2)]
     async with (
@@ -202,7 +202,7 @@ async def event_too_long(subject: TransportSubject) -> None:
 
 @scenario("broke", "raises", needs=("chunked",))
 async def broken_stream(subject: TransportSubject) -> None:
-    """A broken connection raises an error of the kind `stream`, after the events received before it."""
+    """A broken connection raises a `TransportError` of kind `stream`, after the events received before it."""
     for ends in ("cut", "reset"):
         broken = threading.Event()
         play = Play(steps=(b"data: 1\n\n", broken), ends=ends)
@@ -223,7 +223,7 @@ async def _read_and_break(stream: EventStream, seen: list[bytes], broken: thread
 
 @scenario("broke", "arrives", needs=("chunked",))
 async def what_came_counts(subject: TransportSubject) -> None:
-    """Events received before a disconnect are delivered, even if the reader was busy when it happened."""
+    """Events that arrived before a disconnect are delivered, even if the reader was busy at that moment."""
     sent = threading.Event()
     play = Play(steps=(b"data: 1\n\n", sent, b"data: 2\n\n", b"data: 3\n\n"), ends="cut")
     async with subject.with_peer(play) as (transport, peer):
@@ -246,7 +246,7 @@ async def _read_slowly(stream: EventStream, seen: list[bytes], sent: threading.E
 
 @scenario("silence", "broke", needs=("timeouts",))
 async def stalled_stream(subject: TransportSubject) -> None:
-    """A pause longer than `idle` raises an error of the kind `timeout`, after the events received before it."""
+    """A pause longer than the idle timeout raises a `TransportError` of kind `timeout`, after the received events."""
     play = Play(steps=(b"data: 1\n\nda",), ends="stall", delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
         seen: list[bytes] = []
@@ -259,7 +259,7 @@ async def stalled_stream(subject: TransportSubject) -> None:
 
 @scenario("silence", needs=("timeouts",))
 async def slow_and_steady(subject: TransportSubject) -> None:
-    """A stream may take much longer than `idle`, as long as data keeps arriving."""
+    """A stream may take much longer than the idle timeout, as long as data keeps arriving."""
     for slower in (1, 2, 4, 8):
         drips = _SteadyPace(0.15 * slower)
         idle = drips.pause * 4
@@ -274,7 +274,7 @@ async def slow_and_steady(subject: TransportSubject) -> None:
 
 
 class _SteadyPace:
-    """Events set one by one at a steady pace, with the longest pause measured."""
+    """Thread events that are set one after another at a steady pace, with a record of the longest pause."""
 
     def __init__(self, pause: float) -> None:
         self.pause = pause
@@ -292,7 +292,11 @@ class _SteadyPace:
 async def _read_steady_stream(
     subject: TransportSubject, drips: _SteadyPace, idle: float
 ) -> tuple[int, TransportError | None]:
-    """Return the number of events received, and the error that ended the stream, if any."""
+    """Read a stream whose events are sent at a steady pace.
+
+    Returns:
+        The number of received events, and the error that ended the stream, if any.
+    """
     steps = [step for number, mark in enumerate(drips.marks) for step in (mark, b"data: %d\n\n" % number)]
     came = 0
     ended: TransportError | None = None

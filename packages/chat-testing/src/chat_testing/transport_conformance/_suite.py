@@ -30,7 +30,7 @@ TRANSPORT_SCENARIOS: Final[tuple[TransportScenario, ...]] = tuple(
 
 
 def not_claimed(capabilities: TransportCapabilities) -> dict[str, tuple[str, ...]]:
-    """Return the skipped scenarios, each with the capabilities that it needs and that are not declared."""
+    """Return the names of the skipped scenarios, each with the needed capabilities that are not declared."""
     return {
         scenario.name: tuple(sorted(scenario.needs - capabilities.claimed))
         for scenario in TRANSPORT_SCENARIOS
@@ -39,7 +39,7 @@ def not_claimed(capabilities: TransportCapabilities) -> dict[str, tuple[str, ...
 
 
 async def transport_report(subject: TransportSubject) -> ConformanceReport:
-    """Run every scenario that the capabilities allow, without a test framework, and report the results."""
+    """Run every scenario that the declared capabilities allow and return a report, without a test framework."""
     kept: list[str] = []
     broken: dict[str, str] = {}
     for scenario in TRANSPORT_SCENARIOS:
@@ -79,30 +79,34 @@ class TransportConformance:
     patience: ClassVar[float] = 30.0
 
     def make_transport(self, peer: Peer, /) -> Transport:
-        """Create the transport under test. Over TCP each request contains the address of the peer."""
+        """Return a new transport under test. Subclasses must implement this method.
+
+        Over TCP, the requests contain the address of the peer. For a Unix socket, connect to `peer.path`.
+        """
         del peer
         msg = f"{type(self).__name__} needs a method make_transport(self, peer) that makes the transport under test"
         raise UsageError(msg)
 
     def passed_in(self, peer: Peer, /) -> PassedIn:
-        """Open a transport over an object that it does not own, and a function that returns whether that is open.
+        """Open a transport over a client that it does not own. Called only if `passed_in` is declared.
 
-        Called only if the capability `passed_in` is declared.
+        Returns:
+            A context manager that yields the transport, and a function that returns whether the client is open.
         """
         del peer
         msg = f"{type(self).__name__} declares passed_in and needs a method passed_in(self, peer)"
         raise UsageError(msg)
 
     def serve(self, answer: Answering, /) -> AbstractContextManager[Peer]:
-        """Start an HTTP peer that calls `answer` for each request."""
+        """Return a context manager that runs an HTTP server, which calls `answer` for each request."""
         return loopback(answer, unix=self.address == "unix")
 
     def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:  # noqa: FBT001 - the kit's question
-        """Return a peer that refuses connections or, if `listens`, accepts them and never reads."""
+        """Return a context manager for a peer that refuses connections or, with `listens`, never reads from them."""
         return unreachable(listens=listens, unix=self.address == "unix")
 
     def subject(self, backend: str) -> TransportSubject:
-        """Build the subject that scenarios run on, for the event loop `backend`."""
+        """Return the transport under test with its settings, as the argument for scenarios on `backend`."""
         return TransportSubject(
             make_transport=self.make_transport,
             capabilities=self.capabilities,
@@ -119,7 +123,7 @@ class TransportConformance:
 
     @classmethod
     def report(cls) -> str:
-        """Return the number of scenarios that run, and a line for each skipped scenario."""
+        """Return a text with the number of scenarios that run, and a line for each skipped scenario."""
         missing = not_claimed(cls.capabilities)
         count = len(TRANSPORT_SCENARIOS)
         head = f"{cls.__name__}: {count - len(missing)} of {count} scenarios are claimed"
