@@ -1,8 +1,8 @@
-"""Content blocks of a response.
+"""Decoders for the content blocks of a response.
 
-A stream sends the start of a block, its deltas and its end. A complete response contains blocks without deltas. Text,
-thinking and tool calls become parts of their own types. Every other block becomes a `ProviderPart`, since the API
-requires it at the same position in later requests.
+A stream sends the start of a block, its deltas and its end. A complete response contains whole blocks. Text, thinking
+and tool calls become parts of their own types. Every other block becomes a `ProviderPart`, because the API requires
+the block at the same position in later requests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BlockFields: TypeAlias = Mapping[str, Any]
 CALL_FIELDS: Final = ("id", "name", "input")
 
 DEFAULT_CALLER: Final = {"type": "direct"}
-"""Default value of `caller`: the model itself. It is not stored."""
+"""Value of `caller` if the model itself makes the call. This default is not stored."""
 
 
 class Block(Protocol):
-    """Protocol of content blocks."""
+    """Protocol for classes that decode one content block of a response."""
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Add a delta.
+        """Add one streamed delta to the block.
 
         Args:
             delta: the `delta` object of the event.
@@ -40,22 +40,22 @@ class Block(Protocol):
         ...
 
     def end(self, out: list[Delta]) -> None:
-        """Finish the block and append remaining deltas to `out`. Some gateways send more deltas afterwards."""
+        """Finish the block and append its remaining deltas to `out`. Further deltas may still be received."""
         ...
 
     def part(self, provider: str) -> Part:
-        """Return the block as a part; its opaque data belongs to `provider`."""
+        """Return the block as a part of the turn. `provider` is recorded as the owner of its opaque data."""
         ...
 
 
 def _extra_fields(block: BlockFields, *own: str) -> Json:
-    """Return the fields of a block that are not empty, except `type` and those named in `own`."""
+    """Return the fields of `block` except `type`, those named in `own`, nulls and empty lists."""
     return {key: value for key, value in block.items() if key not in own and key != "type" and value not in (None, [])}
 
 
 @final
 class TextBlock:
-    """Text with citations. If `quiet`, it produces no deltas."""
+    """A text block with its citations. If `quiet` is set, no deltas are produced for the caller."""
 
     __slots__ = ("_citations", "_extra_fields", "quiet", "texts")
 
@@ -78,7 +78,7 @@ class TextBlock:
             out.append(TextDelta(text))
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow` for text and citations."""
+        """Implement `Block.grow`: add a piece of text or a citation."""
         if (text := delta.get("text")) is not None:
             self._add_text(require_text(text, "delta.text"), out)
         elif citation := delta.get("citation"):
@@ -88,18 +88,18 @@ class TextBlock:
         """Do nothing."""
 
     def extra_fields(self) -> Json:
-        """Return the fields of the block other than its text, including citations."""
+        """Return all fields of the block except its text and type. Citations are included."""
         return {**self._extra_fields, "citations": self._citations} if self._citations else self._extra_fields
 
     def part(self, provider: str) -> Part:
-        """Return a `Text`."""
+        """Return the text as a `Text` part. Citations and other fields become its opaque data."""
         extra_fields = self.extra_fields()
         return Text(self.text, Opaque(provider, extra_fields) if extra_fields else None)
 
 
 @final
 class ThinkingBlock:
-    """Thinking with its signature."""
+    """A thinking block with its signature."""
 
     __slots__ = ("_extra_fields", "_signature", "_texts")
 
@@ -112,7 +112,7 @@ class ThinkingBlock:
             out.append(ReasoningDelta(text))
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow` for thinking text and signature. The signature is sent in one delta."""
+        """Implement `Block.grow`: add a piece of thinking text, or store the signature, which is sent in one delta."""
         if (text := delta.get("thinking")) is not None:
             self._texts.append(require_text(text, "delta.thinking"))
             if text:
@@ -124,13 +124,13 @@ class ThinkingBlock:
         """Do nothing."""
 
     def part(self, provider: str) -> Part:
-        """Return a `Reasoning`. Its opaque data, even if empty, marks the signature as the provider's."""
+        """Return the thinking as a `Reasoning` part. Opaque data, even if empty, marks the signature as the provider's."""
         return Reasoning("".join(self._texts), self._signature or None, Opaque(provider, self._extra_fields))
 
 
 @final
 class CallBlock:
-    """Call of a tool of the chat."""
+    """A block with a call to one of the chat's tools."""
 
     __slots__ = ("_extra_fields", "_fragments", "_index", "_input", "id", "name")
 
@@ -146,19 +146,19 @@ class CallBlock:
         out.append(ToolCallDelta("", index, self.name, self.id or None))
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow` for a piece of the arguments."""
+        """Implement `Block.grow`: add a piece of the JSON arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._fragments.append(text)
             out.append(ToolCallDelta(text, self._index))
 
     def end(self, out: list[Delta]) -> None:
-        """Append the arguments from the block start, if there were no deltas."""
+        """Append the arguments sent with the block's start to `out`, if no deltas were received."""
         if not self._fragments and self._input:
             self._fragments.append(self._input)
             out.append(ToolCallDelta(self._fragments[0], self._index))
 
     def part(self, provider: str) -> Part:
-        """Return a `Tool` with the arguments as received. Missing arguments are an empty object."""
+        """Return the call as a `Tool` part with the arguments as received. Missing arguments become an empty object."""
         raw = "".join(self._fragments) or self._input
         opaque = Opaque(provider, self._extra_fields) if self._extra_fields else None
         return Tool(FunctionCall.parse(self.name, raw, opaque=opaque), call_id=self.id or None)
@@ -166,7 +166,7 @@ class CallBlock:
 
 @final
 class OutputBlock:
-    """Structured output as the arguments of the output tool. It is returned as text."""
+    """A block with structured output, sent as arguments of the output tool and returned as text."""
 
     __slots__ = ("_fragments", "_input")
 
@@ -175,25 +175,25 @@ class OutputBlock:
         self._fragments: list[str] = []
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow` for a piece of the arguments."""
+        """Implement `Block.grow`: add a piece of the JSON arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._fragments.append(text)
             out.append(TextDelta(text))
 
     def end(self, out: list[Delta]) -> None:
-        """Append the output from the block start, if there were no deltas."""
+        """Append the output sent with the block's start to `out`, if no deltas were received."""
         if not self._fragments:
             self._fragments.append(self._input or "{}")
             out.append(TextDelta(self._fragments[0]))
 
     def part(self, provider: str) -> Part:  # noqa: ARG002 - as the others
-        """Return the JSON of the output as a `Text`."""
+        """Return the structured output as a `Text` part that contains JSON."""
         return Text("".join(self._fragments))
 
 
 @final
 class OtherBlock:
-    """Block of any other type, stored unchanged."""
+    """A block of any other type, whose fields are stored unchanged."""
 
     __slots__ = ("_data", "_fragments", "_kind", "_lists", "_texts")
 
@@ -205,7 +205,7 @@ class OtherBlock:
         self._lists: set[str] = set()
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
-        """Implement `Block.grow` for pieces of arguments, whole fields, and pieces of text."""
+        """Implement `Block.grow`: add a piece of JSON arguments, or merge the fields of the delta into the block."""
         if delta.get("type") == "input_json_delta":
             self._fragments.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
             return
@@ -236,7 +236,7 @@ class OtherBlock:
         """Do nothing."""
 
     def part(self, provider: str) -> Part:
-        """Return the block as a `ProviderPart`."""
+        """Return the whole block as a `ProviderPart` of its type."""
         data = self._data | {key: "".join(texts) for key, texts in self._texts.items()}
         text = "".join(self._fragments)
         if not text.strip():
@@ -251,7 +251,7 @@ class OtherBlock:
 
 
 def _input(block: BlockFields, path: str) -> str:
-    """Return the `input` of a block start as JSON text; empty if there is none."""
+    """Return the `input` field of `block` as JSON text, or an empty string if the field is empty."""
     value = block.get("input")
     if not value:
         return ""

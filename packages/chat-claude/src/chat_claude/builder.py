@@ -1,8 +1,8 @@
-"""Builder of Claude providers, with one class per configuration state.
+"""Builder for Claude providers, with one class per configuration state.
 
-A state only has the methods that are valid in it: `build()` needs a model, and server-side tools need the API itself.
-States are immutable: every `with_…` method returns a new builder. Calling a method that a state lacks raises
-`AttributeError` with the missing step.
+Each state only has the methods that are valid in it. `build()` needs a model, and server-side tools need the Anthropic
+API itself. States are immutable: every `with_…` method returns a new builder. Calling a method that a state lacks
+raises `AttributeError` with the missing step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Configurable(ConnectionBuilder[Settings]):
         super().__init__(settings or Settings())
 
     def with_bearer_token(self, token: ApiKey) -> Self:
-        """Send `token`, or what an async function returns, as a bearer token instead of an API key."""
+        """Send a bearer token instead of an API key. `token` is the token or an async function that returns one."""
         secret = require_key("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
@@ -59,14 +59,17 @@ class _Configurable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, provider=require_provider_name(name), description=description))
 
     def with_max_tokens(self, limit: int) -> Self:
-        """Set `max_tokens` for requests without `ChatOptions.max_tokens`. Default: 16,000, less for older models."""
+        """Set the default limit of output tokens, used if `ChatOptions.max_tokens` is not set.
+
+        Without this method the limit is 16,000 tokens, or less for older models.
+        """
         if limit < 1:
             msg = f"with_max_tokens() needs at least 1, not {limit!r}"
             raise UsageError(msg)
         return self._with(replace(self._settings, max_tokens=limit))
 
     def with_strict_tools(self) -> Self:
-        """Make the API enforce the parameter schemas of tools. Schemas without a strict form are sent as they are."""
+        """Make the API enforce the parameter schemas of tools. Schemas that cannot be enforced are sent unchanged."""
         return self._with(replace(self._settings, strict_tools=True))
 
     def with_structured_output_by_tool(self) -> Self:
@@ -81,7 +84,9 @@ class _Configurable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, system_in_place=True))
 
     def with_finish_reasons(self, reasons: Mapping[str, FinishReason]) -> Self:
-        """Set the meaning of finish reasons that only a gateway sends. Calls run after `stop` and `tool_calls` only.
+        """Set the meaning of finish reasons that only a gateway sends.
+
+        Tool calls run only after a finish reason that means `stop` or `tool_calls`.
 
         Args:
             reasons: the meaning of each finish reason, such as `{"eos": "stop"}`.
@@ -136,7 +141,7 @@ class _Ready(_Configurable):
 
 @final
 class ClaudeBuilder(_WithoutModel):
-    """Builder of a provider for Claude. `build()` is available after `with_model()`.
+    """Builder for a Claude provider. `build()` is available after `with_model()`.
 
     Unless credentials are set, the API key is read from the environment variable `ANTHROPIC_API_KEY`, or a bearer token
     from `ANTHROPIC_AUTH_TOKEN`.
@@ -145,59 +150,59 @@ class ClaudeBuilder(_WithoutModel):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyClaudeBuilder:
-        """Set the model by the API's name, such as `claude-sonnet-4-5`."""
+        """Set the model by its name in the API, such as `claude-sonnet-4-5`."""
         return ReadyClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
     def with_base_url(self, url: str) -> GatewayClaudeBuilder:
-        """Send requests to the server at `url`, without `/v1/messages`. A query in it is sent with every request."""
+        """Send requests to another server. `url` excludes `/v1/messages`; its query is sent with every request."""
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
 
 @final
 class GatewayClaudeBuilder(_WithoutModel):
-    """State of a `ClaudeBuilder` with the base URL of another server and no model yet."""
+    """A `ClaudeBuilder` state with the base URL of another server and without a model."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyGatewayClaudeBuilder:
-        """Set the model by the server's name."""
+        """Set the model by its name on the server."""
         return ReadyGatewayClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
 
 @final
 class ReadyGatewayClaudeBuilder(_Ready):
-    """State of a `ClaudeBuilder` with a model and the base URL of another server."""
+    """A `ClaudeBuilder` state with a model and the base URL of another server."""
 
     __slots__ = ()
 
 
 @final
 class ReadyClaudeBuilder(_Ready):
-    """State of a `ClaudeBuilder` with a model of the Anthropic API."""
+    """A `ClaudeBuilder` state with a model on the Anthropic API."""
 
     __slots__ = ()
 
     def with_base_url(self, url: str) -> ReadyGatewayClaudeBuilder:
-        """Send requests to the server at `url`, without `/v1/messages`. A query in it is sent with every request."""
+        """Send requests to another server. `url` excludes `/v1/messages`; its query is sent with every request."""
         return ReadyGatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
     def with_native_tools(self, *tools: NativeTool) -> NativeClaudeBuilder:
-        """Declare server-side tools, or tools with a schema built into the API, in every request."""
+        """Add server-side tools, or tools whose schema is built into the API, to every request."""
         return NativeClaudeBuilder(self._settings).with_native_tools(*tools)
 
     def with_mcp_servers(self, *servers: McpServer) -> NativeClaudeBuilder:
-        """Declare MCP servers in every request. The API itself connects to them."""
+        """Add MCP servers to every request. The API itself connects to these servers."""
         return NativeClaudeBuilder(self._settings).with_mcp_servers(*servers)
 
 
 @final
 class NativeClaudeBuilder(_Ready):
-    """State of a `ClaudeBuilder` with a model and server-side tools or MCP servers."""
+    """A `ClaudeBuilder` state with a model and with server-side tools or MCP servers."""
 
     __slots__ = ()
 
     def with_native_tools(self, *tools: NativeTool) -> Self:
-        """Declare server-side tools, or tools with a schema built into the API, in every request."""
+        """Add server-side tools, or tools whose schema is built into the API, to every request."""
         for tool in tools:
             if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
                 msg = f"with_native_tools() accepts tools such as WebSearch(), not {tool!r}"
@@ -205,7 +210,7 @@ class NativeClaudeBuilder(_Ready):
         return self._with(replace(self._settings, tools=(*self._settings.tools, *tools)))
 
     def with_mcp_servers(self, *servers: McpServer) -> Self:
-        """Declare MCP servers in every request. The API itself connects to them."""
+        """Add MCP servers to every request. The API itself connects to these servers."""
         for server in servers:
             if not isinstance(server, McpServer):  # pyright: ignore[reportUnnecessaryIsInstance]
                 # The value may contain a token, so the message names only its type.
@@ -215,10 +220,10 @@ class NativeClaudeBuilder(_Ready):
 
 
 def claude(model: str, *, api_key: str | None = None) -> ClaudeProvider:
-    """Return a provider for Claude: the short form of `ClaudeBuilder`.
+    """Return a Claude provider for `model` with default settings.
 
     Args:
-        model: the API's name of the model.
+        model: name of the model in the API.
         api_key: API key. Default: read from the environment, as in `ClaudeBuilder`.
 
     Raises:

@@ -59,10 +59,10 @@ class ClaudeProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: the request failed. The error has the usage that was reported, if any.
+            ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         dialect = self._dialect

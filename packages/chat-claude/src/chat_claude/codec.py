@@ -1,8 +1,8 @@
-"""Encoder and decoder of the Messages API, without I/O.
+"""Encoder and decoder for the Messages API, without I/O.
 
 Requests are encoded in `encode.py`, `request.py`, `parts.py` and `schema.py`. Responses are decoded in `decode.py`,
 `answer.py` and `usage.py`. Vertex AI and Bedrock use the same bodies with other URLs and signatures. `on_vertex()` and
-`on_bedrock()` return the dialect; the caller builds the URL, signs the request and sends it.
+`on_bedrock()` return the request format. The caller builds the URL, signs the request and sends it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ __all__ = [
 
 
 def on_vertex(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
-    """Return the dialect for Vertex AI (`rawPredict` and `streamRawPredict`), whose URL contains the model.
+    """Return the request format for a model on Vertex AI (`rawPredict` and `streamRawPredict`).
+
+    The request URL contains the model, so the body does not.
 
     Args:
         model: name of the model on Vertex AI, such as `claude-sonnet-4-5@20250929`.
@@ -43,7 +45,9 @@ def on_vertex(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
 
 
 def on_bedrock(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
-    """Return the dialect for Bedrock (`InvokeModel`), whose URL contains the model and selects streaming.
+    """Return the request format for a model on Bedrock (`InvokeModel`).
+
+    The request URL contains the model and selects streaming, so the body has no such fields.
 
     Args:
         model: id of the model on Bedrock, such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
@@ -60,7 +64,7 @@ def on_bedrock(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """Return the number of input tokens in the response of the token count endpoint.
+    """Return the number of input tokens from a response of the token count endpoint.
 
     Args:
         body: body of the response.

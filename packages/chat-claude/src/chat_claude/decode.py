@@ -1,4 +1,4 @@
-"""Decoder of responses, complete or streamed.
+"""Decoder for complete and streamed responses.
 
 Fields are read by plain dict access, without validation in advance. A known field of the wrong type raises
 `InvalidResponseError` with its path. Unknown events are ignored; unknown blocks and fields are stored. A stream ends
@@ -45,7 +45,7 @@ FINISH: Final[dict[str, FinishReason]] = {
 FinishReasons: TypeAlias = Sequence[tuple[str, FinishReason]]
 
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
-"""Fields of a message with a place in the turn. All other fields that are not empty go into the metadata."""
+"""Message fields that the turn represents. All other nonempty fields are stored in the metadata."""
 
 REFUSED: Final = "the model refused to go on, so the call was not run"
 
@@ -55,7 +55,7 @@ def _text(value: object) -> str | None:
 
 
 def is_last(event: Event, /) -> bool:
-    """Return whether `event` is the last one of a stream."""
+    """Return whether `event` is the last event of a stream."""
     if event.type in {STOP, "error"}:
         return True
     if event.type != "message" or STOP_BYTES not in event.data:
@@ -68,7 +68,7 @@ def is_last(event: Event, /) -> bool:
 
 
 def decode(body: bytes, provider: str, *, output_tool: str | None = None, finish_reasons: FinishReasons = ()) -> Turn:
-    """Return the turn in the body of a complete response.
+    """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: body of the response.
@@ -85,7 +85,7 @@ def decode(body: bytes, provider: str, *, output_tool: str | None = None, finish
 
 @final
 class StreamDecoder(EventDecoder):
-    """The decoder of one response.
+    """Decoder for one response, streamed or complete.
 
     Args:
         provider: the provider's name.
@@ -129,7 +129,10 @@ class StreamDecoder(EventDecoder):
         self._extra: Json = {}
 
     def parse_irregular(self, event: Event) -> object:
-        """Parse data that the fast parser rejects. Skip keepalives, `[DONE]`, and unknown events that are not JSON."""
+        """Parse event data that the fast parser rejects.
+
+        Returns `None` for keepalives, `[DONE]`, and unknown events that are not JSON.
+        """
         try:
             return super().parse_irregular(event)
         except ValueError:
@@ -171,35 +174,35 @@ class StreamDecoder(EventDecoder):
     # --- Events ------------------------------------------------------------------------------------------------
 
     def message_start(self, chunk: Json, out: list[Delta]) -> None:
-        """Handle the beginning of the response: `chunk` is the event, and deltas are appended to `out`.
+        """Handle the event `chunk` that starts the response, and append deltas to `out`.
 
         Some gateways send the whole message in this event.
         """
         self._message(require_object(chunk.get("message"), "message"), out)
 
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
-        """Handle the beginning of a block: `chunk` is the event, and deltas are appended to `out`."""
+        """Handle the event `chunk` that starts a content block, and append deltas to `out`."""
         block = require_object(chunk.get("content_block"), "content_block")
         self._begin_block(block, chunk.get("index"), out)
 
     def content_block_stop(self, chunk: Json, out: list[Delta]) -> None:
-        """Handle the end of a block: `chunk` is the event, and deltas are appended to `out`.
+        """Handle the event `chunk` that ends a content block, and append deltas to `out`.
 
-        The block stays registered by its index, since some gateways send its signature afterwards.
+        The block stays open for further deltas, because some gateways send its signature afterwards.
         """
         block = self._open.get(chunk.get("index"))
         if block is not None:
             block.end(out)
 
     def message_delta(self, chunk: Json, _out: list[Delta]) -> None:
-        """Store the stop reason and usage."""
+        """Store the stop reason, usage and other fields of a `message_delta` event."""
         delta = require_object(chunk.get("delta") or {}, "delta")
         self._store_stop_reason(delta, "delta")
         self._store_extra({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
         self._usage = merge_usage(self._usage, chunk.get("usage"))
 
     def message_stop(self, _chunk: Json, out: list[Delta]) -> None:
-        """Handle the end of the response."""
+        """Handle the end of the response, and append the remaining deltas to `out`."""
         for block in self._open.values():
             block.end(out)
         self._open.clear()
@@ -208,7 +211,7 @@ class StreamDecoder(EventDecoder):
         self.done = True
 
     def error(self, chunk: Json, _out: list[Delta]) -> None:
-        """Raise the error in an `error` event."""
+        """Raise the error that an `error` event describes."""
         raise error_from_object(chunk, self.provider)
 
     def _message(self, message: Json, out: list[Delta]) -> None:
@@ -301,7 +304,7 @@ class StreamDecoder(EventDecoder):
         self.done: bool = True
 
     def finish(self) -> Turn:
-        """Return the whole turn.
+        """Return the turn after the whole response was received.
 
         Raises:
             StreamTruncatedError: `message_stop` was not received.
@@ -314,7 +317,7 @@ class StreamDecoder(EventDecoder):
         return self.partial()
 
     def partial(self) -> Turn:
-        """Return the turn received so far."""
+        """Return a turn with everything received so far."""
         parts = self._parts()
         for index, part in enumerate(parts[: self._declined]):
             if isinstance(part, Tool):
@@ -339,7 +342,7 @@ class StreamDecoder(EventDecoder):
     # --- Errors ------------------------------------------------------------------------------------------------
 
     def truncated(self, calls: int = 0) -> StreamTruncatedError:
-        """Return the error for a stream that ended early. Its message has no usage if none was reported."""
+        """Return the error for a stream that ended early, with the usage and the partial turn received so far."""
         usage = read_usage(self._usage)
         msg = (
             f"{self.provider}: the stream ended after {self.received} bytes without {self.TERMINATOR}"
@@ -348,7 +351,7 @@ class StreamDecoder(EventDecoder):
         return self.with_partial(StreamTruncatedError(msg))
 
     def explain(self, error: Exception) -> ChatError:
-        """Return the error for data that could not be decoded because of `error`."""
+        """Return a `ChatError` for data whose decoding failed with `error`."""
         if isinstance(error, WrongShapeError):
             return super().explain(error)
         fault = "not JSON" if isinstance(error, ValueError) else "misshapen"

@@ -1,9 +1,9 @@
-"""Encoder of request bodies.
+"""Encoder for request bodies.
 
-The body is joined from pieces of bytes: one per turn, one for the tools, and one for the fields of this request. The
-piece of a turn is cached with the turn as soon as the turn is final, and the piece of the tools with the tools, so a
-long history costs one join. A cache point that moves with the conversation is added to the last turn only, outside
-the cached pieces, so that the bytes before it do not change.
+The body is joined from pieces of bytes: one per turn, one for the tools, and one for the other fields. The pieces of
+final turns and of tools are cached, so a request with a long history mostly joins cached bytes. A cache point that
+moves with the conversation is added to the last turn only, outside the cached pieces. The bytes before the cache point
+therefore do not change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COUNT_FIELDS: Final = frozenset(
 @final
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An encoded request.
+    """An encoded request: its body, beta features and output tool.
 
     Attributes:
         body: JSON body.
@@ -96,7 +96,7 @@ def encode_count(
     *,
     dialect: Dialect,
 ) -> Encoded:
-    """Encode a request for the number of input tokens. Raises the errors of `encode()`.
+    """Encode a request that counts input tokens. Raises the same errors as `encode()`.
 
     Args:
         messages: the conversation.
@@ -165,7 +165,7 @@ def encode_turns(
     Args:
         view: the turns to send.
         dialect: model and platform.
-        cache: cache points to set. Default: none. That of the system blocks is set before changing instructions.
+        cache: cache points to set. Default: none. The system cache point precedes changing instructions.
         options: options of the request, for its instructions.
 
     Raises:
@@ -186,7 +186,7 @@ def encode_turns(
 
 
 def _split_system(view: View, dialect: Dialect) -> tuple[Turns, Turns]:
-    """Return the turns for the `system` field and those for the messages, each with its encoder."""
+    """Return the turns for the `system` field and the turns for the messages, each paired with its encoder."""
     system_turns: Turns = []
     message_turns: Turns = []
     system, message = _Encoder("system", dialect), _Encoder("system message", dialect)
@@ -202,7 +202,7 @@ def _split_system(view: View, dialect: Dialect) -> tuple[Turns, Turns]:
 
 
 def _join_instructions(turns: Turns, options: ChatOptions, dialect: Dialect, cache: Cache) -> bytes:
-    """Return the system blocks with the instructions before and after the stored ones.
+    """Return the encoded system blocks, with the request's instructions before and after the stored system turns.
 
     Args:
         turns: stored system turns.
@@ -231,7 +231,10 @@ def _join_turns(turns: Turns, ttl: str | None) -> bytes:
 
 @final
 class _Encoder:
-    """Callable that encodes turns of one form: `user`, `model`, `system` (field) or `system message`."""
+    """Callable that encodes turns of one form.
+
+    The form is `user`, `model`, `system` for the `system` field, or `system message` for a message in the conversation.
+    """
 
     __slots__ = ("_dialect", "_form", "key")
 
@@ -244,7 +247,7 @@ class _Encoder:
         return self._encode(turn, None)
 
     def encode_marked(self, turn: Turn, ttl: str) -> bytes:
-        """Encode `turn` with a cache point on its last block."""
+        """Return `turn` as JSON with a cache point of lifetime `ttl` on the last block that can have one."""
         return self._encode(turn, ttl)
 
     def _encode(self, turn: Turn, ttl: str | None) -> bytes:
@@ -263,7 +266,7 @@ Turns: TypeAlias = list[tuple[_Encoder, Turn]]
 
 
 def _encode_message(role: str, blocks: list[Json]) -> bytes:
-    """Return a message; empty bytes without blocks, since the API rejects an empty message."""
+    """Return a message as JSON, or empty bytes if there are no blocks, because the API rejects an empty message."""
     return dump_bytes({"role": role, "content": blocks}) if blocks else b""
 
 
@@ -283,7 +286,10 @@ def _encode_model_turn(turn: Turn, provider: str, ttl: str | None) -> bytes:
 
 
 def _encode_tools(tools: ToolDeclarations, settings: Settings, dialect: Dialect, cache: Cache) -> bytes:
-    """Return the declarations joined by commas: the chat's tools, native tools, MCP toolsets, then the output tool."""
+    """Return all tool declarations as JSON objects joined by commas.
+
+    The order is the chat's tools, native tools, MCP toolsets, then the output tool.
+    """
     extras = settings.extras
     others = _other_declarations(settings, dialect, extras)
     other_names = frozenset([name for tool in others if isinstance(name := tool.get("name"), str)])

@@ -1,4 +1,6 @@
-"""Conversion of the Messages API's error objects to exceptions, in addition to `chat_core.wire.errors`.
+"""Exceptions for the error objects of the Messages API.
+
+This module refines the errors that `chat_core.wire.errors` creates for every API.
 
 An error object is `{"type": "error", "error": {"type", "message"}, "request_id"}`. It is the body of a response or an
 event of a stream. Other vendors' platforms send `{"message"}`, with the type in a header or in the event type.
@@ -72,7 +74,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
 
 def error_from_object(error_object: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+    """Return the exception for an error object that was sent with status 200, in a stream or in place of a response.
 
     Args:
         error_object: the parsed object, as returned by `find_error()`.
@@ -87,7 +89,7 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
 
 
 def find_error(data: object, event: str) -> object:
-    """Return the error object in a response or event; `None` if there is none.
+    """Return the error object that a response or event contains, or `None`.
 
     Args:
         data: parsed JSON of the response or event.
@@ -109,7 +111,7 @@ def _describes_error(error: object) -> bool:
 
 
 def _class_by_message(error: ProviderError) -> type[ProviderError] | None:
-    """Return the class for a 400 whose message names a reason other than the request; `None` for any other error."""
+    """Return a more specific class for an `InvalidRequestError`, based on its message, or `None`."""
     if type(error) is not InvalidRequestError:
         return None
     message = str(error)
@@ -121,7 +123,10 @@ def _class_by_event(error_object: object) -> type[ProviderError] | None:
 
 
 def _common_limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Rename `anthropic-ratelimit-requests-reset` and similar headers to the common `x-ratelimit-reset-requests`."""
+    """Return the rate limit headers under their common names.
+
+    For example, `anthropic-ratelimit-requests-reset` becomes `x-ratelimit-reset-requests`.
+    """
     renamed: dict[str, str] = {}
     for name, value in headers.items():
         lower = name.lower()

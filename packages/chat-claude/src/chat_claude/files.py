@@ -16,7 +16,7 @@ PartT = TypeVar("PartT", Text, File)
 
 
 def uploaded(file_id: str, mime: str, *, name: str | None = None, provider: str = DEFAULT_PROVIDER) -> File:
-    """Return a file that was uploaded to the Files API.
+    """Return a `File` that refers to an upload in the Files API.
 
     Images, PDF and plain text are sent as image and document blocks. Files of other types are put into the container
     of the code execution tool.
@@ -38,7 +38,9 @@ def document(
     citations: bool = True,
     provider: str = DEFAULT_PROVIDER,
 ) -> File:
-    """Return `file` as a document that the model may cite. Citations are in `Text.opaque` of the response.
+    """Return a copy of `file` as a document that the model may cite.
+
+    Citations of the document are in `Text.opaque` of the response.
 
     Args:
         file: a PDF or text file.
@@ -56,7 +58,7 @@ def document(
 
 
 def cached(part: PartT, ttl: CacheTtl = "5m", *, provider: str = DEFAULT_PROVIDER) -> PartT:
-    """Return a copy of `part` with a cache point: the prompt up to and including the part is cached.
+    """Return a copy of `part` with a cache point. The API caches the prompt up to and including this part.
 
     The API accepts at most four cache points per request, including those of `Cache`.
 
@@ -71,7 +73,7 @@ def cached(part: PartT, ttl: CacheTtl = "5m", *, provider: str = DEFAULT_PROVIDE
 def search_result(
     title: str, source: str, *texts: str, citations: bool = True, provider: str = DEFAULT_PROVIDER
 ) -> ProviderPart:
-    """Return a search result of the application that the model may cite.
+    """Return a part with a search result from the application that the model may cite.
 
     Args:
         title: title of the result.

@@ -1,8 +1,8 @@
-"""Capabilities of Claude models, derived from their names.
+"""Capabilities of Claude models, derived from the model names.
 
-Vendors name a model differently (`claude-sonnet-4-5-20250929`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`,
-`claude-sonnet-4-5@20250929`, `anthropic/claude-sonnet-4.5`), but every name contains family and version. A name without
-a version is treated as a current model that supports both thinking modes.
+Each platform names a model differently (`claude-sonnet-4-5-20250929`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`,
+`claude-sonnet-4-5@20250929`, `anthropic/claude-sonnet-4.5`), but every name contains the family and version. A name
+without a version is treated as a current model that supports both thinking modes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Longer responses could exceed the idle timeouts of connections.
 """
 
 UNKNOWN: Final = (99, 0)
-"""Version assumed for names that contain none: later than any other."""
+"""Version assumed for model names without a version. It is later than any other version."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """Capabilities of a model.
+    """Capabilities of one Claude model.
 
     Attributes:
         max_tokens: default limit of output tokens.

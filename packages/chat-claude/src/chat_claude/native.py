@@ -1,7 +1,7 @@
-"""Server-side tools, and tools with a schema built into the API.
+"""Server-side tools, and tools whose schema is built into the API.
 
-The default `version` of a tool type is the one that most models accept. Tools without a class here are declared as a
-mapping in the API's format.
+The default `version` of each tool is the version that most models accept. A tool without a class in this module is
+declared as a mapping in the API's format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UserLocation:
     timezone: str | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the location in the API's format."""
+        """Return the location as a JSON object in the API's format."""
         fields = {"city": self.city, "region": self.region, "country": self.country, "timezone": self.timezone}
         return {"type": "approximate", **{name: value for name, value in fields.items() if value is not None}}
 
@@ -46,7 +46,7 @@ def _require_one_list(name: str, allowed: object, blocked: object) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearch:
-    """Web search, run by the API.
+    """A web search tool that the API runs.
 
     Attributes:
         max_uses: maximum number of searches per response.
@@ -67,11 +67,11 @@ class WebSearch:
 
     @property
     def beta(self) -> str | None:
-        """`None`: no beta feature is required."""
+        """Always `None`, because the tool requires no beta feature."""
         return None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return _declaration(
             f"web_search_{self.version}",
             "web_search",
@@ -85,7 +85,7 @@ class WebSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFetch:
-    """Fetching of web pages and PDFs whose URL is in the conversation, run by the API.
+    """A tool that fetches web pages and PDFs whose URLs are in the conversation. The API runs it.
 
     Attributes:
         max_uses: maximum number of fetches per response.
@@ -108,11 +108,11 @@ class WebFetch:
 
     @property
     def beta(self) -> str | None:
-        """Beta feature required by the first version."""
+        """The beta feature that the first version requires, or `None` for later versions."""
         return "web-fetch-2025-09-10" if self.version == "20250910" else None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return _declaration(
             f"web_fetch_{self.version}",
             "web_fetch",
@@ -127,43 +127,43 @@ class WebFetch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeExecution:
-    """Code execution in a container of the API. Files that are sent by id are available in the container."""
+    """A tool that runs code in a container of the API. Files that are sent by id are available in the container."""
 
     version: str = "20250825"
 
     @property
     def beta(self) -> str | None:
-        """Beta feature required by the first two versions."""
+        """The beta feature that the first two versions require, or `None` for later versions."""
         betas = {"20250522": "code-execution-2025-05-22", "20250825": "code-execution-2025-08-25"}
         return betas.get(self.version)
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return _declaration(f"code_execution_{self.version}", "code_execution")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearch:
-    """Search among the tools that are declared with `defer_loading`, run by the API. `by` is the search method."""
+    """A tool with which the model finds tools declared with `defer_loading`. `by` is the search method."""
 
     by: Literal["bm25", "regex"] = "bm25"
     version: str = "20251119"
 
     @property
     def beta(self) -> str | None:
-        """`None`: no beta feature is required."""
+        """Always `None`, because the tool requires no beta feature."""
         return None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return _declaration(f"tool_search_tool_{self.by}_{self.version}", f"tool_search_tool_{self.by}")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisor:
-    """Consultation of a stronger model by the model, run by the API.
+    """A tool with which the model consults a stronger model. The API runs it.
 
     Attributes:
         model: name of the consulted model.
@@ -179,11 +179,11 @@ class Advisor:
 
     @property
     def beta(self) -> str | None:
-        """Beta feature required by this tool."""
+        """The beta feature that this tool requires."""
         return "advisor-tool-2026-03-01"
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return _declaration(
             f"advisor_{self.version}",
             "advisor",
@@ -198,11 +198,11 @@ class Advisor:
 class KnownTool:
     """Declaration of a tool whose schema is built into the API: `memory`, `bash`, `computer` or the text editor.
 
-    The application runs the tool: the chat needs a tool of the same name, which is declared in this form instead of by
-    its own schema.
+    The application runs the tool. The chat needs a tool of the same name, and this declaration replaces its schema in
+    requests.
 
     Attributes:
-        type: the API's type of the tool, such as `memory_20250818`.
+        type: type of the tool in the API, such as `memory_20250818`.
         name: name of the tool in the chat.
         fields: further fields of the declaration.
         beta: beta feature that the tool requires.
@@ -214,5 +214,5 @@ class KnownTool:
     beta: str | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         return {"type": self.type, "name": self.name, **(self.fields or {})}

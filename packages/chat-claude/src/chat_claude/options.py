@@ -1,4 +1,4 @@
-"""Options of a request to Claude, and the dialect of a model on a platform."""
+"""Request options that are specific to Claude, and the request format for a model on a platform."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERTEX_VERSION = "vertex-2023-10-16"
 @final
 @dataclass(frozen=True, slots=True)
 class BudgetThinking:
-    """Thinking with a budget of `tokens`: at least 1,024 and fewer than `max_tokens`.
+    """Thinking mode with a token budget. `tokens` is at least 1,024 and less than `max_tokens`.
 
     `display` selects how the API returns the thinking text.
     """
@@ -31,14 +31,14 @@ class BudgetThinking:
     display: Display | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the value of the request's `thinking` field."""
+        """Return the value for the request's `thinking` field."""
         return _with_display({"type": "enabled", "budget_tokens": self.tokens}, self.display)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AdaptiveThinking:
-    """Thinking whose length the model chooses, guided by `ClaudeOptions.effort`.
+    """Thinking mode in which the model chooses how long to think, guided by `ClaudeOptions.effort`.
 
     `display` selects how the API returns the thinking text.
     """
@@ -46,17 +46,17 @@ class AdaptiveThinking:
     display: Display | None = None
 
     def to_wire(self) -> dict[str, object]:
-        """Return the value of the request's `thinking` field."""
+        """Return the value for the request's `thinking` field."""
         return _with_display({"type": "adaptive"}, self.display)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NoThinking:
-    """No thinking, for models that think by default."""
+    """Thinking mode that turns thinking off, for models that think by default."""
 
     def to_wire(self) -> dict[str, object]:
-        """Return the value of the request's `thinking` field."""
+        """Return the value for the request's `thinking` field."""
         return {"type": "disabled"}
 
 
@@ -70,14 +70,14 @@ def _with_display(thinking: dict[str, object], display: Display | None) -> dict[
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Cache points of the prompt, each with the lifetime of its cache entry.
+    """Positions in the prompt at which the API caches it, each with the lifetime of the cache entry.
 
     To set a cache point at a fixed part, use `cached()`.
 
     Attributes:
         tools: cache point after the last tool.
         system: cache point after the last system block.
-        messages: cache point after the last message. It moves with the conversation; the bytes before it do not change.
+        messages: cache point after the last message. It moves forward as the conversation grows.
         automatic: lets the API put a cache point on the last block that can have one.
     """
 
@@ -89,15 +89,15 @@ class Cache:
 
 @runtime_checkable
 class NativeTool(Protocol):
-    """Protocol of server-side tools and of tools with a schema built into the API."""
+    """Protocol for server-side tools and for tools whose schema is built into the API."""
 
     @property
     def beta(self) -> str | None:
-        """Value of the `anthropic-beta` header that the tool requires, or `None`."""
+        """The `anthropic-beta` header value that the tool requires, or `None`."""
         ...
 
     def to_wire(self) -> dict[str, object]:
-        """Return the declaration in the API's format."""
+        """Return the tool declaration in the API's format."""
         ...
 
 
@@ -134,7 +134,7 @@ class ClaudeOptions:
         task_budget: token limit of a task with several requests; the API informs the model about the remaining tokens.
         top_k: number of most likely tokens to sample from.
         user_id: opaque id of the application's user.
-        service_tier: the API's name of the service tier, which decides latency and price.
+        service_tier: name of the service tier in the API. The tier decides latency and price.
         container: id of an existing container, or a description of one, for code execution.
         context_management: edits that the API may apply to a long conversation, in the API's format.
         inference_geo, speed: region in which the model runs, and its speed mode.
@@ -169,7 +169,7 @@ class ClaudeOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Request format for a model on a platform. `Dialect.of()` derives it from the model's name.
+    """Request format for one model on one platform. `Dialect.of()` derives the format from the model's name.
 
     Attributes:
         model: name of the model.
@@ -189,7 +189,7 @@ class Dialect:
         tools: native tools of every request.
         mcp_servers: MCP servers of every request.
         finish_reasons: finish reasons of a gateway that are not in `chat_claude.decode.FINISH`, in lowercase, each with
-            its meaning. They take precedence, the last one of equal reasons.
+            its meaning. These reasons take precedence. If a reason is repeated, the last entry applies.
     """
 
     model: str
@@ -211,9 +211,9 @@ class Dialect:
     mcp_servers: tuple[McpServer, ...] = ()
     finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded turns: contains every setting that their encoding depends on."""
+    """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""
     tools_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded tools: contains every setting that their encoding depends on."""
+    """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
         # Strings cache their hash. A tuple would be hashed again for each turn of a long history.
@@ -222,10 +222,10 @@ class Dialect:
 
     @classmethod
     def of(cls, model: str, *, provider: str = DEFAULT_PROVIDER) -> Self:
-        """Return the dialect of a model on the Anthropic API.
+        """Return the request format for a model on the Anthropic API.
 
         Args:
-            model: the API's name of the model.
+            model: name of the model in the API.
             provider: provider name in errors, metadata and opaque data.
         """
         known = abilities(model)

@@ -1,14 +1,14 @@
-"""Encoder of parts as content blocks.
+"""Encoder from message parts to content blocks.
 
 Data that only Claude understands is in `Opaque` data with the provider's name:
 
-- `Text`: extra_fields fields of the block (`citations`, `cache_control`).
+- `Text`: further fields of the block (`citations`, `cache_control`).
 - `File`: `file_id` is the id of an uploaded file, `type` the type of its block if the mime type does not determine it.
-  All other keys are extra_fields fields of the block (`citations`, `context`, `title`, `cache_control`).
-- `Reasoning`: extra_fields fields of the block. The presence of opaque data marks the signature as Claude's.
-- `FunctionCall`: extra_fields fields of the call (`caller`).
+  All other keys are further fields of the block (`citations`, `context`, `title`, `cache_control`).
+- `Reasoning`: further fields of the block. The presence of opaque data marks the signature as Claude's.
+- `FunctionCall`: further fields of the call (`caller`).
 
-A `ProviderPart` is a whole block, whose type is the part's kind. The kinds in `NOT_SENT` are only for the application.
+A `ProviderPart` is a whole block. Its kind is the type of the block. Kinds in `NOT_SENT` are only for the application.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ MAX_NAME: Final = 128
 
 
 def input_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
-    """Return the blocks of a user or system turn.
+    """Return the content blocks for a user or system turn.
 
     Args:
         turn: the turn.
@@ -115,7 +115,7 @@ def _input_block(part: Part, provider: str, place: str) -> Json | None:
 
 
 def text_block(part: Text, provider: str) -> Json | None:
-    """Return the block of a text; `None` for whitespace, which the API rejects.
+    """Return the content block for a text part, or `None` if the text is only whitespace, which the API rejects.
 
     Args:
         part: the text.
@@ -127,7 +127,10 @@ def text_block(part: Text, provider: str) -> Json | None:
 
 
 def _drop_citation_files(block: Json) -> Json:
-    """Remove `file_id` from the citations of `block`, in place: the API returns it and rejects it as input."""
+    """Remove `file_id` from the citations of `block`, in place, and return `block`.
+
+    The API includes `file_id` in responses but rejects it in requests.
+    """
     if is_list(citations := block.get("citations")):
         block["citations"] = [
             {key: value for key, value in citation.items() if key != "file_id"} if is_mapping(citation) else citation
@@ -140,7 +143,7 @@ def _drop_citation_files(block: Json) -> Json:
 
 
 def file_block(file: File, provider: str) -> Json:
-    """Return the image, document or container block of a file, depending on its mime type.
+    """Return the content block for a file: an image, a document or a container upload, depending on its mime type.
 
     Args:
         file: a file with bytes, a URL or the id of an upload.
@@ -168,12 +171,12 @@ def file_block(file: File, provider: str) -> Json:
 
 
 def _essence(mime: str) -> str:
-    """Return a mime type in lower case and without parameters. Its case has no meaning (RFC 2045, section 5.1)."""
+    """Return `mime` in lower case and without parameters. Mime types are case-insensitive (RFC 2045, section 5.1)."""
     return mime.partition(";")[0].strip().lower()
 
 
 def _upload_block_type(mime: str) -> str:
-    """Return the type of the block for an uploaded file: image, document, or else a container upload."""
+    """Return the block type for an uploaded file of type `mime`: image, document or container upload."""
     mime = _essence(mime)
     if mime.startswith("image/"):
         return "image"
@@ -229,7 +232,7 @@ def _source(file: File, mime: str) -> Json:
 
 
 def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
-    """Return the blocks of a model turn, and the blocks of its tool results for the user message after it.
+    """Return the content blocks for a model turn, and the tool result blocks for the following user message.
 
     Args:
         turn: a turn whose tool calls are resolved.
@@ -260,7 +263,7 @@ def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
 
 
 def _count_declined_parts(turn: Turn, provider: str) -> int:
-    """Return the number of parts from models that refused. The API rejects tool calls in these parts."""
+    """Return the number of leading parts that came from models that refused. The API rejects tool calls in them."""
     fallbacks = [
         number
         for number, part in enumerate(turn.parts)
@@ -285,7 +288,7 @@ def _model_block(part: Part, provider: str, *, own: bool) -> Json | None:
 
 
 def _thinking_block(part: Reasoning, provider: str, *, own: bool) -> Json | None:
-    """Return a thinking block; `None` without a signature of this provider, which the API requires."""
+    """Return the thinking block for `part`, or `None` if `part` has no signature from this provider."""
     is_own = own if part.opaque is None else part.opaque.provider == provider
     if not is_own or not part.signature:
         return None
@@ -294,7 +297,9 @@ def _thinking_block(part: Reasoning, provider: str, *, own: bool) -> Json | None
 
 
 def declined_call(tool: Tool, provider: str) -> ProviderPart:
-    """Return a part that shows a call of a model that refused afterwards. The call is neither run nor sent.
+    """Return a part that records a tool call from a model that refused afterwards.
+
+    The call is neither run nor sent in later requests.
 
     Args:
         tool: the call.
@@ -305,7 +310,7 @@ def declined_call(tool: Tool, provider: str) -> ProviderPart:
 
 
 def _call_input(tool: Tool) -> Json:
-    """Return the arguments of a call. Invalid JSON is wrapped as the API documents."""
+    """Return the arguments of `tool` as an object. Invalid JSON is wrapped in `INVALID_JSON`, as the API documents."""
     call = tool.call
     return {"INVALID_JSON": call.text} if call.problem is not None else dict(call.arguments)
 
@@ -338,7 +343,10 @@ def _result_block(tool: Tool, call_id: str, provider: str) -> Json:
 
 
 def _returned_blocks(tool: Tool) -> list[Json] | None:
-    """Return the blocks of a result that is a list of blocks with at least one of `RESULT_ONLY_BLOCKS`, else `None`."""
+    """Return the tool's result if it is a list of content blocks, or `None`.
+
+    At least one of the blocks must have a type in `RESULT_ONLY_BLOCKS`.
+    """
     status = tool.status
     if not isinstance(status, Completed) or status.files or tool.edited is not None or not is_list(status.result):
         return None
@@ -348,15 +356,15 @@ def _returned_blocks(tool: Tool) -> list[Json] | None:
 
 
 def _has_text_result(tool: Tool, text: str) -> bool:
-    """Return whether a result with files also has text. The text of a tool that returns only files is `null`."""
+    """Return whether a tool result with files also has text. If a tool returns only files, `text` is `null`."""
     return bool(text.strip()) and text != "null" and not tool.failed
 
 
 def wire_ids(turn: Turn) -> list[str]:
-    """Return the id of each tool call in the turn.
+    """Return the ids to send for the tool calls in the turn, in order.
 
-    An id is `Tool.id`, which is the provider's id unless that is missing or not unique. An id that the API would reject
-    is replaced by its hash.
+    `Tool.id` is the provider's id unless that id is missing or not unique. If the API would reject an id, its hash is
+    sent instead.
     """
     return [
         tool.id if ID.fullmatch(tool.id) else f"toolu_{sha256(tool.id.encode(errors='surrogatepass')).hexdigest()[:32]}"
@@ -375,7 +383,7 @@ def add_cache_point(blocks: list[Json], ttl: str) -> bool:
         ttl: lifetime of the cache entry, `"5m"` or `"1h"`.
 
     Returns:
-        Whether there was such a block. A cache point that it already has is not changed.
+        Whether there was such a block. An existing cache point on the block is not changed.
     """
     for block in reversed(blocks):
         if not _has_type(block, NOT_CACHEABLE):
@@ -385,7 +393,7 @@ def add_cache_point(blocks: list[Json], ttl: str) -> bool:
 
 
 def cache_point(ttl: str) -> Json:
-    """Return a cache point in the API's format. Five minutes is the API's default and not sent."""
+    """Return a cache point in the API's format. A `ttl` of five minutes is the default and is not sent."""
     return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
 
 

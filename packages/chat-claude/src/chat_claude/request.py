@@ -1,4 +1,4 @@
-"""Conversion of options to the fields of a request, except messages, system and tools."""
+"""Request fields derived from options: all fields except `messages`, `system` and `tools`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ LEGACY_MCP_BETA: Final = "mcp-client-2025-04-04"
 CONTEXT_BETA: Final = "context-management-2025-06-27"
 COMPACT_BETA: Final = "compact-2026-01-12"
 INTERLEAVED_PREFIX: Final = "interleaved-thinking-"
-"""Prefix of the beta feature with which a budget covers all thinking of a turn and may exceed `max_tokens`."""
+"""Prefix of the beta feature that lets a thinking budget cover a whole turn and exceed `max_tokens`."""
 
 TASK_BETA: Final = "task-budgets-2026-03-13"
 
 RESERVED: Final = frozenset({"model", "messages", "system", "tools", "stream", "max_tokens"})
-"""Fields that the library may set, so that `extra_body` cannot."""
+"""Request fields that the library sets and `extra_body` cannot."""
 
 OUTPUT_DESCRIPTION: Final = "Gives the final answer. Call it once, when the answer is known, and say nothing beside."
 
@@ -53,7 +53,7 @@ OUTPUT_DESCRIPTION: Final = "Gives the final answer. Call it once, when the answ
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Resolved options of one request.
+    """Request fields and beta features resolved from the options of one request.
 
     Attributes:
         fields: fields of the request's body.
@@ -77,7 +77,7 @@ def resolve_settings(
     structured_output: OutputSchema | None,
     dialect: Dialect,
 ) -> Settings:
-    """Return the settings of a request.
+    """Resolve the options of a request and return the resulting fields and beta features.
 
     Args:
         view: the turns to send; its last response may name a container to reuse.
@@ -125,7 +125,7 @@ def resolve_settings(
 def _thinking(
     options: ChatOptions, extras: ClaudeOptions | None, dialect: Dialect
 ) -> tuple[Thinking | None, str | None]:
-    """Return the thinking mode and the effort. `ClaudeOptions` take precedence over `ChatOptions.reasoning`."""
+    """Return the thinking mode and the effort. Values in `extras` take precedence over `options.reasoning`."""
     thinking = extras.thinking if extras is not None else None
     effort: str | None = extras.effort if extras is not None else None
     if thinking is None and options.reasoning is not None:
@@ -179,9 +179,9 @@ def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Diale
 
 
 def _max_tokens(options: ChatOptions, thinking: Thinking | None, dialect: Dialect) -> int:
-    """Return the limit of output tokens, which the API requires.
+    """Return the limit of output tokens, which the API requires in every request.
 
-    Default: the limit of the dialect plus the thinking budget.
+    The default is the dialect's limit plus the thinking budget.
     """
     if options.max_tokens is not None:
         return options.max_tokens
@@ -213,7 +213,7 @@ def _sampling(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thin
 @final
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """Request for structured output: either a schema, or a tool whose arguments are the output."""
+    """The way in which structured output is requested: by a schema, or by a tool whose arguments are the output."""
 
     schema: Json | None = None
     tool: str | None = None
@@ -290,7 +290,10 @@ def _wire_choice(options: ChatOptions) -> Json | None:
 
 
 def _output_choice(name: str, options: ChatOptions, wire: Json | None, *, can_force: bool, tools: bool) -> Json | None:
-    """Return the tool choice for output by tool: force the output tool, or any tool if the chat has tools."""
+    """Return the tool choice for a request whose structured output is the arguments of the tool `name`.
+
+    The choice forces this tool, or any tool if the chat has tools, unless `can_force` is false.
+    """
     if isinstance(options.tool_choice, NamedTool):
         return wire  # the output follows in a later step
     if not can_force:
@@ -338,7 +341,10 @@ def _extra_body(extras: ClaudeOptions, fields: Json) -> Json:
 
 
 def _open_container(view: View, dialect: Dialect) -> str | None:
-    """Return the container of the last response if its work is unfinished: code waits for a tool, or it paused."""
+    """Return the container id of the last response if its work is unfinished, or `None`.
+
+    Work is unfinished if the response paused, or if code in the container waits for a tool.
+    """
     turn = next((turn for role, turn in reversed(view.turns) if role == "model"), None)
     if turn is None or (metadata := turn.metadata) is None or metadata.provider != dialect.provider:
         return None

@@ -1,4 +1,4 @@
-"""JSON Schema in the forms that the API accepts: for parameters of tools, and for output that it enforces.
+"""Conversion of JSON Schema to the forms that the API accepts for tool parameters and enforced output.
 
 The API enforces a subset of JSON Schema: closed objects, no bounds on numbers and lengths, no recursion. The strict
 form of a schema accepts only values of the original schema, apart from bounds that the API cannot enforce. These bounds
@@ -26,7 +26,7 @@ DEFINITIONS: Final = ("$defs", "definitions")
 FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
-"""Formats that the API enforces. It rejects all others."""
+"""Values of `format` that the API enforces. All other values are rejected."""
 
 DESCRIBED: Final = frozenset(
     {
@@ -48,11 +48,13 @@ MAX_DEPTH: Final = 64
 
 
 class _InexpressibleError(Exception):
-    """Raised if a schema has no strict form."""
+    """Raised if the API cannot enforce a schema."""
 
 
 def input_schema(schema: Mapping[str, object], name: str) -> Mapping[str, object]:
-    """Return the parameter schema of a tool in the form that the API accepts: an object without a union at its root.
+    """Return a tool's parameter schema in the form that the API accepts.
+
+    The root of this form is an object schema without a union.
 
     Args:
         schema: JSON Schema of the parameters.
@@ -80,7 +82,7 @@ def input_schema(schema: Mapping[str, object], name: str) -> Mapping[str, object
 
 
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
-    """Return the form of a schema that the API can enforce; `None` if it has none."""
+    """Return `schema` in a form that the API can enforce, or `None` if there is no such form."""
     root = _resolve_root(schema)
     if root is None or any(key in root for key in UNIONS):
         return None
@@ -96,7 +98,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
 
 
 def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object] | None:
-    """Return the schema with a `$ref` at its root resolved; `None` if the target is missing or is the schema itself."""
+    """Return `schema` with the `$ref` at its root resolved, or `None` if the target is missing or circular."""
     seen: set[str] = set()
     while isinstance(name := schema.get("$ref"), str):
         target = _find_definition(schema, name)
@@ -117,7 +119,7 @@ def _find_definition(root: Mapping[str, object], name: str) -> Mapping[str, obje
 
 
 def _check_references(root: Mapping[str, object]) -> None:
-    """Follow every chain of references.
+    """Check that every `$ref` in the schema has a target and that none is recursive.
 
     Raises:
         _InexpressibleError: a chain is recursive, or a target is missing.
@@ -175,7 +177,7 @@ def _rewrite(schema: object, depth: int) -> Json:
 
 
 def _split_keywords(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
-    """Return the keywords to copy, and texts for the description about keywords that the API rejects."""
+    """Return the keywords to copy, and description texts for the keywords that the API rejects."""
     strict: Json = {}
     described: list[str] = []
     for key, value in schema.items():
@@ -191,7 +193,7 @@ def _split_keywords(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
 
 
 def _is_enforced(key: str, value: object) -> bool:
-    """Return whether the API enforces the keyword with this value."""
+    """Return whether the API enforces the keyword `key` with this `value`."""
     return (key == "format" and value in FORMATS) or (key == "minItems" and value in {0, 1})
 
 
@@ -200,7 +202,10 @@ def _list_or_empty(value: object) -> list[object]:
 
 
 def _rewrite_union(strict: Json, schema: Mapping[str, object], depth: int) -> None:
-    """Add the union of `schema` to `strict`. `oneOf` becomes `anyOf`: the library validates the response anyway."""
+    """Add the union in `schema` to `strict`, in place.
+
+    `oneOf` becomes `anyOf`, because the library validates the response against the original schema anyway.
+    """
     unions = [key for key in UNIONS if key in schema]
     if not unions:
         return
@@ -222,7 +227,10 @@ def _is_object(schema: Mapping[str, object]) -> bool:
 
 
 def _close_object(strict: Json, schema: Mapping[str, object], depth: int) -> None:
-    """Add the properties of an object and forbid others. An object with arbitrary names has no strict form."""
+    """Add the properties of the object schema to `strict` and forbid other properties.
+
+    An object with arbitrary property names cannot be enforced.
+    """
     properties = _require_object(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):
@@ -238,7 +246,7 @@ OBJECT_KEYWORDS: Final = ("properties", "required", "additionalProperties")
 
 
 def _split_types(strict: Json) -> Json:
-    """Replace a list of types by a union of schemas with one type each."""
+    """Return the schema with a list of types replaced by a union of schemas with one type each."""
     kinds = strict.get("type")
     if not is_list(kinds):
         return strict

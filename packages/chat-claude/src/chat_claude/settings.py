@@ -1,4 +1,4 @@
-"""Settings collected by the builders, and the dialect and endpoint derived from them."""
+"""Settings of the Claude builders, and functions that derive the dialect and the endpoint from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_HEADER: Final = "x-api-key"
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """Settings of a builder. `build()` replaces `None` by the default of the model."""
+    """Settings that a builder collects. `build()` replaces `None` with the default for the model."""
 
     model: str = ""
     provider: str = DEFAULT_PROVIDER
@@ -45,7 +45,10 @@ class Settings(Connection):
         return KEY_HEADER
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Return settings with `headers` added. Betas join the existing ones; credentials replace earlier ones."""
+        """Return settings with `headers` added.
+
+        Values of `anthropic-beta` are added to the existing values. Credentials replace earlier credentials.
+        """
         added = {name.lower(): value for name, value in headers.items()}
         betas = tuple([item.strip() for item in added.pop("anthropic-beta", "").split(",") if item.strip()])
         existing = dict(self.headers)
@@ -56,7 +59,7 @@ class Settings(Connection):
 
 
 def dialect_for(settings: Settings) -> Dialect:
-    """Return the dialect of the model. Explicit settings take precedence over the defaults for the model's name."""
+    """Return the request format for the model. Explicit settings take precedence over the model's defaults."""
     known = Dialect.of(settings.model, provider=settings.provider)
     return replace(
         known,
@@ -72,7 +75,7 @@ def dialect_for(settings: Settings) -> Dialect:
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint with its credentials.
+    """Return the endpoint that requests are sent to, including credentials.
 
     Raises:
         UsageError: the base URL is invalid, or the API key is missing.

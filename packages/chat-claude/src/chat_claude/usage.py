@@ -1,4 +1,4 @@
-"""Token counts of the Messages API."""
+"""Token usage reported by the Messages API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INPUT_FIELDS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creatio
 
 
 def merge_usage(known: Json, usage: object) -> Json:
-    """Return usage fields updated with those of a later event.
+    """Return the usage fields in `known`, updated with the fields in `usage` from a later event.
 
     Counts are cumulative, so later values replace earlier ones. Missing fields keep their values. Input counts that are
     all zero are ignored: some gateways send them at the end of a stream, but every request has input.
@@ -36,7 +36,10 @@ def merge_usage(known: Json, usage: object) -> Json:
 
 
 def read_usage(usage: object) -> Usage:
-    """Return the usage in a `usage` object. The API's `input_tokens` excludes cached tokens; `Usage` includes them."""
+    """Parse a `usage` object into a `Usage`.
+
+    The API's `input_tokens` excludes cached tokens, but `Usage.input_tokens` includes them.
+    """
     counts = mapping(usage)
     read, written = _count(counts.get("cache_read_input_tokens")), _count(counts.get("cache_creation_input_tokens"))
     return Usage(
@@ -49,7 +52,7 @@ def read_usage(usage: object) -> Usage:
 
 
 def extra_usage_fields(usage: object) -> Json:
-    """Return the fields named in `EXTRA_FIELDS` that are not empty."""
+    """Return the nonempty fields of `usage` that are named in `EXTRA_FIELDS`."""
     counts = mapping(usage)
     return {name: value for name in EXTRA_FIELDS if _is_set(value := counts.get(name))}
 
