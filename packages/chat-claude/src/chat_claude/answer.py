@@ -124,7 +124,7 @@ class ThinkingBlock:
         """Do nothing."""
 
     def part(self, provider: str) -> Part:
-        """Return the thinking as a `Reasoning` part. Opaque data, even if empty, marks the signature as the provider's."""
+        """Return the thinking as a `Reasoning` part. Its opaque data marks the signature as the provider's."""
         return Reasoning("".join(self._texts), self._signature or None, Opaque(provider, self._extra_fields))
 
 
