@@ -1,7 +1,7 @@
-"""Conversion of the parts of a response to the parts of a turn.
+"""Decoder for the parts of a response, which become the parts of a turn.
 
-In a stream, adjacent texts are joined, and so are adjacent thoughts and raw audio. A part with a signature is never
-joined, because the API requires signatures unchanged on the same parts in later requests.
+In a stream, adjacent pieces of text, of thinking or of raw audio are joined. A part with a signature is never joined,
+because the API requires signatures unchanged on the same parts in later requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chat_gemini.calls import Call
 SIGNATURE: Final = "thoughtSignature"
 
 DESCRIPTIVE_FIELDS: Final = frozenset({"thought", SIGNATURE})
-"""Fields of a part that describe its content."""
+"""Fields of a part that describe its content and can occur with any kind of content."""
 
 RAW_AUDIO: Final = ("audio/l16", "audio/l24", "audio/pcm")
 """Mime types of audio without a header, whose pieces can be concatenated."""
@@ -29,7 +29,7 @@ RAW_AUDIO: Final = ("audio/l16", "audio/l24", "audio/pcm")
 
 @final
 class Answer:
-    """Collector of the parts of one response. Pieces of text are joined once, at the end."""
+    """A collector for the parts of one response. Pieces of text are joined when the part is complete."""
 
     __slots__ = ("_audio", "_items", "_open_call", "_provider", "_text_type", "_whole_body", "calls", "texts")
 
@@ -45,11 +45,11 @@ class Answer:
 
     @property
     def has_open_text(self) -> bool:
-        """Whether the open part is a text, so that the next piece may be appended to `texts`."""
+        """Whether the unfinished part is a text, so that the next piece of text may be appended to `texts`."""
         return self._text_type is Text
 
     def read(self, parts: list[Any], out: list[Delta]) -> None:
-        """Add the `parts` of a chunk, and append the deltas for the caller to `out`.
+        """Add the `parts` of one chunk of the response, and append the resulting deltas to `out`.
 
         Raises:
             WrongShapeError: a known field has the wrong type.
@@ -69,7 +69,11 @@ class Answer:
                 self._add_provider_part(part)
 
     def _split_text(self, part: Json, path: str, out: list[Delta]) -> Json:
-        """Return the part without nulls. If it also has a text, as from some gateways, add the text first."""
+        """Return `part` without null fields.
+
+        Some gateways send text and other content in one part. In this case the text is added and removed from the
+        result.
+        """
         if None in part.values():
             part = {key: value for key, value in part.items() if value is not None}
         if "text" not in part or part.keys().isdisjoint(NON_TEXT_FIELDS):
@@ -79,7 +83,7 @@ class Answer:
         return {key: value for key, value in part.items() if key != "text"}
 
     def parts(self) -> list[Part]:
-        """Return the parts received so far, in order."""
+        """Return the message parts received so far, in order."""
         items = [*self._items]
         unfinished = self._unfinished_part()
         if unfinished is not None:
@@ -88,7 +92,7 @@ class Answer:
         return [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
 
     def _call_part(self, call: Call, ran_on_server: bool) -> Part:  # noqa: FBT001 - private
-        """Return the tool call, or the whole part if the server ran it."""
+        """Return the call as a tool call to run, or as a `ProviderPart` if the server already ran it."""
         return (
             ProviderPart(self._provider, "functionCall", call.wire_part())
             if ran_on_server
@@ -116,7 +120,7 @@ class Answer:
     # --- One part --------------------------------------------------------------------------------------------
 
     def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add text or thinking: `value` of `part` at `path`. Deltas are appended to `out`."""
+        """Add text or thinking from the field `value` of `part`, and append deltas to `out`. `path` is for errors."""
         text = require_text(value, f"{path}.text")
         kind = Reasoning if part.get("thought") else Text
         if text:
@@ -137,7 +141,7 @@ class Answer:
         return Reasoning(text, data.pop(SIGNATURE, None), Opaque(self._provider, data))
 
     def _opaque_data(self, part: Json, kind: str, path: str) -> Json:
-        """Return the opaque data of a part: its signature and further fields."""
+        """Return the opaque data to store for `part`: its signature, and fields other than its content in `kind`."""
         data: Json = {}
         if signature := part.get(SIGNATURE):
             data[SIGNATURE] = require_text(signature, f"{path}.{SIGNATURE}")
@@ -146,7 +150,10 @@ class Answer:
         return data
 
     def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a function call, or a piece of one: `value` of `part` at `path`. Deltas are appended to `out`."""
+        """Add a function call, or a piece of a streamed call, from the field `value` of `part`.
+
+        Deltas are appended to `out`. `path` is the path of the part for errors.
+        """
         path = f"{path}.functionCall"
         entry = require_object(value, path)
         name = require_text(entry.get("name") or "", f"{path}.name")
@@ -174,7 +181,10 @@ class Answer:
             out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a generated file: `value` of `part` at `path`. Deltas are appended to `out`."""
+        """Add a generated file from the bytes in the field `value` of `part`, and append its delta to `out`.
+
+        `path` is the path of the part for errors.
+        """
         blob = require_object(value, f"{path}.inlineData")
         if part.get("thought"):
             self._add_provider_part(part)  # an image of the model's thinking is not part of the answer
@@ -199,7 +209,10 @@ class Answer:
         self._add_file(file, out)
 
     def linked(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a generated file by its URI: `value` of `part` at `path`. Deltas are appended to `out`."""
+        """Add a generated file from the URI in the field `value` of `part`, and append its delta to `out`.
+
+        `path` is the path of the part for errors.
+        """
         where = require_object(value, f"{path}.fileData")
         mime = require_text(where.get("mimeType") or "application/octet-stream", f"{path}.fileData.mimeType")
         url = require_text(where.get("fileUri"), f"{path}.fileData.fileUri")
@@ -212,7 +225,7 @@ class Answer:
         out.append(FilePart(file))
 
     def _add_provider_part(self, part: Json) -> None:
-        """Add a part of another type, such as executed code or a call of a server-side tool."""
+        """Add a part of any other type, such as executed code or a call to a server-side tool."""
         kind = next((key for key, value in part.items() if key not in DESCRIPTIVE_FIELDS and value is not None), None)
         if kind is None and part.get(SIGNATURE):
             kind = SIGNATURE
@@ -222,9 +235,10 @@ class Answer:
 
 
 def _answered_calls(items: Iterable[Part | Call]) -> set[Call]:
-    """Return the calls whose result the response contains, because the server ran them (`mcpServers`).
+    """Return the calls that the server ran itself (`mcpServers`), so that the response contains their results.
 
-    A result names its call by id, or else answers the first call of that name without a result.
+    A result is matched to its call by id. A result without an id belongs to the first call with its name and without a
+    result.
     """
     unanswered: dict[object, deque[Call]] = {}
     answered: set[Call] = set()
@@ -251,7 +265,7 @@ PART_HANDLERS: Final[Mapping[str, Handler]] = {
     "inlineData": Answer.inline,
     "fileData": Answer.linked,
 }
-"""Handlers by field of a part. A part without any of these fields becomes a `ProviderPart`."""
+"""Handlers by the name of the field with the part's content. A part with none of these becomes a `ProviderPart`."""
 
 NON_TEXT_FIELDS: Final = frozenset(
     {
@@ -265,7 +279,7 @@ BLOB_FIELDS: Final = frozenset({"mimeType", "data", "fileUri"})
 
 
 def _extra_blob_fields(blob: Json) -> Json:
-    """Return the further fields of a file, such as its display name."""
+    """Return the further fields of a file, such as its display name, as opaque data with the key `blob`."""
     extra_fields = {key: item for key, item in blob.items() if key not in BLOB_FIELDS and item is not None}
     return {"blob": extra_fields} if extra_fields else {}
 
@@ -285,4 +299,4 @@ def _base64(text: str, path: str) -> bytes:
 
 
 URL_SAFE: Final = str.maketrans("-_", "+/")
-"""Translation of URL-safe base64: protocol buffers in JSON may use either alphabet, without padding."""
+"""Translation table from URL-safe base64. JSON for protocol buffers may use either alphabet, without padding."""

@@ -1,8 +1,8 @@
-"""Builder of Gemini providers, with one class per configuration state.
+"""Builder for Gemini providers, with one class per configuration state.
 
-`build()` needs a model. The methods after that depend on the kind of model: chat or embeddings. States are immutable:
-every `with_…` method returns a new builder. Calling a method that a state lacks raises `AttributeError` with the
-missing step.
+`build()` needs a model. The other methods depend on whether this is a chat model or an embedding model. States are
+immutable: every `with_…` method returns a new builder. Calling a method that a state lacks raises `AttributeError`
+with the missing step.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """Value that the API accepts as the signature of a call made by another model."""
 
 PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]*")
-"""Ids and numbers of Google Cloud projects, which are a step of the URL."""
+"""Ids and numbers of Google Cloud projects, which are part of the URL path."""
 
 LOCATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
-"""Names of locations, which are a part of the host."""
+"""Names of Google Cloud locations, which are part of the host name."""
 
 NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
-"""Names of models since Gemini 3: they have thinking levels, sign their calls, and read files in function results."""
+"""Names of models since Gemini 3.
+
+These models have thinking levels, sign their function calls, and read files in function results.
+"""
 
 
 class _Configurable(AddressBuilder[Settings]):
@@ -55,7 +58,7 @@ class _Configurable(AddressBuilder[Settings]):
             location: region, such as `europe-west4`, or `global`.
 
         Raises:
-            UsageError: one of them has another form.
+            UsageError: the project or the location is malformed.
         """
         if PROJECT.fullmatch(project) is None or LOCATION.fullmatch(location) is None:
             msg = (
@@ -66,7 +69,11 @@ class _Configurable(AddressBuilder[Settings]):
         return self._with(replace(self._settings, vertex=(project, location)))
 
     def with_token(self, token: ApiKey) -> Self:
-        """Send `token`, or what an async function returns for each request, as a bearer token instead of an API key."""
+        """Send a bearer token instead of an API key.
+
+        Args:
+            token: the token, or an async function that is called for each request and returns the token.
+        """
         secret = require_key("with_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
@@ -82,7 +89,7 @@ class _Configurable(AddressBuilder[Settings]):
 
 @final
 class GeminiBuilder(_Configurable):
-    """Builder of a provider for Gemini. `build()` is available after `with_model()` or `with_embedding_model()`.
+    """Builder for Gemini providers. `build()` is available after `with_model()` or `with_embedding_model()`.
 
     Unless credentials are set, the API key is read from the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`.
     """
@@ -102,7 +109,7 @@ class GeminiBuilder(_Configurable):
         auto_truncate: bool | None = None,
         max_batch: int | None = None,
     ) -> GeminiEmbeddingsBuilder:
-        """Set the embedding model.
+        """Set the embedding model and its settings.
 
         Args:
             model: name of the model, such as `gemini-embedding-001`.
@@ -135,7 +142,7 @@ class GeminiBuilder(_Configurable):
 
 
 class _WithModel(_Configurable):
-    """Methods shared by the states with a model."""
+    """Methods shared by the builder states that have a model."""
 
     __slots__ = ()
 
@@ -149,28 +156,28 @@ class _WithModel(_Configurable):
 
 @final
 class ReadyGeminiBuilder(_WithModel):
-    """State of a `GeminiBuilder` with a chat model."""
+    """A `GeminiBuilder` state with a chat model."""
 
     __slots__ = ()
 
     def with_google_search(self, search: GoogleSearch | None = None) -> Self:
-        """Enable Google Search, run by the server. `search` sets its options."""
+        """Let the server search the web with Google Search. `search` contains the options of the tool."""
         return self._with_tool(search or GoogleSearch())
 
     def with_url_context(self) -> Self:
-        """Enable reading of web pages whose URLs are in the conversation, run by the server."""
+        """Let the server read web pages whose URLs are in the conversation."""
         return self._with_tool(UrlContext())
 
     def with_code_execution(self) -> Self:
-        """Enable code execution, run by the server."""
+        """Let the server run code that the model writes."""
         return self._with_tool(CodeExecution())
 
     def with_google_maps(self, maps: GoogleMaps | None = None) -> Self:
-        """Enable Google Maps, run by the server. `maps` sets its options."""
+        """Let the server search for places on Google Maps. `maps` contains the options of the tool."""
         return self._with_tool(maps or GoogleMaps())
 
     def with_file_search(self, *stores: str, top_k: int | None = None, filter: str | None = None) -> Self:  # noqa: A002 - the vendor's word
-        """Enable file search, run by the server. Not available on Vertex AI.
+        """Let the server search in stored files. Not available on Vertex AI.
 
         Args:
             *stores: names of file search stores, such as `fileSearchStores/…`.
@@ -195,20 +202,20 @@ class ReadyGeminiBuilder(_WithModel):
 
         Args:
             include: whether the server returns thought summaries.
-            style: whether an effort is sent as a `"level"` or as a `"budget"` in tokens. Default: by the model's name,
-                levels since Gemini 3.
+            style: whether an effort is sent as a `"level"` or as a `"budget"` in tokens. Default: a level for Gemini 3
+                and later models, a budget for earlier models.
         """
         return self._with(replace(self._settings, include_thoughts=include, thinking=style))
 
     def with_modalities(self, *modalities: Literal["TEXT", "IMAGE", "AUDIO"]) -> Self:
-        """Set the modalities of responses. Images and audio are returned as `File` parts, also in streams."""
+        """Set the output types of responses. Images and audio are returned as `File` parts, also in streams."""
         if not modalities:
             msg = "with_modalities() needs at least one modality, such as ('TEXT', 'IMAGE')"
             raise UsageError(msg)
         return self._with(replace(self._settings, modalities=modalities))
 
     def with_safety(self, *settings: SafetySetting) -> Self:
-        """Set the thresholds for blocking content. They replace earlier ones."""
+        """Set the thresholds for blocking content. The new settings replace all earlier settings."""
         return self._with(replace(self._settings, safety=settings))
 
     def with_openapi_schemas(self) -> Self:
@@ -257,7 +264,7 @@ class ReadyGeminiBuilder(_WithModel):
 
 @final
 class GeminiEmbeddingsBuilder(_WithModel):
-    """State of a `GeminiBuilder` with an embedding model."""
+    """A `GeminiBuilder` state with an embedding model."""
 
     __slots__ = ()
 
@@ -292,7 +299,7 @@ class GeminiEmbeddingsBuilder(_WithModel):
 
 
 def gemini(model: str, *, api_key: str | None = None) -> GeminiProvider:
-    """Return a provider for Gemini: the short form of `GeminiBuilder`.
+    """Return a Gemini chat provider for `model` with default settings.
 
     Args:
         model: name of the model.
@@ -312,10 +319,10 @@ def _model_name(method: str, model: str) -> str:
 
 
 def gemini_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> GeminiEmbeddings:
-    """Return an embedding model of Gemini.
+    """Return a Gemini embeddings provider for `model`.
 
     Args:
-        model: the API's name of the model.
+        model: name of the model in the API.
         api_key: API key. Default: read from the environment, as in `GeminiBuilder`.
         dimensions: length of the vectors. Default: the model's own.
 

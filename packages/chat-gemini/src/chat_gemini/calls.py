@@ -1,4 +1,4 @@
-"""Function calls of a response, with arguments that may be streamed.
+"""Decoder for the function calls of a response, whose arguments may be streamed.
 
 A piece of streamed arguments has a path such as `$.items[0].name` and the value at that path. A string may be split
 into several pieces with the same path. The first piece of a call contains its name. Every piece except the last has
@@ -19,13 +19,13 @@ from chat_gemini import model_texts
 STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d{1,6})\]|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]")
 
 VALUES: Final = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
-"""Fields of a piece that may contain its value."""
+"""Fields of a piece of arguments that may contain its value."""
 
 NULL: Final = "nullValue"
-"""Field of a piece whose value is null."""
+"""Field of a piece of arguments whose value is null."""
 
 MAX_STEPS: Final = 100
-"""Maximum number of steps of a path. Deeper arguments could not be stored with the conversation."""
+"""Maximum number of steps in a path. Deeper arguments could not be stored with the conversation."""
 
 MAX_GAP: Final = 64
 """Maximum number of items that a piece may skip in a list. Without a limit a short piece could fill the memory."""
@@ -33,7 +33,7 @@ MAX_GAP: Final = 64
 
 @final
 class PartialString:
-    """A string argument that is received in pieces. The pieces are joined by `flush()`, not at each piece."""
+    """A string argument that is received in pieces. `flush()` joins the pieces."""
 
     __slots__ = ("_container", "_key", "pieces")
 
@@ -43,7 +43,7 @@ class PartialString:
         self.pieces: list[str] = [text]
 
     def flush(self) -> None:
-        """Write the text received so far into the arguments."""
+        """Join the pieces received so far and write the string into the arguments of the call."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
             self._container[self._key] = self.pieces[0]
@@ -73,7 +73,7 @@ class Call:
         self.partial_strings: dict[str, PartialString] = {}
 
     def add(self, call: Json, path: str) -> None:
-        """Add a `functionCall` object.
+        """Add a received `functionCall` object to this call.
 
         Args:
             call: the object: a complete call, or a piece of a streamed one.
@@ -108,18 +108,18 @@ class Call:
             self.partial_strings[path] = PartialString(container, steps[-1], value)
 
     def flush(self) -> None:
-        """Write all partly received strings into the arguments."""
+        """Write all partly received strings into `arguments`."""
         for partial in self.partial_strings.values():
             partial.flush()
 
     @property
     def text(self) -> str:
-        """The arguments received so far, as JSON."""
+        """The arguments received so far, as JSON text."""
         self.flush()
         return dumps(self.arguments)
 
     def wire_part(self) -> Json:
-        """Return the part of the call as the API sends and accepts it."""
+        """Return the call as a part in the API's format, with its signature and further fields."""
         self.flush()
         call: Json = {"name": self.name, "args": self.arguments, **self.opaque_fields.get("call", {})}
         if self.id is not None:
@@ -128,7 +128,7 @@ class Call:
         return {"functionCall": call, **self.opaque_fields.get("part", {}), **rest}
 
     def tool(self, provider: str) -> Tool:
-        """Return the call as a pending tool. A truncated call has a `problem` and cannot run."""
+        """Return the call as a pending `Tool` part. A call with missing arguments has a `problem` and cannot run."""
         self.flush()
         opaque = Opaque(provider, self.opaque_fields) if self.opaque_fields else None
         if self.open:
@@ -151,7 +151,10 @@ def _parse_path(path: str, where: str) -> list[str | int]:
 
 
 def _set_at_path(node: Any, steps: list[str | int], value: object, where: str) -> Any:  # noqa: ANN401 - JSON
-    """Set the value at a path, creating missing objects and lists, and return the object or list that contains it."""
+    """Set `value` at the path `steps` below `node`, and return the object or list that now contains the value.
+
+    Missing objects and lists on the path are created.
+    """
     container: Any = node
     for position, step in enumerate(steps):
         last = position == len(steps) - 1

@@ -34,17 +34,17 @@ from chat_gemini.options import Dialect, EmbeddingDialect
 ResultT = TypeVar("ResultT")
 
 INVALID_IN_MODEL: Final = re.compile(r"[\0-\x20\x7f\ud800-\udfff]")
-"""Characters that no name of a model has: control characters, spaces and lone surrogates."""
+"""Characters that are invalid in model names: control characters, spaces and lone surrogates."""
 
 UNSAFE_STEPS: Final = frozenset({"", ".", ".."})
-"""Steps of a path that servers and proxies resolve."""
+"""Path segments that servers and proxies would resolve to another path."""
 
 MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
 """Maximum number of texts in an embeddings request, by API method."""
 
 
 class _Client(TransportProvider):
-    """A provider for one model of a Gemini server."""
+    """Base class of the providers, which send requests for one model to a Gemini server."""
 
     __slots__ = ("_path",)
 
@@ -55,7 +55,7 @@ class _Client(TransportProvider):
         self._path = f"/{model_path(metadata.model)}"
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Implement `TransportProvider.response_error`, also using the details in the `google.rpc.Status`."""
+        """Implement `TransportProvider.response_error`: return the error that the status and the body describe."""
         return error_from_response(status, headers, body, self.metadata.name)
 
     async def _post(self, method: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
@@ -64,10 +64,12 @@ class _Client(TransportProvider):
 
 
 def model_path(model: str) -> str:
-    """Return the path of a model below the base URL, quoted. Names may have a path, such as `tunedModels/…`.
+    """Return the quoted URL path of a model, relative to the base URL.
+
+    The prefix `models/` is added unless the name contains another path, such as `tunedModels/…`.
 
     Raises:
-        UsageError: the name would lead to another path of the server.
+        UsageError: the name has invalid characters, or its path would point to another resource on the server.
     """
     steps = model.split("/")
     if INVALID_IN_MODEL.search(model) or not UNSAFE_STEPS.isdisjoint(steps):
@@ -110,10 +112,10 @@ class GeminiProvider(_Client):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: the request failed. The error has the usage that was reported, if any.
+            ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
         return await self._post("generateContent", body, options, partial(decode, provider=self._dialect.provider))
@@ -167,7 +169,11 @@ class GeminiProvider(_Client):
 
 @final
 class GeminiEmbeddings(_Client):
-    """Embeddings provider for Gemini. Created by `GeminiBuilder`, and closed like `GeminiProvider`."""
+    """Embeddings provider for Gemini. Created by `GeminiBuilder`.
+
+    Instances are safe to share between tasks. Leaving `async with` closes the default transport, but not a transport
+    that the caller passed to the builder.
+    """
 
     __slots__ = ("_dialect",)
 
@@ -190,7 +196,7 @@ class GeminiEmbeddings(_Client):
         """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: the request failed. The error has the usage that was reported, if any.
+            ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
         read = partial(decode_embeddings, count=len(texts), provider=self._dialect.provider)

@@ -1,4 +1,4 @@
-"""Encoder and decoder of the Gemini API, without I/O.
+"""Encoder and decoder for the Gemini API, without I/O.
 
 Requests are encoded in `encode.py`, `parts.py` and `schema.py`. Responses are decoded in `decode.py`, `answer.py`,
 `calls.py` and `usage.py`. This module adds token counts and embeddings, in the formats of the Gemini API and Vertex AI.
@@ -41,7 +41,7 @@ __all__ = [
 
 NO_OPTIONS: Final = ChatOptions()
 COUNTED: Final = frozenset({"systemInstruction", "contents", "tools", "generationConfig"})
-"""Fields of a request that have tokens, or change the number of tokens."""
+"""Request fields that contain tokens or affect the number of tokens."""
 
 CHAT_ONLY: Final = (
     "temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning",
@@ -58,7 +58,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
         dialect: model and API method.
 
     Raises:
-        UnsupportedOptionError: an option applies only to chat, or the method accepts one text and `texts` has more.
+        UnsupportedOptionError: an option applies only to chat, or `texts` has several texts and the method accepts one.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
@@ -100,7 +100,7 @@ def _predict_body(texts: Sequence[str], task: str | None, title: str | None, dia
 
 
 def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsResponse:
-    """Return the vectors in a response, in the order of the texts.
+    """Decode an embeddings response and return its vectors in the order of the texts.
 
     Args:
         body: body of the response.
@@ -142,7 +142,10 @@ def _parse_response(body: bytes, provider: str) -> Json:
 
 
 def _find_embeddings(response: Json) -> tuple[str, object]:
-    """Return the name of the field with the embeddings, and its items."""
+    """Return the name and the value of the response field that contains the embeddings.
+
+    A single embedding is returned as a list of one item.
+    """
     if "predictions" in response:
         return "predictions", response["predictions"]
     if "embedding" in response and response.get("embeddings") is None:
@@ -159,7 +162,7 @@ def _vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
 
 
 def _usage_of(response: Json, items: list[Any]) -> Usage:
-    """Return the usage of the request, or the sum of the usage of its texts."""
+    """Return the usage of an embeddings request: its reported total, or the sum of the token counts of `items`."""
     usage = read_usage(response.get("usageMetadata"))
     if usage:
         return usage
@@ -167,7 +170,7 @@ def _usage_of(response: Json, items: list[Any]) -> Usage:
 
 
 def _token_count(item: Mapping[str, Any]) -> int:
-    """Return the number of tokens of one text. The spelling of the field depends on the API method."""
+    """Return the number of tokens of one embedded text. The name of the field depends on the API method."""
     statistics = mapping(mapping(item.get("embeddings", item)).get("statistics"))
     return read_usage({"promptTokenCount": statistics.get("token_count", statistics.get("tokenCount"))}).input_tokens
 
@@ -184,7 +187,9 @@ def encode_count(
     dialect: Dialect,
     flat: bool,
 ) -> bytes:
-    """Encode the body of a token count request: everything that `encode()` sends and that has tokens.
+    """Encode the body of a token count request.
+
+    The body contains all fields of the chat request that affect the number of tokens.
 
     Args:
         messages: the conversation.
@@ -209,7 +214,7 @@ def encode_count(
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """Return the number of tokens in the response to a token count request.
+    """Decode the response to a token count request and return the number of tokens.
 
     Args:
         body: body of the response.

@@ -1,4 +1,4 @@
-"""Decoder of responses, complete or streamed.
+"""Decoder for complete and streamed responses.
 
 Fields are read by plain dict access, without validation in advance. A known field of the wrong type raises
 `InvalidResponseError` with its path. Unknown fields are ignored. A complete response is decoded as one chunk.
@@ -26,12 +26,12 @@ from chat_gemini.errors import error_from_object, failed_generation, find_error
 from chat_gemini.usage import read_usage
 
 FIRST_INDEXES: Final = (0, None)
-"""Values of `index` of the first candidate, the only one that is decoded."""
+"""Values of `index` in the first candidate. Only this candidate is decoded."""
 
 UNSPECIFIED_REASONS: Final = frozenset(
     {"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"}
 )
-"""Values of a reason that mean no reason."""
+"""Finish and block reasons that mean that no reason was specified."""
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
@@ -47,7 +47,7 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "MODEL_ARMOR": "content_filter",
     "CONTINUATION": "pause",
 }
-"""Finish reasons by `finishReason`. Any other reason is `other`, after which no call runs."""
+"""Finish reasons by `finishReason`. Any other value becomes `other`, after which no tool call runs."""
 
 METADATA_FIELDS: Final = ("createTime", "modelStatus", "promptFeedback", "usageMetadata")
 """Fields of a chunk that are stored in the metadata."""
@@ -74,7 +74,7 @@ MERGED_FIELDS: Final = EXTENDED_FIELDS | {"groundingMetadata"}
 
 
 def decode(body: bytes, provider: str) -> Turn:
-    """Return the turn in the body of a complete response.
+    """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: body of the response.
@@ -90,7 +90,7 @@ def decode(body: bytes, provider: str) -> Turn:
 
 @final
 class StreamDecoder(EventDecoder):
-    """The decoder of one response.
+    """Decoder for one response, streamed or complete.
 
     Args:
         provider: the provider's name.
@@ -132,7 +132,7 @@ class StreamDecoder(EventDecoder):
         self._extra: dict[str, Any] = {}
 
     def parse_irregular(self, event: Event) -> object:
-        """Parse data that the fast parser rejects. Skip keepalives, and the `[DONE]` of some gateways."""
+        """Parse data that the fast parser rejects. Return `SKIP` for keepalives and for the `[DONE]` of some gateways."""
         return SKIP if event.data.strip() in (b"", b"[DONE]") else super().parse_irregular(event)
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
@@ -187,7 +187,10 @@ class StreamDecoder(EventDecoder):
         self._has_open_text = not self._whole_body and self._answer.has_open_text
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Take a whole response, or a list of chunks. If no candidate has index 0, take the first one."""
+        """Decode a complete response body, which may be a list of chunks.
+
+        If no candidate has the index 0, the first candidate is decoded.
+        """
         chunk = body
         if not is_list(body) or not body:
             chunk = require_object(body, "the answer")
@@ -197,13 +200,13 @@ class StreamDecoder(EventDecoder):
         self.take(chunk, "message", [])
 
     def finish(self) -> Turn:
-        """Return the whole turn.
+        """Return the turn after the whole response was received.
 
         Raises:
             ContentFilteredError: the prompt was blocked.
             StreamTruncatedError: the stream ended before a finish reason.
-            InvalidResponseError: the model failed to write a valid response, or a whole response has no candidate with
-                content or a finish reason.
+            InvalidResponseError: the model failed to write a valid response, or a complete response has no candidate
+                with content or a finish reason.
         """
         if self._finish_reason is None:
             if (blocked := self._blocked()) is not None:
@@ -219,7 +222,7 @@ class StreamDecoder(EventDecoder):
         return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
-        """Return the error for a blocked prompt, with the reason from `promptFeedback`; `None` if it is not blocked."""
+        """Return the error for a blocked prompt, with the reason from `promptFeedback`, or `None`."""
         reason = str(self._feedback.get("blockReason") or "")
         message = str(self._feedback.get("blockReasonMessage") or "")
         if reason in UNSPECIFIED_REASONS and not message:
@@ -231,7 +234,7 @@ class StreamDecoder(EventDecoder):
     # --- Other fields ------------------------------------------------------------------------------------
 
     def _read_head(self, chunk: Any) -> None:  # noqa: ANN401 - JSON
-        """Read the fields of a chunk except its candidates.
+        """Store the id, the model and the metadata of a chunk.
 
         Raises:
             ProviderError: the chunk is an error object.
@@ -250,7 +253,7 @@ class StreamDecoder(EventDecoder):
                 self._extra[name] = value
 
     def _read_candidate_end(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
-        """Read the finish reason and metadata of a candidate."""
+        """Store the finish reason and the metadata of a candidate."""
         finish = require_text(candidate.get("finishReason") or "", "candidates[0].finishReason")
         if finish not in UNSPECIFIED_REASONS:
             self._finish_reason = finish
@@ -265,7 +268,7 @@ class StreamDecoder(EventDecoder):
     # --- The turn --------------------------------------------------------------------------------------
 
     def partial(self) -> Turn:
-        """Return the turn received so far."""
+        """Return a turn with everything received so far."""
         parts = self._answer.parts()
         finish: FinishReason | None = None
         if self._finish_reason is not None or self._whole_body:
@@ -283,16 +286,19 @@ class StreamDecoder(EventDecoder):
     # --- Errors ------------------------------------------------------------------------------------------
 
     def full_path(self, path: str) -> str:
-        """Return the path from the root of the response: that of a part begins in the content."""
+        """Return `path` from the root of the response. The path of a part is relative to the content."""
         return f"candidates[0].content.{path}" if path.startswith("parts") else path
 
     def shape_error(self, chunk: object) -> ChatError | None:
-        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        """Return the error that names the malformed field in `chunk`, or None if every field has the right type."""
         return self.wrong_shape(wrong_path(chunk))
 
 
 def _merge(known: Json, value: Json, *, extend: bool) -> None:
-    """Merge `value` into `known` in place, since copying at each chunk would take quadratic time."""
+    """Merge the metadata field `value` of a later chunk into `known`, in place.
+
+    If `extend` is set, lists are extended. Copying `known` for each chunk would take quadratic time.
+    """
     for name, item in value.items():
         before = known.get(name)
         if not extend or not is_list(before) or not is_list(item):
@@ -302,14 +308,14 @@ def _merge(known: Json, value: Json, *, extend: bool) -> None:
 
 
 def _copy_lists(value: object) -> object:
-    """Return a copy of a field that later chunks do not change."""
+    """Return a copy of a metadata field and its lists, so that later chunks do not change the copy."""
     if not is_object(value):
         return value
     return {name: [*item] if is_list(item) else item for name, item in value.items()}
 
 
 def wrong_path(chunk: object) -> str | None:
-    """Return the path of the first field with the wrong type; `None` if there is none."""
+    """Return the path of the first field of `chunk` that has the wrong type, or `None`."""
     if is_list(chunk):
         return next((where for item in chunk if (where := _wrong_in_chunk(item)) is not None), None)
     return _wrong_in_chunk(chunk)

@@ -1,9 +1,9 @@
-"""Encoder of request bodies.
+"""Encoder for request bodies.
 
-The body is joined from pieces of bytes: one per turn, one for the tools, and one for the fields of this request. The
-piece of a turn is cached with the turn as soon as the turn is final, and the piece of the tools with the tools.
+The body is joined from pieces of bytes: one per turn, one for the tools, and one for the other fields. The pieces of
+final turns and of tools are cached.
 
-The API has one field for system instructions. All system messages are sent there in order, regardless of their
+The API has one field for system instructions. All system messages are sent in this field in order, regardless of their
 position in the conversation.
 """
 
@@ -52,7 +52,7 @@ TOP_LEVEL: Final = {
 RESERVED: Final = frozenset({"contents", "systemInstruction", "tools", "generationConfig", "model"})
 
 BUDGETS: Final[Mapping[str, int]] = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Thinking budgets in tokens by effort, as in the table that the vendor documents for clients of other APIs."""
+"""Thinking budgets in tokens by effort, as in the vendor's table for clients of other APIs."""
 
 NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 """Valid function names."""
@@ -68,7 +68,7 @@ def encode(
     *,
     dialect: Dialect,
 ) -> bytes:
-    """Encode the body of a request. Streams and complete responses use the same body.
+    """Encode the body of a chat request. Streams and complete responses use the same body.
 
     Args:
         messages: the conversation.
@@ -93,7 +93,7 @@ def encode(
 
 
 def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | None = None) -> bytes:
-    """Return `systemInstruction` and `contents` as members of a JSON object, without its braces.
+    """Return the `systemInstruction` and `contents` fields as JSON, without the braces of the enclosing object.
 
     Args:
         view: the turns to send.
@@ -119,7 +119,7 @@ def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | Non
 
 
 class _TurnEncoder:
-    """Callable that encodes turns of one role. `Turn.encoded()` calls it only for turns that are not cached."""
+    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -148,7 +148,7 @@ def _join_json(items: Sequence[Json]) -> bytes:
 
 
 def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect: Dialect) -> bytes:
-    """Return the declarations joined by commas: the chat's tools, then server-side tools.
+    """Return the tool declarations as JSON objects joined by commas: the chat's tools, then server-side tools.
 
     Args:
         tools: declared tools of the chat.
@@ -206,7 +206,7 @@ def _other_fields(
     *,
     tools: ToolDeclarations,
 ) -> Json:
-    """Return all fields of the body except the conversation and the tools."""
+    """Return all fields of the request body except the conversation and the tools."""
     fields: Json = {}
     config: Json = {}
     if choice := _tool_choice(options, extras, dialect, tools):

@@ -1,7 +1,8 @@
-"""Conversion of `google.rpc.Status` objects to exceptions, in addition to `chat_core.wire.errors`.
+"""Exceptions for `google.rpc.Status` objects, which describe the errors of this API.
 
-A status has a code, its name, a message and typed details. Some servers wrap it in a list of one item. Status 429 has
-the same message for limits per minute, limits per day and models that the plan excludes; only the details differ.
+This module refines the errors that `chat_core.wire.errors` creates for every API. A status has a code, its name, a
+message and typed details. Some servers wrap the status in a list of one item. Status 429 has the same message for
+limits per minute, limits per day and models that the plan excludes. Only the details differ.
 """
 
 from __future__ import annotations
@@ -64,20 +65,20 @@ FAILED_GENERATIONS: Final[Mapping[str, tuple[str, bool]]] = {
     ),
     "MISSING_THOUGHT_SIGNATURE": ("a call in the history has lost its signature; send the turns as received", False),
 }
-"""What a finish reason of a failed response means, and whether the same request may succeed later.
+"""Finish reasons of failed responses, each with an explanation and whether the same request may succeed later.
 
 Source: `FinishReason` of Google's Gen AI SDK (googleapis.github.io/kotlin-genai, 2026-11-22), and recorded traffic for
 `UNEXPECTED_TOOL_CALL`. A failure of the model is retryable, a failure that the request causes is not.
 """
 
 MAX_DETAIL: Final = 500
-"""Maximum length of a message of the server in an error message."""
+"""Maximum number of characters that an error message quotes from the server's message."""
 
 QUOTA_EXHAUSTED: Final = re.compile(
     r"\blimit: 0\b|per[ _]?day|credits? (?:are|is|have been) (?:depleted|exhausted)|spend(?:ing)? (?:cap|limit)",
     re.IGNORECASE,
 )
-"""Messages of an exhausted daily quota, or of a quota of zero, for which a short wait does not help."""
+"""Error messages that mean an exhausted daily quota or a quota of zero, for which a short wait does not help."""
 
 LOCATION_BLOCKED: Final = re.compile(r"location is not supported|not available in your country", re.IGNORECASE)
 
@@ -85,7 +86,7 @@ DELAY: Final = re.compile(
     r"retry (?:in|after) (?=\d)(?:(?P<h>\d{1,6})h)?(?:(?P<m>\d{1,6})m(?!s))?(?:(?P<s>\d{1,9}(?:\.\d+)?) ?(?P<ms>m?)s)?",
     re.IGNORECASE,
 )
-"""Wait in a message, in the duration format of Go: `34.07s`, `573.1ms`, `8h1m2s`."""
+"""Retry delay in an error message, in the duration format of Go: `34.07s`, `573.1ms`, `8h1m2s`."""
 
 TOO_MANY_REQUESTS: Final = 429
 
@@ -108,7 +109,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
 
 def error_from_object(error_object: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+    """Return the exception for an error object that was sent with status 200, in a stream or in place of a response.
 
     Args:
         error_object: the parsed object, as returned by `find_error()`.
@@ -118,13 +119,13 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
 
 
 def find_error(data: object) -> object:
-    """Return the error object in a response with status 200; `None` if there is none."""
+    """Return the error object that a response with status 200 contains, or `None`."""
     chunks = data if is_list(data) else [data]
     return next((chunk for chunk in chunks if is_object(chunk) and chunk.get("error")), None)
 
 
 def failed_generation(reason: str | None, detail: object, provider: str) -> InvalidResponseError | None:
-    """Return the error for a finish reason that means a failed response; `None` for any other reason.
+    """Return the error for a finish reason that means a failed response, or `None` for any other reason.
 
     Args:
         reason: the finish reason.
@@ -145,7 +146,7 @@ def failed_generation(reason: str | None, detail: object, provider: str) -> Inva
 
 
 def _refine_error(error: ProviderError, error_object: object) -> ProviderError:
-    """Return `error` with the class and the wait that the details and the message of its status specify."""
+    """Return `error` with a more specific class and retry delay, if the status in `error_object` specifies them."""
     status = _read_status(error_object)
     details = [item for item in status.get("details") or () if is_mapping(item)] if status else []
     kind = _error_class(error, status, details)
@@ -160,7 +161,7 @@ def _refine_error(error: ProviderError, error_object: object) -> ProviderError:
 
 
 def _read_status(error_object: object) -> Mapping[str, Any]:
-    """Return the `google.rpc.Status` in an error object."""
+    """Return the `google.rpc.Status` that an error object contains. Invalid details are replaced by an empty list."""
     if is_list(error_object):
         error_object = next((item for item in error_object if is_mapping(item)), None)
     inner = mapping(error_object).get("error", error_object)
@@ -185,7 +186,7 @@ def _error_class(
 
 
 def _limit_names(details: list[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the names of the exceeded limits."""
+    """Yield the names of the exceeded limits from the details of a status."""
     for item in details:
         yield str(mapping(item.get("metadata")).get("quota_limit"))
         violations = item.get("violations")
@@ -194,7 +195,10 @@ def _limit_names(details: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _parse_duration(delay: object) -> float | None:
-    """Return the seconds of a protocol buffer duration: `34.4s`, or an object with seconds and nanoseconds."""
+    """Return a protocol buffer duration in seconds, or `None` if it is invalid.
+
+    The duration is a string such as `34.4s`, or an object with seconds and nanoseconds.
+    """
     try:
         if is_mapping(delay):
             return _valid_wait(float(delay.get("seconds") or 0) + float(delay.get("nanos") or 0) / 1e9)
@@ -204,7 +208,7 @@ def _parse_duration(delay: object) -> float | None:
 
 
 def _parse_delay(match: re.Match[str]) -> float | None:
-    """Return the seconds of a wait found in a message by `DELAY`."""
+    """Return the retry delay in seconds from a match of `DELAY`, or `None` if the match has no valid delay."""
     if match["h"] is match["m"] is match["s"] is None:
         return None
     seconds = float(match["s"] or 0) / (1000 if match["ms"] else 1)

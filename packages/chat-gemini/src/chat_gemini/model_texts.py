@@ -1,7 +1,7 @@
-"""The texts that a model receives, or that enter a stored conversation, written by this package.
+"""Texts of this package that a model receives or that a stored conversation contains.
 
-They are part of its behavior: stored conversations repeat them, and prompts are tuned to them. The test of this module
-has their exact bytes.
+The texts are part of the package's behavior: stored conversations repeat them, and prompts are tuned to them. The test
+of this module checks their exact bytes.
 """
 
 from __future__ import annotations
@@ -9,4 +9,4 @@ from __future__ import annotations
 from typing import Final
 
 ARGUMENTS_TRUNCATED: Final = "the arguments were cut: the server said that more of them would follow"
-"""Problem of a call whose last piece is missing."""
+"""The `problem` of a tool call whose last piece of arguments is missing."""

@@ -1,4 +1,4 @@
-"""Server-side tools and their options."""
+"""Tools that the Gemini server runs, and their options."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from chat_core.wire.shapes import Json
 
 
 class NativeTool(Protocol):
-    """Protocol of server-side tools."""
+    """Protocol for tools that the server runs."""
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleSearch:
-    """Web search. Sources are in the metadata of the response (`groundingMetadata`).
+    """A web search tool. The metadata of the response contains the sources (`groundingMetadata`).
 
     Attributes:
         exclude: domains to leave out.
@@ -42,7 +42,7 @@ class GoogleSearch:
                 raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         settings: Json = {}
         if self.exclude:
             settings["excludeDomains"] = list(self.exclude)
@@ -54,7 +54,7 @@ class GoogleSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleSearchRetrieval:
-    """Web search for models before Gemini 2, which decide by a threshold whether to search.
+    """A web search tool for models before Gemini 2. A threshold decides whether the model searches.
 
     Attributes:
         threshold: minimum score for a search, from 0 (always search) to 1 (never search). Default: the server's.
@@ -68,7 +68,7 @@ class GoogleSearchRetrieval:
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         if self.threshold is None:
             return {"googleSearchRetrieval": {}}
         dynamic = {"mode": "MODE_DYNAMIC", "dynamicThreshold": self.threshold}
@@ -78,27 +78,30 @@ class GoogleSearchRetrieval:
 @final
 @dataclass(frozen=True, slots=True)
 class UrlContext:
-    """Native tool that reads web pages whose URLs are in the conversation. Metadata: `urlContextMetadata`."""
+    """A tool that reads web pages whose URLs are in the conversation.
+
+    The metadata of the response contains `urlContextMetadata`.
+    """
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         return {"urlContext": {}}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CodeExecution:
-    """Execution of code written by the model. Code and output are `ProviderPart`s of the response."""
+    """A tool that runs code written by the model. Code and output become `ProviderPart`s of the response."""
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         return {"codeExecution": {}}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleMaps:
-    """Search for places on Google Maps.
+    """A tool that searches for places on Google Maps.
 
     Attributes:
         latitude, longitude: location of the user in degrees; both or neither.
@@ -123,11 +126,11 @@ class GoogleMaps:
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         return {"googleMaps": {"enableWidget": True} if self.widget else {}}
 
     def retrieval(self) -> Json:
-        """Return the value of the request's `retrievalConfig`: location and language."""
+        """Return the request's `retrievalConfig`, which contains the location and the language."""
         config: Json = {}
         if self.latitude is not None:
             config["latLng"] = {"latitude": self.latitude, "longitude": self.longitude}
@@ -139,7 +142,7 @@ class GoogleMaps:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch:
-    """Search in files that are stored on the server.
+    """A tool that searches in files stored on the server.
 
     Attributes:
         stores: names of file search stores, such as `fileSearchStores/…`.
@@ -157,7 +160,7 @@ class FileSearch:
             raise UsageError(msg)
 
     def declaration(self) -> Json:
-        """Return the entry for the request's `tools`."""
+        """Return the tool's entry in the `tools` list of a request."""
         settings: Json = {"fileSearchStoreNames": list(self.stores)}
         if self.top_k is not None:
             settings["topK"] = self.top_k

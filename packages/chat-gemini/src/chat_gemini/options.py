@@ -1,4 +1,4 @@
-"""Options of a request to Gemini, and the request formats of models."""
+"""Request options that are specific to Gemini, and the request formats of models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HarmThreshold: TypeAlias = Literal[
 @final
 @dataclass(frozen=True, slots=True)
 class SafetySetting:
-    """Threshold from which content of a category is blocked.
+    """A threshold for blocking content in one category of harm.
 
     Attributes:
         category: category of harm.
@@ -54,7 +54,7 @@ class GeminiOptions:
         top_k: number of most likely tokens to sample from.
         presence_penalty, frequency_penalty: penalties for tokens that already occurred, once or per occurrence.
         response_logprobs: whether to return log probabilities of the tokens, in the metadata of the response.
-        logprobs: number of alternatives per token to return with them.
+        logprobs: number of alternatives per token for which log probabilities are returned.
         response_modalities: modalities of the response: `"TEXT"`, `"IMAGE"`, `"AUDIO"`.
         speech: voices of generated speech, in the API's format (`speechConfig`).
         image: aspect ratio and size of generated images, in the API's format (`imageConfig`).
@@ -63,12 +63,12 @@ class GeminiOptions:
         function_mode: mode of function calling, for modes without an equivalent in `ChatOptions.tool_choice`.
         allowed_functions: functions that may be called, for the modes `ANY` and `VALIDATED`.
         stream_arguments: whether to stream the arguments of calls, if the server supports it.
-        server_calls: whether the response includes calls of server-side tools. Models require this to combine such
-            tools with functions.
+        server_calls: whether the response includes calls to server-side tools. Models require this option to combine
+            such tools with functions.
         safety: thresholds for blocking content.
         cached_content: name of cached content with which the conversation begins.
         labels: labels for billing reports.
-        service_tier: the API's name of the service tier, which decides latency and price.
+        service_tier: name of the service tier in the API. The tier decides latency and price.
         store: whether the server stores request and response.
         tools: server-side tools in the API's format, sent after the chat's tools.
         generation_config: further fields of `generationConfig`. It cannot replace fields that the library sets.
@@ -104,7 +104,7 @@ class GeminiOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOptions:
-    """Options of an embeddings request.
+    """Options for an embeddings request to Gemini.
 
     Attributes:
         task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT` or `SEMANTIC_SIMILARITY`.
@@ -120,13 +120,13 @@ class EmbeddingOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Request format for a model.
+    """Request format for one chat model.
 
     Attributes:
         model: name of the model without the prefix `models/`.
         provider: provider name in errors and metadata; only opaque data with this name is sent.
         schemas: whether schemas are sent as JSON Schema or in the older OpenAPI format.
-        thinking: whether an effort is sent as a level (since Gemini 3) or as a budget in tokens (before).
+        thinking: whether an effort is sent as a level (since Gemini 3) or as a budget in tokens (earlier models).
         include_thoughts: whether to return thought summaries, for requests without `GeminiOptions.include_thoughts`.
         files_in_results: whether files of a function result are sent inside the result (since Gemini 3) or after it.
         stand_in: signature for calls that have none because another model made them. Since Gemini 3 the server rejects
@@ -134,7 +134,7 @@ class Dialect:
         modalities: modalities of responses, for requests without `GeminiOptions.response_modalities`.
         safety: thresholds for blocking content, for requests without `GeminiOptions.safety`.
         native_tools: declarations of server-side tools in the API's format.
-        retrieval: location and language for these tools, in the API's format.
+        retrieval: location and language for server-side tools, in the API's format.
     """
 
     model: str
@@ -149,9 +149,9 @@ class Dialect:
     native_tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     retrieval: Mapping[str, object] | None = field(default=None, hash=False)
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded turns: contains every setting that their encoding depends on."""
+    """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""
     tools_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded tools: contains every setting that their encoding depends on."""
+    """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
         # Strings cache their hash. A tuple would be hashed again for each turn of a long history.
@@ -163,7 +163,7 @@ class Dialect:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingDialect:
-    """Request format for an embedding model.
+    """Request format for one embedding model.
 
     Attributes:
         model: name of the model without the prefix `models/`.
@@ -172,7 +172,7 @@ class EmbeddingDialect:
         dimensions: length of the vectors.
         task_type: purpose of the vectors, for requests without `EmbeddingOptions.task_type`.
         auto_truncate: whether the server truncates texts that are too long instead of rejecting them.
-        grouped: whether these settings are sent in an `embedContentConfig`, as Vertex AI requires.
+        grouped: whether the settings above are sent in an `embedContentConfig`, as Vertex AI requires.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""Encoder of parts as contents.
+"""Encoder from message parts to contents, the messages of the Gemini API.
 
 Data that only this provider understands is in `Opaque` data with the provider's name:
 
@@ -7,7 +7,7 @@ Data that only this provider understands is in `Opaque` data with the provider's
 - `call`: further fields of a function call.
 - `file_uri` and `blob`: URI of a `File` on the server, and further fields of its `inlineData` or `fileData`.
 
-A `ProviderPart` is a whole part, such as executed code, its output, or a call of a server-side tool.
+A `ProviderPart` is a whole part, such as executed code, its output, or a call to a server-side tool.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ UNREADABLE: Final = frozenset(
         "application/wasm",
     }
 )
-"""Mime types that no model accepts. Others are left to the server, since the set of accepted types grows."""
+"""Mime types that no model accepts. The server checks all other types, because the set of accepted types grows."""
 
 
 def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
-    """Return the parts of a system turn.
+    """Return the parts for a system turn in the API's format.
 
     Args:
         turn: the turn.
@@ -77,7 +77,7 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
 
 
 def user_content(turn: Turn, dialect: Dialect) -> Json | None:
-    """Return the content of a user turn; `None` if it has no part for this provider.
+    """Return the content for a user turn in the API's format, or `None` if no part is for this provider.
 
     Args:
         turn: the turn.
@@ -91,7 +91,7 @@ def user_content(turn: Turn, dialect: Dialect) -> Json | None:
 
 
 def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
-    """Return the content of a model turn, followed by a content with the results of its calls in order.
+    """Return the content for a model turn, followed by a content with its tool results in the order of the calls.
 
     Args:
         turn: a turn whose tool calls are resolved.
@@ -123,7 +123,10 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
 
 
 def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
-    """Return a part that is not a tool call; an empty list if it is not for this provider."""
+    """Return a part other than a tool call in the API's format, as a list.
+
+    The list is empty if the part is not for this provider. `made` is whether this provider generated the part.
+    """
     match part:
         case Text(text, opaque):
             further = _further_fields(opaque, dialect)
@@ -149,7 +152,7 @@ def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
 
 
 def _thought_part(part: Reasoning, dialect: Dialect) -> list[Json]:
-    """Return a thought if it is from this provider, otherwise an empty list."""
+    """Return a list with the thought in the API's format, or an empty list if another provider produced the thought."""
     if part.opaque is None or part.opaque.provider != dialect.provider:
         return []
     thought: Json = {"text": part.text, "thought": True} | _further_fields(part.opaque, dialect)
@@ -162,10 +165,10 @@ def _thought_part(part: Reasoning, dialect: Dialect) -> list[Json]:
 
 
 def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
-    """Return the part for a file.
+    """Return the part for a file in the API's format.
 
     Args:
-        file: a file with bytes, a URL or a URI of the server.
+        file: a file with bytes, a URL or a URI on the server.
         dialect: model and request format.
         made: whether the provider itself generated the file, so that its type is not checked.
 
@@ -238,7 +241,10 @@ def _result_parts(tool: Tool, dialect: Dialect, *, ids: bool) -> list[Json]:
 
 
 def _response_object(tool: Tool) -> Json:
-    """Return the result as an object, as the API requires: the result itself, or wrapped in `result` or `error`."""
+    """Return the result of `tool` as an object, as the API requires.
+
+    A result that is not an object is wrapped in `result`, and an error is wrapped in `error`.
+    """
     if tool.failed:
         return {"error": tool.result_text()}
     text = tool.result_text()

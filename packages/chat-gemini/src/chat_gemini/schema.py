@@ -1,8 +1,8 @@
-"""JSON Schema in the two forms that the API accepts.
+"""Conversion of JSON Schema to the two forms that the API accepts.
 
 `json_form()` is for the fields that accept JSON Schema (`responseJsonSchema`, `parametersJsonSchema`). They accept any
-schema, but not every keyword has an effect. Keywords without an effect are replaced by equivalent ones with an effect;
-no keyword is removed.
+schema, but not every keyword has an effect. Keywords without an effect are replaced by equivalent keywords where
+possible. No keyword is removed.
 
 `openapi_form()` is for the older fields (`responseSchema`, `parameters`), which accept a fixed set of keywords and
 reject all others. References are replaced by their definitions. Other bounds move to the description, where the model
@@ -32,8 +32,8 @@ class InexpressibleError(Exception):
     """Raised if a schema cannot be expressed in the OpenAPI format.
 
     Attributes:
-        keyword: the keyword.
-        path: path of its schema; empty for the root.
+        keyword: the unsupported keyword.
+        path: path of the schema with the keyword; empty for the root.
     """
 
     def __init__(self, keyword: str, path: str, reason: str) -> None:
@@ -46,7 +46,7 @@ Rewrite = Callable[[Mapping[str, Any], str], Json]
 
 
 def _descend(schema: Mapping[str, Any], path: str, rewrite: Rewrite) -> Json:
-    """Return a copy of the schema in which `rewrite` is applied to each direct subschema."""
+    """Return a copy of `schema` in which `rewrite` has replaced each direct subschema."""
     result: Json = dict(schema)
     for key in MAPS:
         if is_mapping(items := schema.get(key)):
@@ -68,7 +68,10 @@ def _inner(schema: object, path: str, rewrite: Rewrite) -> object:
 
 
 def json_form(schema: Mapping[str, object]) -> Json:
-    """Return an equivalent schema with keywords that have an effect in the fields for JSON Schema."""
+    """Return an equivalent schema for request fields that accept JSON Schema.
+
+    Keywords that have no effect in these fields are replaced by equivalent keywords where possible.
+    """
     return _rewrite_json(schema, "")
 
 
@@ -95,7 +98,7 @@ def _rewrite_json(schema: Mapping[str, Any], path: str) -> Json:
 
 
 def _with_defs(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with its `definitions` moved to `$defs`, the name that the API supports."""
+    """Return `schema` with its `definitions` moved to `$defs`, the keyword that the API supports."""
     if not is_mapping(old := schema.get("definitions")):
         return schema
     rest = {key: value for key, value in schema.items() if key != "definitions"}
@@ -107,7 +110,10 @@ def _defs_reference(name: str) -> str:
 
 
 def _merge_all_of(schema: Json) -> Json:
-    """Return the schema with the members of `allOf` merged into it; unchanged if two of them conflict."""
+    """Return `schema` with the members of its `allOf` merged into it.
+
+    The schema is returned unchanged if members conflict or contain references.
+    """
     members = schema.get("allOf")
     if is_list(members) and len(members) == 1 and "$ref" in mapping(members[0]) and "anyOf" not in schema:
         return {("anyOf" if key == "allOf" else key): value for key, value in schema.items()}
@@ -131,7 +137,7 @@ def _merge_all_of(schema: Json) -> Json:
 
 
 NOTES: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated"})
-"""Annotations: keywords without effect on the accepted values."""
+"""Annotation keywords, which do not affect the accepted values."""
 
 
 # --- OpenAPI ------------------------------------------------------------------------------------------------
@@ -143,12 +149,12 @@ FIELDS: Final = frozenset(
         "minLength", "maxLength", "pattern", "example", "anyOf",
     }
 )  # fmt: skip
-"""Keywords of the OpenAPI format."""
+"""Keywords that the OpenAPI format supports."""
 
 DESCRIBED: Final = frozenset(
     {"multipleOf", "uniqueItems", "examples", "contentEncoding", "contentMediaType", "minContains", "maxContains"}
 )
-"""Keywords without a field. They are added to the description, which the model reads."""
+"""Keywords that the OpenAPI format lacks. They are added to the description, which the model reads."""
 
 IGNORED: Final = frozenset(
     {"$schema", "$id", "$anchor", "$comment", "$defs", "deprecated", "readOnly", "writeOnly", "discriminator"}
@@ -160,13 +166,13 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
-"""Supported formats by type. The server rejects others."""
+"""Supported values of `format` by type. The server rejects other values."""
 
 REMEDY: Final = "the OpenAPI format does not support this; send JSON Schema, or rewrite the schema without it"
 
 
 def openapi_form(schema: Mapping[str, object]) -> Json:
-    """Return the schema in the OpenAPI format.
+    """Convert a JSON Schema to the OpenAPI format and return the result.
 
     Raises:
         InexpressibleError: the format cannot express the schema.
@@ -175,10 +181,10 @@ def openapi_form(schema: Mapping[str, object]) -> Json:
 
 
 class _OpenApiRewriter:
-    """Rewriter of one schema, which replaces references by their definitions.
+    """Converter of one JSON Schema to the OpenAPI format, with references replaced by their definitions.
 
-    In its methods, `described` collects texts for the description, and `within` contains the names of the definitions
-    around the current schema.
+    In the methods, `described` collects texts for the description, and `within` contains the names of the definitions
+    that enclose the current schema.
     """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
@@ -208,7 +214,7 @@ class _OpenApiRewriter:
     def _resolve(
         self, schema: Mapping[str, Any], path: str, within: tuple[str, ...]
     ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """Return the schema without `$ref` and `allOf` at its root, and the names of the definitions around it."""
+        """Return `schema` with `$ref` and `allOf` at its root resolved, and the names of the enclosing definitions."""
         while isinstance(name := schema.get("$ref"), str):
             key = unquote(_defs_reference(name).removeprefix("#/$defs/")).replace("~1", "/").replace("~0", "~")
             if key not in self._defs:
@@ -247,7 +253,7 @@ class _OpenApiRewriter:
                 result.setdefault(inclusive, bound)
 
     def _rewrite_enum(self, result: Json, described: list[str]) -> None:
-        """Keep an enumeration of nonempty strings, and move any other to the description."""
+        """Keep an `enum` of nonempty strings in `result`, and move any other `enum` to the description."""
         values = result.get("enum")
         if not is_list(values):
             return
@@ -322,12 +328,12 @@ HANDLED: Final = frozenset(
 
 
 def _const_to_enum(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with `const` replaced by an enumeration of one value."""
+    """Return `schema` with `const` replaced by an `enum` of one value."""
     return {**schema, "enum": [schema["const"]]} if "const" in schema and "enum" not in schema else schema
 
 
 def _split_types(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Return the schema with one type: null becomes `nullable`, and several types become a union."""
+    """Return `schema` with its list of types replaced by one type or a union. The type `null` becomes `nullable`."""
     kinds = schema.get("type")
     if not is_list(kinds):
         return schema
@@ -350,7 +356,7 @@ TYPE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "string": ("minLength", "maxLength", "pattern", "format"),
 }  # fmt: skip
-"""Keywords that apply to values of one type."""
+"""Keywords that apply to values of one type, by type."""
 
 
 def _type_of(value: object) -> str:

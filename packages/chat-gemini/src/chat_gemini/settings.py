@@ -1,4 +1,4 @@
-"""Settings collected by the builders, and the endpoint derived from them."""
+"""Settings of the Gemini builders, and a function that derives the endpoint from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY_HEADER: Final = "x-goog-api-key"
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """Settings of a builder. `build()` replaces `None` by a default."""
+    """Settings that a builder collects. `build()` replaces `None` with a default."""
 
     model: str = ""
     vertex: tuple[str, str] | None = None
@@ -47,7 +47,7 @@ class Settings(Connection):
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint with its credentials.
+    """Return the endpoint that requests are sent to, including credentials.
 
     Raises:
         UsageError: the base URL is invalid, or the API key or token is missing.
@@ -67,7 +67,7 @@ def _base_url(settings: Settings) -> str:
 
 
 def _key_from_environment(settings: Settings) -> str | None:
-    """Return the API key from the environment; `None` for other servers, which must not receive it."""
+    """Return the API key from the environment, or `None` for other servers, which must not receive the key."""
     if settings.base_url is not None:
         return None
     if settings.vertex is None and (key := read_environment(*API_KEY_VARIABLES)) is not None:

@@ -1,4 +1,4 @@
-"""Token counts of the Gemini API."""
+"""Token usage reported by the Gemini API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from chat_core.wire.shapes import is_mapping, whole_numbers
 
 
 def read_usage(raw: object) -> Usage:
-    """Return the usage in a `usageMetadata` object. A missing or invalid count is 0.
+    """Parse a `usageMetadata` object into a `Usage`. A missing or invalid count is 0.
 
     The API counts thinking separately from the candidates, and the input from server-side tools separately from the
     prompt. `Usage` includes both: thinking in the output tokens, tool input in the input tokens.
