@@ -132,7 +132,7 @@ class StreamDecoder(EventDecoder):
         self._extra: dict[str, Any] = {}
 
     def parse_irregular(self, event: Event) -> object:
-        """Parse data that the fast parser rejects. Return `SKIP` for keepalives and for the `[DONE]` of some gateways."""
+        """Parse data that the fast parser rejects. Return `SKIP` for keepalives and the `[DONE]` of some gateways."""
         return SKIP if event.data.strip() in (b"", b"[DONE]") else super().parse_irregular(event)
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
