@@ -1,4 +1,4 @@
-"""The Chat Completions wire, for any server that speaks it and any transport that reaches it."""
+"""Chat and embeddings providers for servers with a Chat Completions API, over any `Transport`."""
 
 from chat_core.wire.endpoint import Endpoint
 

@@ -1,4 +1,4 @@
-"""Assembly of one response message from deltas, and its conversion to parts. A table maps fields to handlers."""
+"""Decoder that assembles one response message from deltas and converts it to parts. A table maps fields to handlers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, req
 from chat_completions.calls import Call, Calls
 
 MessageFields: TypeAlias = Mapping[str, Any]
-"""The fields of a message or a delta."""
+"""The fields of a response message or of one of its deltas."""
 Handler: TypeAlias = Callable[[Any, Any, MessageFields, list[Delta]], None]
-"""Reads the value of a field, given all fields of the message or delta, and appends events to the list."""
+"""A method that reads one field.
+
+The arguments are the `Answer`, the value of the field, all fields of the message or delta, and the list to which events
+are appended.
+"""
 
 
 @final
 class Answer:
-    """The message of one response. Fragments are joined once at the end, so the cost is linear in their number.
+    """A collector for the message of one response. Fragments are joined when the parts are built.
 
     Attributes:
-        texts: The fragments of the text.
+        texts: The text fragments received so far.
         calls: The tool calls, in order of their first fragments.
     """
 
@@ -81,11 +85,11 @@ class Answer:
 
     @property
     def refused(self) -> bool:
-        """Whether the model refused."""
+        """Whether the response contains a refusal by the model."""
         return bool(self._refusal)
 
     def read(self, piece: MessageFields, out: list[Delta]) -> None:
-        """Read a message or a delta.
+        """Add the fields of a complete message or of a delta.
 
         Args:
             piece: The message or delta.
@@ -111,7 +115,7 @@ class Answer:
             self._sources[key] = list(value) if is_list(value) else value
 
     def parts(self) -> list[Part]:
-        """Return the parts of the turn: reasoning, text, other parts, and tool calls."""
+        """Return the message as parts of a turn: reasoning, text, files, other parts, and tool calls."""
         parts = [*self._closed_parts]
         self._append_text_parts(parts)
         parts += self._files
@@ -152,7 +156,7 @@ class Answer:
             parts.append(Text("".join(self.texts)))
 
     def _read_content(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read the content, which is a string or a list of parts."""
+        """Add the `content` field, which is a string or a list of content parts."""
         if isinstance(value, str):
             self.texts.append(value)
             out.append(TextDelta(value))
@@ -203,15 +207,15 @@ class Answer:
             out.append(ReasoningDelta(text))
 
     def _read_reasoning_content(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read the reasoning text in `reasoning_content`."""
+        """Add the reasoning text in the field `reasoning_content`."""
         self._read_reasoning_field("reasoning_content", value, out)
 
     def _read_reasoning(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read the reasoning text in `reasoning`. If a server sends several fields, the first one is used."""
+        """Add the reasoning text in the field `reasoning`, unless another reasoning field was received first."""
         self._read_reasoning_field("reasoning", value, out)
 
     def _read_reasoning_text(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read the reasoning text in `reasoning_text`."""
+        """Add the reasoning text in the field `reasoning_text`."""
         self._read_reasoning_field("reasoning_text", value, out)
 
     def _read_reasoning_field(self, field: str, value: object, out: list[Delta]) -> None:
@@ -222,7 +226,7 @@ class Answer:
             self._add_reasoning(text, out)
 
     def _read_reasoning_details(self, value: object, piece: MessageFields, out: list[Delta]) -> None:
-        """Read structured reasoning with its signatures. Fragments of one detail are joined."""
+        """Add the structured reasoning in `reasoning_details`, with signatures. Fragments of one detail are joined."""
         for index, item in enumerate(require_list(value, "reasoning_details")):
             detail = require_object(item, f"reasoning_details[{index}]")
             self._add_detail(detail)
@@ -256,13 +260,13 @@ class Answer:
             fragments[:] = [text]
 
     def _read_refusal(self, value: object, _piece: MessageFields, _out: list[Delta]) -> None:
-        """Read the text of a refusal."""
+        """Add a fragment of refusal text."""
         self._refusal.append(require_text(value, "refusal"))
 
     # --- Calls ---------------------------------------------------------------------------------------
 
     def _read_tool_calls(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read tool calls or fragments of them."""
+        """Add the complete or partial tool calls in the field `tool_calls`."""
         for position, item in enumerate(require_list(value, "tool_calls")):
             path = f"tool_calls[{position}]"
             entry = require_object(item, path)
@@ -275,7 +279,7 @@ class Answer:
             self._read_call(entry, function, path, kind, out)
 
     def _read_function_call(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read the single call of the older `function_call` field."""
+        """Add the single tool call in the older `function_call` field."""
         function = require_object(value, "function_call")
         if function.get("name") or function.get("arguments"):
             self._read_call({"index": "function_call"}, function, "function_call", "", out)
@@ -298,7 +302,7 @@ class Answer:
     # --- Other fields --------------------------------------------------------------------------------------
 
     def _read_images(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read generated images."""
+        """Add the generated images in the field `images` as files."""
         for index, item in enumerate(require_list(value, "images")):
             image = require_object(item, f"images[{index}]")
             image_url = image.get("image_url")
@@ -313,7 +317,7 @@ class Answer:
             out.append(FilePart(file))
 
     def _read_audio(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Read audio output with its transcript, which is the text of the response."""
+        """Add a fragment of audio output and of its transcript, which is the text of the response."""
         audio = require_object(value, "audio")
         if not any(audio.values()):
             return
@@ -338,11 +342,11 @@ class Answer:
         parts.append(File(_audio_mime(data), data=data, opaque=Opaque(self._provider, {"audio": fields})))
 
     def _read_annotations(self, value: object, _piece: MessageFields, _out: list[Delta]) -> None:
-        """Read annotations, such as citations and parsed files."""
+        """Add annotations of the message, such as citations and parsed files."""
         self._annotations += require_list(value, "annotations")
 
     def _read_executed_tools(self, value: object, _piece: MessageFields, _out: list[Delta]) -> None:
-        """Read tools that the server ran. Each is reported when it starts, and replaced when it ends."""
+        """Add tools that the server ran. A tool is reported when it starts and again when it ends."""
         for item in require_list(value, "executed_tools"):
             tool = require_object(item, "executed_tools")
             index = tool.get("index")
@@ -364,22 +368,22 @@ class Answer:
         "annotations": _read_annotations,
         "executed_tools": _read_executed_tools,
     }
-    """The handlers of known message fields."""
+    """The handler for each known message field."""
 
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content", "reasoning_text")
 """The message fields that contain reasoning as plain text."""
 
 REASONING_PARTS: Final[Mapping[str, str]] = {"thinking": "thinking", "reasoning": "summary"}
-"""The types of content parts that contain reasoning, and the key of their text."""
+"""The types of content parts that contain reasoning, each with the field that contains the text."""
 
 TEXT_KEYS: Final = frozenset({"type", "text"})
 
 RETURNED_FIELDS: Final = frozenset({"extra_content", "reasoning_opaque"})
-"""The message fields that must be sent back unchanged."""
+"""The message fields that later requests must send back unchanged."""
 
 SOURCE_FIELDS: Final = frozenset({"citations", "search_results", "context"})
-"""The message fields with sources of a response. They are not sent back."""
+"""The message fields that name the sources of a response. Later requests do not send them back."""
 
 CONCATENATED_FIELDS: Final = frozenset({"text", "summary", "data"})
 """The fields of a reasoning detail whose fragments are concatenated."""
@@ -388,7 +392,7 @@ CALL_KEYS: Final = frozenset({"id", "index", "type", "function", "custom"})
 
 
 def _arguments_text(value: object) -> str:
-    """Return arguments as JSON text. Some servers send an object instead of text."""
+    """Return the received arguments of a tool call as JSON text. Some servers send an object instead of text."""
     if isinstance(value, str):
         return value
     if not value:
@@ -410,7 +414,7 @@ def _decode_base64(text: str, path: str) -> bytes:
 
 
 def _file_from_url(url: str, opaque: Opaque, path: str) -> File:
-    """Return a file for a URL or for the content of a data URL."""
+    """Return a `File` for a received URL. The file contains the bytes of a data URL, and any other URL itself."""
     if not url.startswith("data:"):
         return File("image/*", url=url, opaque=opaque)
     head, _, data = url[5:].partition(",")
@@ -429,7 +433,7 @@ AUDIO_SIGNATURES: Final = (
 
 
 def _audio_mime(data: bytes) -> str:
-    """Return the MIME type of audio by its signature. Without a known signature, the data is raw PCM."""
+    """Return the MIME type of audio data, based on its first bytes. Unrecognized data is treated as raw PCM."""
     if data.startswith(b"OggS"):
         return "audio/ogg"
     return next((mime for signature, mime in AUDIO_SIGNATURES if data.startswith(signature)), "audio/pcm")

@@ -1,4 +1,4 @@
-"""The builder for any server with a Chat Completions API, in two states: only a builder with a model can build.
+"""Builder for providers on any server with a Chat Completions API, in two states: with and without a model.
 
 Builders are immutable: every `with_…` method returns a new builder. Type checkers reject a method that is unavailable
 in a state, and at run time the error explains the reason.
@@ -19,7 +19,7 @@ from chat_completions.settings import Addressable, Adjustable, Settings, provide
 
 
 class _Configurable(Adjustable, Addressable):
-    """Methods of the builder in both states."""
+    """Methods that the builder has with and without a model."""
 
     __slots__ = ()
 
@@ -122,7 +122,7 @@ class ReadyCompletionsBuilder(_Configurable):
 
 
 def completions(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of any server with the Chat Completions API.
+    """Return a provider for a model on any server with a Chat Completions API.
 
     Args:
         model: The name of the model.

@@ -1,4 +1,4 @@
-"""The tool calls of one response, and the assignment of streamed fragments to them.
+"""Decoder for the tool calls of one response, which assigns streamed fragments to calls.
 
 A fragment is normally assigned by its index. If a server sends no index, or the same index for every call, fragments
 are assigned by id, name and arguments: complete JSON arguments end a call, and incomplete ones continue in the next
@@ -18,7 +18,7 @@ _STRUCTURE: Final = re.compile(r'["\\\\{}\[\]]')
 
 @final
 class _Nesting:
-    """The nesting depth of JSON that arrives in fragments. Each fragment is scanned once."""
+    """A scanner that tracks the nesting depth of JSON received in fragments. Each fragment is scanned once."""
 
     __slots__ = ("_depth", "_escaped", "_in_string", "_objects")
 
@@ -29,7 +29,7 @@ class _Nesting:
         self._objects = 0  # objects that are not inside another value
 
     def feed(self, text: str) -> None:
-        """Scan the next fragment."""
+        """Scan the next fragment of the JSON text and update the nesting depth."""
         escaped = 0 if self._escaped else -1
         for match in _STRUCTURE.finditer(text):
             index, character = match.start(), match[0]
@@ -48,13 +48,13 @@ class _Nesting:
 
     @property
     def closed(self) -> bool:
-        """Whether the text is one object, and it is closed."""
+        """Whether the scanned text is exactly one complete JSON object."""
         return self._objects == 1 and self._depth == 0 and not self._in_string
 
 
 @final
 class Call:
-    """A tool call that is assembled from fragments.
+    """A tool call that is assembled from streamed fragments.
 
     Attributes:
         index: The position among the calls of the response.
@@ -79,7 +79,7 @@ class Call:
         self._scanned = 0
 
     def grow(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
-        """Add a fragment. A repeated name is not added again, but the rest of a split name is.
+        """Add a fragment to the call. A repeated name is ignored, and the rest of a split name is appended.
 
         Args:
             id: The call id, or an empty string.
@@ -98,7 +98,10 @@ class Call:
             self._length += len(text)
 
     def has_complete_arguments(self) -> bool:
-        """Return whether the arguments are a complete JSON object. The cost of all checks is linear."""
+        """Return whether the arguments received so far are a complete JSON object.
+
+        Repeated checks scan each fragment only once.
+        """
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
         for text in self.arguments[self._scanned :]:
@@ -111,7 +114,7 @@ class Call:
         return len(text) == self._length and text == "".join(self.arguments)
 
     def tool(self, provider: str) -> Tool:
-        """Return the call as a pending tool of the provider."""
+        """Return the call as a pending `Tool` part. `provider` is recorded as the owner of its opaque data."""
         data = self.extra_fields if self.kind in {"", "function"} else self.extra_fields | {"type": self.kind}
         opaque = Opaque(provider, data) if data else None
         return Tool(FunctionCall.parse(self.name, "".join(self.arguments), opaque=opaque), call_id=self.id)
@@ -119,7 +122,7 @@ class Call:
 
 @final
 class Calls:
-    """The tool calls of one response, in order of their first fragments."""
+    """The tool calls of one response, in the order in which their first fragments were received."""
 
     __slots__ = ("_by_id", "_by_index", "_whole", "found")
 
@@ -130,7 +133,7 @@ class Calls:
         self._by_index: dict[str, Call] = {}
 
     def place(self, index: object, id: str, name: str, text: str) -> Call | None:  # noqa: A002 - the field's own name
-        """Return the call of a fragment, which may be a new call, or None if the fragment adds nothing.
+        """Return the existing or new call that a fragment belongs to, or None if the fragment adds nothing.
 
         Args:
             index: The index of the call, if the server sends one.
@@ -159,7 +162,7 @@ class Calls:
         return known
 
     def _unnumbered(self, id_: str, name: str, text: str) -> Call | None:
-        """Return the known call of a fragment without an index, or None for a new call."""
+        """Return the existing call that a fragment without an index belongs to, or None if it starts a new call."""
         last = self.found[-1] if self.found else None
         if id_ and (same := self._by_id.get(id_)) is not None:
             return same
@@ -171,13 +174,13 @@ class Calls:
 
 
 def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
-    """Return whether a fragment repeats a complete call, as some servers do at the end."""
+    """Return whether a fragment only repeats a complete call, as some servers do at the end of a stream."""
     same = name == call.name and (not id_ or not call.id or id_ == call.id)
     return same and bool(text) and call.has_arguments(text) and call.has_complete_arguments()
 
 
 def _begins_another(call: Call, id_: str, text: str) -> bool:
-    """Return whether a fragment with a name starts another call that reuses an index."""
+    """Return whether a fragment with a name starts another call that reuses the index of `call`."""
     if id_ and call.id:
         return id_ != call.id
     return text.lstrip().startswith("{") and call.has_complete_arguments()

@@ -1,4 +1,4 @@
-"""Providers of the Chat Completions API over any transport."""
+"""Chat and embeddings providers that send requests to a Chat Completions API over a `Transport`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ResultT = TypeVar("ResultT")
 
 
 class _Provider(TransportProvider):
-    """Base of the providers of this package: completion and streaming."""
+    """Base class of this package's providers, with completion and streaming."""
 
     __slots__ = ("_dialect", "_error_patterns", "_hint")
 
@@ -64,7 +64,7 @@ class _Provider(TransportProvider):
         """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: The request failed. The error carries the usage that the server reported.
+            ChatError: The request failed. The error contains the usage that the server reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         dialect = self._dialect
@@ -96,17 +96,17 @@ class _Provider(TransportProvider):
         return await self.fetch_decoded(self.endpoint.request(path, body, options.timeout, stream=False), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """Return the error for a response whose status is not 2xx. The error patterns of the vendor apply too."""
+        """Return the error for a response whose status is not 2xx. The vendor's error patterns also apply."""
         return error_from_response(status, headers, body, self._dialect.provider, self._error_patterns)
 
     def transport_error(self, error: TransportError) -> ChatError:
-        """Translate an error of the transport, and add the hint of the vendor if the connection failed."""
+        """Return the `ChatError` for a transport failure, with the vendor's hint if no connection could be made."""
         return error_without_response(error, self._dialect.provider, self._hint, self._error_patterns)
 
 
 @final
 class CompletionsProvider(_Provider):
-    """A model on the Chat Completions API, with completion, streaming and embeddings.
+    """Provider for a model on a Chat Completions API, with completion, streaming and embeddings.
 
     Create it with `CompletionsBuilder` or the builder of a vendor that has embeddings. It is immutable and safe to
     share between tasks. As an async context manager it closes its transport on exit if it created the transport. A
@@ -119,7 +119,7 @@ class CompletionsProvider(_Provider):
         """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: The request failed. The error carries the usage that the server reported.
+            ChatError: The request failed. The error contains the usage that the server reported, if any.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
         read = partial(
@@ -134,6 +134,9 @@ class CompletionsProvider(_Provider):
 
 @final
 class CompletionsChatProvider(_Provider):
-    """A model of a vendor without embeddings, with completion and streaming. Otherwise as `CompletionsProvider`."""
+    """Provider for a model of a vendor without embeddings, with completion and streaming.
+
+    In all other respects it behaves like `CompletionsProvider`.
+    """
 
     __slots__ = ()

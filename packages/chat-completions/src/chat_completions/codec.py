@@ -1,7 +1,7 @@
-"""The codec of the Chat Completions API: encode request bodies and decode response bodies, without I/O.
+"""Encoder and decoder for the Chat Completions API, without I/O.
 
-This module contains the codec of embeddings. Requests of chats are encoded in `encode.py` and `parts.py`, and responses
-are decoded in `decode.py`, `answer.py`, `calls.py` and `usage.py`.
+This module encodes and decodes embeddings. Chat requests are encoded in `encode.py` and `parts.py`. Chat responses are
+decoded in `decode.py`, `answer.py`, `calls.py` and `usage.py`.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ _UNPACK: Final[Mapping[EncodingFormat, Callable[[bytes], tuple[float, ...] | Non
     "base64": _unpack_floats,
     "base64_int8": _unpack_int8,
 }
-"""The reader of the bytes of a vector for each encoding. `float` is a list of numbers in JSON."""
+"""The function that unpacks a vector from bytes, by encoding. `float` vectors are lists of numbers in JSON."""
 
 
 def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Dialect) -> bytes:
-    """Encode the body of an embedding request.
+    """Encode the body of an embeddings request.
 
     Args:
         texts: The texts to embed.
@@ -98,7 +98,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
 
 
 def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat | None:
-    """Return the encoding of vectors that a request asks for, or None if it leaves the choice to the server.
+    """Return the vector encoding that a request asks for, or None if the server may choose.
 
     Args:
         options: The options of the request. `encoding_format` in `extra_body` takes precedence.
@@ -137,7 +137,7 @@ def decode_embeddings(
     encoding_format: EncodingFormat | None = None,
     dimensions: int | None = None,
 ) -> EmbeddingsResponse:
-    """Decode the body of an embedding response. The vectors are in the order of the texts.
+    """Decode the body of an embeddings response and return the vectors in the order of the texts.
 
     A list of numbers is always accepted. Base64 is accepted only if the request asked for it, because a response does
     not show the type of the numbers.
@@ -147,11 +147,11 @@ def decode_embeddings(
         count: The number of texts in the request.
         provider: The provider name, for error messages.
         encoding_format: The encoding that the request asked for; `None` if it asked for none.
-        dimensions: The length of vectors that the request asked for; `None` accepts any length.
+        dimensions: The vector length that the request asked for; `None` accepts any length.
 
     Raises:
-        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors of finite numbers and
-            the requested length.
+        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors that have finite
+            numbers and the requested length.
         ProviderError: The body contains an error object.
     """
     try:
@@ -189,7 +189,7 @@ def decode_embeddings(
 
 
 def _read_embedding_usage(usage: object) -> Usage:
-    """Return the usage of embeddings. If a server reports only the total, all of it is input."""
+    """Parse the `usage` object of an embeddings response. If only a total is reported, it counts as input."""
     counts = read_usage(usage)
     total = mapping(usage).get("total_tokens")
     return counts if counts.input_tokens or not isinstance(total, int) else Usage(total)
@@ -202,7 +202,7 @@ def _encoding_hint(item: object) -> str:
 
 
 def _read_vector(item: object, encoding: EncodingFormat | None) -> tuple[float, ...] | None:
-    """Return the numbers of an embedding, or None if they are not finite numbers in the requested encoding."""
+    """Return the vector in an item of the response, or None if its values are not finite numbers in `encoding`."""
     value = item.get("embedding") if is_object(item) else None
     vector: tuple[float, ...] | None = None
     if isinstance(value, str):

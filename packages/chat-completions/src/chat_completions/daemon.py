@@ -1,4 +1,4 @@
-"""The builder for Ollama, and the `ping` and `pull` methods of its daemon."""
+"""Builder for Ollama models, with methods to check the daemon and to download models."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from chat_completions.vendors import OLLAMA
 PORT: Final = 11434
 WILDCARD_ADDRESSES: Final = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - addresses to listen on, replaced by the loopback address
 PING_TIMEOUT: Final = 10.0
-"""The timeout of a ping, in seconds."""
+"""The timeout of `ping()` in seconds."""
 SUCCESS_STATUS: Final = "success"
-"""The status of the last step of a completed pull."""
+"""The status that the daemon reports when a pull is complete."""
 
 
 def host_url(host: str) -> str:
-    """Return the URL of a daemon from a host in the format of `OLLAMA_HOST`.
+    """Convert a host in the format of `OLLAMA_HOST` to the daemon's URL.
 
     Args:
         host: A host name, a host name with a port, or a URL.
@@ -61,7 +61,7 @@ def host_url(host: str) -> str:
 
 
 def _bracket_ipv6(rest: str) -> str:
-    """Put a bare IPv6 address in brackets, as URLs require."""
+    """Return the address and path in `rest`, with brackets around a bare IPv6 address, as URLs require."""
     address, slash, path = rest.partition("/")
     return f"[{address}]{slash}{path}" if address.count(":") > 1 and not address.startswith("[") else rest
 
@@ -72,7 +72,7 @@ def _bracket_ipv6(rest: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """The progress of a pull.
+    """A progress report of a model download.
 
     Attributes:
         status: The current step as Ollama reports it. The last status is `success`.
@@ -94,11 +94,11 @@ class PullProgress:
 
 @final
 class Pull:
-    """A download of a model by the Ollama daemon. It starts when it is awaited or iterated over.
+    """A model download by the Ollama daemon, which starts when the object is awaited or iterated over.
 
-    `await pull` waits until the download is complete. `async for step in pull` yields its progress. As an async context
-    manager it closes the connection on exit, and Ollama stops an unfinished download. Cancellation of `await pull` does
-    the same. Ollama keeps the downloaded data, and the next pull resumes from it.
+    `await pull` waits until the download is complete. `async for step in pull` yields progress reports. Exiting the
+    object's async context or canceling `await pull` closes the connection, and Ollama stops an unfinished download.
+    Ollama keeps the downloaded data, and the next pull resumes from it.
     """
 
     __slots__ = ("_batches", "_ended", "_endpoint", "_model", "_pending_events", "_pulled", "_stack", "_transport")
@@ -133,12 +133,12 @@ class Pull:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection, which stops an unfinished download. Closing twice is allowed."""
+        """Close the connection, which stops an unfinished download. Repeated calls have no effect."""
         self._ended = True
         await self._stack.aclose()
 
     def __aiter__(self) -> AsyncIterator[PullProgress]:
-        """Return this pull as an iterator over its progress."""
+        """Return this object, which is an iterator over progress reports."""
         return self
 
     async def __anext__(self) -> PullProgress:
@@ -213,7 +213,7 @@ def _byte_count(value: object) -> int | None:
 
 
 def _parse_object(data: bytes) -> dict[str, object]:
-    """Parse a JSON object.
+    """Parse `data` as a JSON object and return its fields.
 
     Raises:
         InvalidResponseError: `data` is not a JSON object.
@@ -232,12 +232,12 @@ def _parse_object(data: bytes) -> dict[str, object]:
 
 
 class _DaemonBuilder(WithSizedEmbeddings):
-    """Methods of the builder in both states."""
+    """Methods that the Ollama builder has with and without a model."""
 
     __slots__ = ()
 
     def with_host(self, host: str) -> Self:
-        """Set the host of the daemon. The default is `OLLAMA_HOST`, or this machine.
+        """Set the host of the daemon. The default is the value of `OLLAMA_HOST`, or else this machine.
 
         Args:
             host: A host name, a host name with a port, or a URL.
@@ -282,7 +282,7 @@ async def _fetch_version(transport: Transport, request: Request) -> str:
 
 
 def _with_host_from_environment(settings: Settings) -> Settings:
-    """Return the settings with a base URL, from `OLLAMA_HOST` if none is set."""
+    """Return the settings with a base URL. If none is set, `OLLAMA_HOST` or the default host is used."""
     if settings.base_url is not None:
         return settings
     variable = OLLAMA.base_url_variable or ""
@@ -294,7 +294,7 @@ def _with_host_from_environment(settings: Settings) -> Settings:
 
 
 def _daemon_endpoint(settings: Settings) -> Endpoint:
-    """Return the endpoint of the daemon itself, without the path of its Chat Completions API."""
+    """Return the endpoint of the daemon's own API, whose URL lacks the `/v1` of the Chat Completions API."""
     addressed = _with_host_from_environment(settings)
     return endpoint_for(replace(addressed, base_url=(addressed.base_url or "").removesuffix("/v1")))
 
@@ -303,7 +303,7 @@ def _daemon_endpoint(settings: Settings) -> Endpoint:
 class OllamaBuilder(_DaemonBuilder):
     """A builder for models of an Ollama daemon. Call `with_model()` before `build()`.
 
-    The default host is `OLLAMA_HOST`, or this machine.
+    The default host is the value of `OLLAMA_HOST`, or else this machine.
     """
 
     __slots__ = ()
@@ -323,12 +323,12 @@ class OllamaBuilder(_DaemonBuilder):
 
 @final
 class ReadyOllamaBuilder(_DaemonBuilder):
-    """An `OllamaBuilder` with a model."""
+    """An `OllamaBuilder` state with a model."""
 
     __slots__ = ()
 
     def pull(self) -> Pull:
-        """Return a download of the model. Await it, or iterate over its progress.
+        """Return a download of the model, to be awaited or iterated over for progress reports.
 
         Nothing is downloaded if the daemon already has the current version of the model.
         """

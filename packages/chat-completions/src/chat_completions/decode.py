@@ -1,4 +1,4 @@
-"""Decoding of responses, complete or streamed, as turns.
+"""Decoder for complete and streamed responses, which become turns.
 
 Responses are not validated in advance: fields are read by plain dict access, and a known field of the wrong type raises
 `InvalidResponseError` with its path. Unknown fields are ignored. The `message` of a complete response is read like one
@@ -35,13 +35,13 @@ from chat_completions.errors import error_from_finish_reason, error_from_object,
 from chat_completions.usage import read_usage
 
 DONE: Final = b"[DONE]"
-"""The data of the event that ends a stream."""
+"""The data of the last event of a stream."""
 
 MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
 FIRST_INDICES: Final = (0, None, "0")
-"""The indices of the choice that is read. Other choices are alternatives."""
+"""The indices of the choice that is decoded. Other choices are alternative responses."""
 
 EMPTY_FINISH_REASONS: Final = frozenset({"null", "none"})
 """Strings that some servers send instead of a null finish reason."""
@@ -95,13 +95,13 @@ EXTRA_FIELDS_OF_CHOICE: Final = ("native_finish_reason", "content_filter_results
 
 
 def is_last(event: Event, /) -> bool:
-    """Return whether an event is the last one of a stream."""
+    """Return whether `event` is the last event of a stream, `[DONE]`."""
     data = event.data
     return len(data) < MIN_CHUNK_LENGTH and data.strip() == DONE
 
 
 def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) -> Turn:
-    """Decode a complete response.
+    """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: The body of the response.
@@ -117,7 +117,7 @@ def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) ->
 
 @final
 class StreamDecoder(EventDecoder):
-    """The decoder of one response.
+    """Decoder for one response, streamed or complete.
 
     Args:
         provider: The provider name.
@@ -165,7 +165,10 @@ class StreamDecoder(EventDecoder):
         self._extra: dict[str, Any] = {}
 
     def parse_irregular(self, event: Event) -> object:
-        """Parse data that the fast parser rejects. Skip keepalives and `[DONE]`, which ends the stream."""
+        """Parse event data that the fast parser rejects.
+
+        Returns `SKIP` for keepalives and for `[DONE]`, which ends the stream.
+        """
         if is_last(event):
             self.done = True
             return SKIP
@@ -179,13 +182,17 @@ class StreamDecoder(EventDecoder):
             return event.data.decode(errors="replace")
 
     def _is_ignored(self, chunk: object, name: str) -> bool:
-        """Return whether to ignore the chunk of a named event: those that are not objects, except errors."""
+        """Return whether to ignore the data of the event `name`. Data that is not an object is ignored.
+
+        Raises:
+            ProviderError: The event is an error whose data is not an object.
+        """
         if name == "error" and not is_object(chunk):
             raise error_from_object(chunk, self.provider)
         return not is_object(chunk)
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Implement `EventDecoder.take`."""
+        """Implement `EventDecoder.take`: decode one chunk of a stream."""
         if name != "message" and self._is_ignored(chunk, name):
             return
         choices = chunk.get("choices")
@@ -213,7 +220,7 @@ class StreamDecoder(EventDecoder):
                 self._read_choice_end(choice)
 
     def _read_message(self, piece: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
-        """Take a delta, or a complete message from a server that does not stream."""
+        """Decode a delta, or a complete message that a server sends in a stream."""
         if not piece:
             return
         self._has_message = True
@@ -225,7 +232,7 @@ class StreamDecoder(EventDecoder):
         self._fast_path = self._finish is None
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Implement `EventDecoder.take_body`."""
+        """Implement `EventDecoder.take_body`: decode the body of a complete response."""
         self._read_head(body, "")
         choices = require_list(body.get("choices") or [], "choices")
         if not choices:
@@ -246,7 +253,7 @@ class StreamDecoder(EventDecoder):
             self._read_choice_end(choice)
 
     def finish(self) -> Turn:
-        """Return the whole turn.
+        """Return the turn after the whole response was received.
 
         Raises:
             ChatError: the response reports a failure, in its finish reason or in `x_groq`.
@@ -271,7 +278,11 @@ class StreamDecoder(EventDecoder):
     # --- Other fields ----------------------------------------------------------------------------------
 
     def _read_head(self, chunk: Any, kind: str) -> None:  # noqa: ANN401 - JSON
-        """Read the fields other than `choices`."""
+        """Store the id, the model and other fields of a chunk outside `choices`.
+
+        Raises:
+            ProviderError: The chunk contains an error object.
+        """
         if (error := find_error(chunk, kind=kind)) is not None:
             raise error_from_object(error, self.provider)
         self._id = self._id or require_text(chunk.get("id") or "", "id") or None
@@ -287,7 +298,11 @@ class StreamDecoder(EventDecoder):
         self._usage = self._usage or mapping(chunk.get("x_groq")).get("usage")
 
     def _read_choice_end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
-        """Read the error, finish reason, usage and log probabilities of a choice."""
+        """Store the finish reason, usage and log probabilities of a choice.
+
+        Raises:
+            ProviderError: The choice contains an error object.
+        """
         if error := choice.get("error"):
             raise error_from_object(error, self.provider)
         finish = require_text(choice.get("finish_reason") or "", "choices[0].finish_reason")
@@ -305,7 +320,7 @@ class StreamDecoder(EventDecoder):
                 self._logprobs.setdefault(name, []).extend(tokens)
 
     def _update_usage(self, usage: Any) -> None:  # noqa: ANN401 - JSON
-        """Update the usage with cumulative counts. A missing or zero count keeps its previous value."""
+        """Update the stored usage with cumulative counts. A missing or zero count keeps its previous value."""
         known = self._usage
         if is_object(known) and is_object(usage):
             usage = known | {name: count for name, count in usage.items() if count}
@@ -314,7 +329,7 @@ class StreamDecoder(EventDecoder):
     # --- The turn --------------------------------------------------------------------------------------
 
     def partial(self) -> Turn:
-        """Return the turn received so far."""
+        """Return a turn with everything received so far."""
         parts = self._answer.parts()
         has_calls = bool(self._answer.calls)
         finish: FinishReason = "other"
@@ -338,18 +353,18 @@ class StreamDecoder(EventDecoder):
     # --- Errors ------------------------------------------------------------------------------------------
 
     def full_path(self, path: str) -> str:
-        """Return the path from the root of the response: a path in the message is prefixed with that of its choice."""
+        """Return `path` relative to the root of the response. The path of the message is added if it is missing."""
         return path if path.startswith(("choices", "id", "model")) else f"choices[0].{self._message_field}.{path}"
 
     def shape_error(self, chunk: object) -> ChatError | None:
-        """Return the error for a chunk that `take()` failed on, or None if the chunk has the right shape."""
+        """Return the error that names the malformed field in `chunk`, or None if every field has the right type."""
         if is_list(chunk) and (error := find_error(chunk)) is not None:
             return error_from_object(error, self.provider)
         return self.wrong_shape(wrong_path(chunk, self._message_field))
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:
-    """Return the path of the first value with the wrong type in a chunk, or None.
+    """Return the path of the first value in `chunk` that has the wrong type, or None.
 
     Args:
         chunk: The decoded JSON of the chunk.

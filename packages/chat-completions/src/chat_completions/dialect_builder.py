@@ -1,4 +1,4 @@
-"""Methods of all builders of Chat Completions that change the dialect."""
+"""Builder methods for the dialect, the request format of a Chat Completions server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from chat_completions.options import Dialect, ReasoningReplay, ReasoningStyle
 
 
 class DialectBuilder:
-    """Base of the builders that have a dialect. A subclass stores it."""
+    """Base class for builders with a dialect, which the subclass stores."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def _dialect(self) -> Dialect:
-        """The current dialect."""
+        """The dialect as configured so far."""
 
     @property
     @abstractmethod
@@ -30,7 +30,7 @@ class DialectBuilder:
 
     @abstractmethod
     def _with_dialect(self, dialect: Dialect) -> Self:
-        """Return a builder with another dialect."""
+        """Return a copy of this builder with `dialect`."""
 
     def with_reasoning(
         self,

@@ -1,4 +1,4 @@
-"""Encoding of a conversation as the body of a request.
+"""Encoder for request bodies.
 
 The body is joined from encoded pieces: one per turn, one for the tools, and one for the other fields. The pieces of
 completed turns and of tools are cached, so a request with a long history mostly joins cached bytes.
@@ -84,7 +84,10 @@ def encode(
 
 
 def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
-    """Return a system message with the schema of structured output, for servers that only support JSON mode."""
+    """Return a system message with the schema of structured output and a comma, or nothing if no message is needed.
+
+    The message is for servers that only support JSON mode.
+    """
     if output is None or dialect.structured == "json_schema":
         return ()
     # The message comes first, so that the prefix of the prompt stays the same for the server's cache.
@@ -133,7 +136,7 @@ def encode_turns(view: View, dialect: Dialect) -> bytes:
 
 
 class _encoder:  # noqa: N801 - used like a function
-    """An encoder of the turns of one role. One is created per request and called only for turns not in the cache."""
+    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -152,7 +155,7 @@ class _encoder:  # noqa: N801 - used like a function
 
 
 def _encode_tools(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:
-    """Encode the tools, joined by commas: those of the chat, then those that the server runs."""
+    """Return the tool declarations as JSON objects joined by commas: the chat's tools, then server-side tools."""
     if tools and not dialect.tools:
         msg = f"{dialect.provider} does not support tools: remove {', '.join([item.name for item in tools])}"
         raise UnsupportedOptionError(msg)
@@ -193,7 +196,7 @@ def _encode_fields(
     stream: bool,
     tools: bool,
 ) -> dict[str, object]:
-    """Return the fields of the request other than the model, the messages and the tools."""
+    """Return all fields of the request except the model, the messages and the tools."""
     other_fields: dict[str, object] = {}
     fields = {"seed": dialect.seed_field, "max_tokens": dialect.max_tokens_field}
     for name in ("temperature", "top_p", "seed", "max_tokens"):

@@ -1,7 +1,7 @@
-"""Errors of the Chat Completions API that a response reports in its body or in its finish reason.
+"""Exceptions for errors that a response reports in its body or in its finish reason.
 
-`chat_core.wire.errors` reads errors that are reported with an HTTP status, for every API. Error messages that only one
-vendor uses are listed in its preset.
+For every API, `chat_core.wire.errors` creates the exceptions for errors with an HTTP status. Error messages that only
+one vendor uses are listed in the vendor's preset.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 ErrorPatterns: TypeAlias = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
-"""Regular expressions for the body of an error response, and the error class for each of them."""
+"""Pairs of a regular expression for the body of an error response and the error class to raise."""
 
 
 def error_from_response(
@@ -65,7 +65,7 @@ def error_from_response(
 
 
 def _wait_in_body(body: bytes) -> float | None:
-    """Return the retry delay in seconds from upstream headers in the body, which OpenRouter forwards."""
+    """Return the retry delay in seconds from the upstream headers that OpenRouter puts in the body, or None."""
     try:
         fields = mapping(mapping(loads_limited(body)).get("error"))
     except ValueError:
@@ -79,7 +79,7 @@ def _wait_in_body(body: bytes) -> float | None:
 def error_without_response(
     error: TransportError, provider: str, hint: str = "", error_patterns: ErrorPatterns = ()
 ) -> ChatError:
-    """Return the error for a failure of the transport.
+    """Return the `ChatError` for a request whose transport failed.
 
     Args:
         error: The error of the transport.
@@ -95,7 +95,7 @@ def error_without_response(
 
 
 def find_error(answer: object, *, kind: str = "message") -> object:
-    """Return the error object in a response with status 200, or None.
+    """Return the error object that a response with status 200 contains, or None.
 
     Args:
         answer: The decoded JSON of a response body or an event.

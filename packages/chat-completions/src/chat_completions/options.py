@@ -1,4 +1,4 @@
-"""Options of a request that only the Chat Completions API has, and the dialect of a vendor."""
+"""Request options that are specific to the Chat Completions API, and the request format of a vendor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ FileKind: TypeAlias = Literal["image", "audio", "video", "document"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionsOptions:
-    """Options that only the Chat Completions API has. `None` leaves the choice to the server.
+    """Request options that are specific to the Chat Completions API. `None` leaves the choice to the server.
 
     Attributes:
         frequency_penalty: The penalty for a token for each time that it has appeared in the text.
         presence_penalty: The penalty for a token that has appeared in the text at least once.
-        logit_bias: The numbers that are added to the scores of tokens, by token id.
+        logit_bias: Numbers to add to the scores of tokens, by token id.
         logprobs: Whether log probabilities of output tokens are returned, in the metadata of the turn.
         top_logprobs: The number of alternatives whose log probabilities are returned for each token.
         user: An id of the end user.
         safety_identifier: An id of the end user for abuse detection.
         prompt_cache_key: The cache key. Requests with the same key and a common prefix share a prompt cache.
-        service_tier: The server's name of the latency and price tier.
+        service_tier: The name of the service tier, which decides latency and price.
         store: Whether the server stores the response.
         metadata: The metadata that the server stores with the response if `store` is set.
         modalities: The output modalities, such as `("text", "audio")`.
@@ -70,7 +70,7 @@ class CompletionsOptions:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The differences of one vendor's API from OpenAI's Chat Completions API.
+    """Request format of one vendor, described by its differences from OpenAI's Chat Completions API.
 
     Attributes:
         model: The name of the model in requests; empty if the URL names the model.
@@ -101,7 +101,7 @@ class Dialect:
         join_messages: Whether consecutive messages of one role are joined, for servers and chat templates that require
             alternating roles. Tool results are not joined.
         finish_reasons: Finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
-            `chat_completions.decode.FINISH`; the last one of equal reasons is used.
+            `chat_completions.decode.FINISH`. If a reason is repeated, the last entry applies.
     """
 
     model: str
@@ -129,9 +129,9 @@ class Dialect:
     join_messages: bool = False
     finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
-    """The cache key of encoded turns: every setting that the encoding of a turn depends on."""
+    """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""
     tools_key: str = field(init=False, repr=False, compare=False)
-    """The cache key of encoded tools."""
+    """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
         # A string caches its hash. A tuple would be hashed again for each turn of a long conversation.
@@ -149,10 +149,10 @@ class Dialect:
         replay: ReasoningReplay,
         field: Literal["reasoning_content", "reasoning"] | None,
     ) -> Dialect:
-        """Return this dialect with other reasoning settings.
+        """Return a copy of this dialect with the given reasoning settings.
 
         Args:
-            default: The dialect that supplies `style` and `field` if they are None.
+            default: The dialect whose values replace a `style` or `field` of None.
             style: The value of `reasoning_style`.
             replay: The value of `reasoning_replay`.
             field: The value of `reasoning_field`.
@@ -165,10 +165,10 @@ class Dialect:
         )
 
     def with_strict(self, default: Dialect, *, output: bool, tools: bool, rewrite: bool | None) -> Dialect:
-        """Return this dialect with other settings of strict schemas.
+        """Return a copy of this dialect with the given settings for schema enforcement.
 
         Args:
-            default: The dialect that supplies `rewrite` if it is None.
+            default: The dialect whose value replaces a `rewrite` of None.
             output: The value of `strict_output`.
             tools: The value of `strict_tools`.
             rewrite: The value of `strict_rewrite`.

@@ -1,4 +1,4 @@
-"""Encoding of the parts of a turn as messages of the Chat Completions API.
+"""Encoder from the parts of a turn to messages of the Chat Completions API.
 
 Data that only this provider understands is stored in `Opaque` data with the provider's name:
 
@@ -49,7 +49,7 @@ AUDIO_FORMATS: Final = {
 
 
 def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
-    """Encode a turn of the system or of the user as one message.
+    """Encode a system or user turn as one message.
 
     Args:
         role: The role of the turn. The role in the message may differ.
@@ -74,7 +74,10 @@ def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
 
 
 def _encode_content(parts: list[Json]) -> object:
-    """Return the value of `content`: a string for a single text, which every server supports, else a list."""
+    """Return the `content` field for the given content parts.
+
+    A single text becomes a string, which every server supports. Anything else becomes a list.
+    """
     if not parts:
         return ""
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
@@ -152,14 +155,14 @@ def _file_url(file: File) -> str:
 
 
 def _fallback_name(file: File) -> str:
-    """Return a file name for a file without one, because servers require a name."""
+    """Return a generated name for a file that has none, because servers require a file name."""
     if file.url is not None and (last := file.url.partition("?")[0].rpartition("/")[2]):
         return last
     return f"file.{file.mime.partition('/')[2].partition('+')[0].partition(';')[0] or 'bin'}"
 
 
 def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
-    """Encode a turn of the model as its message, followed by one message per tool result in the order of the calls.
+    """Encode a model turn as a message, followed by one message per tool result in the order of the calls.
 
     Args:
         turn: The turn, whose tool calls are all resolved.
@@ -190,9 +193,10 @@ SHORT_ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 def wire_ids(turn: Turn, dialect: Dialect) -> list[str]:
-    """Return the call ids of a turn in requests: the ids of the provider if they are unique, else the ids of the tools.
+    """Return the ids to send for the tool calls of a turn, in order.
 
-    An id that the server would reject is replaced by a hash of it, so that the replacement is always the same.
+    The provider's ids are sent if they are unique, otherwise `Tool.id`. An id that the server would reject is replaced
+    by its hash, so that the replacement is always the same.
 
     Args:
         turn: The turn of the model.
@@ -215,7 +219,7 @@ def _accepted_id(id_: str, dialect: Dialect, *, own: bool) -> str:
 
 
 class _AssistantMessage:
-    """A collector of the parts of a model's turn that builds their message."""
+    """Builder for the assistant message that represents the parts of a model turn."""
 
     __slots__ = ("_calls", "_dialect", "_fields", "_images", "_parts")
 
@@ -305,7 +309,7 @@ class _AssistantMessage:
 
 
 def _encode_image(file: File, data: Mapping[str, object]) -> Json:
-    """Return the entry of `images` for an image that the model produced. Its bytes are stored only in the file."""
+    """Return the entry in `images` for an image that the model generated. The bytes are taken from `file`."""
     return {**mapping(data["image"]), "type": "image_url", "image_url": {"url": _file_url(file)}}
 
 
@@ -326,10 +330,10 @@ def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
 
 
 def join_messages(encoded: bytes) -> bytes:
-    """Join consecutive messages of one role, except tool results, in a list of messages without its brackets.
+    """Join consecutive messages of one role, except tool results, and return the new messages.
 
-    Text is separated by an empty line. Other fields are joined if they are lists or strings; otherwise the later one is
-    sent.
+    Messages are JSON objects joined by commas, without the brackets of a list. Text is separated by an empty line.
+    Other fields that are lists or strings are concatenated. For any other field, the later value is sent.
     """
     messages: list[Json] = []
     for message in require_list(loads(b"[" + encoded + b"]"), "messages"):

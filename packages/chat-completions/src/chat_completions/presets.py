@@ -1,4 +1,4 @@
-"""The preset of a vendor: its base URL, API key settings, dialect and abilities, with a source for each fact.
+"""Preset class that describes a vendor: base URL, API key settings, dialect and abilities, with sources.
 
 The presets of the known vendors are in `vendors.py`.
 """
@@ -23,19 +23,19 @@ API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
 @final
 @dataclass(frozen=True, slots=True)
 class NoEmbeddings:
-    """An ability: no embeddings. The builder has no `with_embeddings()`, and the provider has no `embed()`."""
+    """Marker for vendors without embeddings. The builder lacks `with_embeddings()` and the provider lacks `embed()`."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FixedEmbeddings:
-    """An ability: embeddings whose vectors have a fixed length for each model."""
+    """Marker for vendors whose embeddings have a fixed vector length for each model."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SizedEmbeddings:
-    """An ability: embeddings whose requests can set the length of vectors."""
+    """Marker for vendors whose embedding requests can set the vector length."""
 
 
 Embeddings: TypeAlias = NoEmbeddings | FixedEmbeddings | SizedEmbeddings
@@ -51,7 +51,7 @@ class Source:
 
     Attributes:
         title: The title of the page.
-        url: Its address.
+        url: The URL of the page.
         checked: The date on which the page was last compared with the preset.
         facts: The names of the fields, of the preset or of its dialect, that the page states.
     """
@@ -79,12 +79,12 @@ _FACTS: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset(Generic[EmbeddingsT_co]):
-    """The facts about one vendor. The type parameter is its embeddings ability.
+    """Settings and documented facts for one vendor. The type parameter is the vendor's embeddings ability.
 
     Attributes:
         title: The display name of the vendor. `name` is the name for programs.
         dialect: The differences of the vendor's API from OpenAI's. The builder sets the model.
-        base_url: The part of every URL before `/chat/completions`; `None` if each customer has a URL of its own.
+        base_url: The part of every URL before `/chat/completions`; `None` if each customer has a separate URL.
         base_url_variable: The environment variable that overrides the base URL.
         own_server: Whether the user runs the server. The key in the environment is then sent to any base URL.
         key_variables: The environment variables of the API key, in order of preference.
@@ -97,7 +97,7 @@ class Preset(Generic[EmbeddingsT_co]):
         own_builder: The name of the builder class for this vendor; empty if `vendor_builder()` supports it.
         recorded: Whether the preset is tested against recorded traffic of the vendor.
         notes: Other differences, for the documentation.
-        sources: The pages that state these facts; see `source_of`.
+        sources: The documentation pages that state these facts.
     """
 
     title: str
@@ -124,7 +124,7 @@ class Preset(Generic[EmbeddingsT_co]):
 
     @property
     def differences(self) -> Mapping[str, object]:
-        """The fields of the dialect whose values differ from OpenAI's dialect."""
+        """The dialect fields whose values differ from OpenAI's API, by name."""
         return {
             field.name: value
             for field in fields(Dialect)
@@ -141,12 +141,12 @@ class Preset(Generic[EmbeddingsT_co]):
         return (*own_facts, *self.differences)
 
     def source_of(self, fact: str) -> Source | None:
-        """Return the page that states `fact`, or None if no page is known."""
+        """Return the documentation page that states the field named `fact`, or None if no page is known."""
         return next((source for source in self.sources if fact in source.facts), None)
 
 
 AnyPreset: TypeAlias = Preset[Embeddings]
-"""A preset with any abilities."""
+"""A preset with any embeddings ability."""
 
 ANY_SERVER: Final = Preset(
     title="any server",

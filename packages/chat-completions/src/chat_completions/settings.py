@@ -1,4 +1,4 @@
-"""Settings and methods shared by the builders of this package, and the provider arguments that they produce."""
+"""Settings and methods shared by the builders of this package, and functions that derive provider arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from chat_completions.presets import AnyPreset
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder.
+    """The settings that a builder collects.
 
     Attributes:
         preset: The preset of the vendor, which supplies the defaults.
@@ -52,15 +52,15 @@ class Settings(Connection):
 
     @classmethod
     def for_preset(cls, preset: AnyPreset) -> Self:
-        """Return the initial settings of a vendor's builder."""
+        """Return the initial settings for a builder that uses `preset`."""
         return cls(preset, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
     def with_dialect(self, dialect: Dialect) -> Settings:
-        """Return these settings with another dialect."""
+        """Return a copy of these settings with `dialect`."""
         return replace(self, dialect=dialect)
 
     def for_model(self, model: str) -> Settings:
-        """Return these settings with a model.
+        """Return a copy of these settings with `model`.
 
         Raises:
             UsageError: `model` is empty.
@@ -68,7 +68,7 @@ class Settings(Connection):
         return self.with_dialect(replace(self.dialect, model=require_model("with_model", model)))
 
     def with_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
-        """Return these settings with limits for embeddings.
+        """Return a copy of these settings with limits for embeddings.
 
         Args:
             dimensions: The length of the vectors; `None` uses the default of the model.
@@ -86,7 +86,7 @@ class Settings(Connection):
 
 
 class Adjustable(DialectBuilder, ConnectionBuilder[Settings]):
-    """Base of the builders of this package, with the settings that depend on the model."""
+    """Base class of this package's builders, with methods that change settings and the dialect."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class Adjustable(DialectBuilder, ConnectionBuilder[Settings]):
 
 
 class Addressable(AddressBuilder[Settings]):
-    """Base of the builders that accept a base URL and an API key."""
+    """Base class of builders that accept a base URL and an API key."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class Addressable(AddressBuilder[Settings]):
 
 
 class ProviderArguments(TypedDict):
-    """The arguments of a provider's constructor."""
+    """The keyword arguments of a provider's constructor."""
 
     dialect: Dialect
     endpoint: Endpoint
@@ -128,7 +128,7 @@ class ProviderArguments(TypedDict):
 
 
 def provider_arguments(settings: Settings) -> ProviderArguments:
-    """Return the arguments of the provider that `settings` describe.
+    """Return the constructor arguments for the provider that `settings` describe.
 
     Raises:
         UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.
@@ -146,7 +146,7 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the base URL and headers of requests, including the API key.
+    """Return the endpoint that requests are sent to, with its headers and API key.
 
     Raises:
         UsageError: The base URL is invalid, or a required API key is missing.

@@ -1,4 +1,7 @@
-"""Functions that return a model of a vendor in one call. By default the API key is read from the environment."""
+"""Functions that return a provider for a vendor's model in one call.
+
+By default the API key is read from the environment.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from chat_completions.vendors import (
 
 
 def cerebras(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Cerebras.
+    """Return a provider for a Cerebras model.
 
     Args:
         model: The name of the model.
@@ -33,7 +36,7 @@ def cerebras(model: str, *, api_key: str | None = None) -> CompletionsChatProvid
 
 
 def deepseek(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of DeepSeek.
+    """Return a provider for a DeepSeek model.
 
     Args:
         model: The name of the model.
@@ -44,7 +47,7 @@ def deepseek(model: str, *, api_key: str | None = None) -> CompletionsChatProvid
 
 
 def fireworks(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Fireworks.
+    """Return a provider for a Fireworks model.
 
     Args:
         model: The name of the model.
@@ -55,7 +58,7 @@ def fireworks(model: str, *, api_key: str | None = None) -> CompletionsProvider:
 
 
 def groq(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Groq.
+    """Return a provider for a Groq model.
 
     Args:
         model: The name of the model.
@@ -66,7 +69,7 @@ def groq(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
 
 
 def huggingface(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model served through Hugging Face's router.
+    """Return a provider for a model served through Hugging Face's router.
 
     Args:
         model: The name of the model, such as `openai/gpt-oss-20b`. A suffix such as `:fastest` is allowed.
@@ -77,7 +80,7 @@ def huggingface(model: str, *, api_key: str | None = None) -> CompletionsChatPro
 
 
 def litellm(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a LiteLLM proxy.
+    """Return a provider for a model on a LiteLLM proxy.
 
     Args:
         model: The name of the model.
@@ -90,7 +93,7 @@ def litellm(model: str, *, base_url: str | None = None, api_key: str | None = No
 
 
 def llamacpp_server(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a llama.cpp server.
+    """Return a provider for a model on a llama.cpp server.
 
     Args:
         model: The name of the model.
@@ -103,7 +106,7 @@ def llamacpp_server(model: str, *, base_url: str | None = None, api_key: str | N
 
 
 def mistral(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Mistral.
+    """Return a provider for a Mistral model.
 
     Args:
         model: The name of the model.
@@ -114,7 +117,7 @@ def mistral(model: str, *, api_key: str | None = None) -> CompletionsProvider:
 
 
 def ollama(model: str, *, host: str | None = None) -> CompletionsProvider:
-    """Return a model of an Ollama daemon. The model must have been pulled.
+    """Return a provider for a model on an Ollama daemon, which must have downloaded the model.
 
     Args:
         model: The name of the model, such as `llama3.2`.
@@ -128,7 +131,7 @@ def ollama(model: str, *, host: str | None = None) -> CompletionsProvider:
 
 
 def ollama_cloud(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Ollama's cloud.
+    """Return a provider for a model in Ollama's cloud.
 
     Args:
         model: The name of the model.
@@ -139,7 +142,9 @@ def ollama_cloud(model: str, *, api_key: str | None = None) -> CompletionsChatPr
 
 
 def perplexity(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of Perplexity. Its models search the web for every response and call no tools.
+    """Return a provider for a Perplexity model.
+
+    Perplexity's models search the web for every response and call no tools.
 
     Args:
         model: The name of the model.
@@ -150,7 +155,7 @@ def perplexity(model: str, *, api_key: str | None = None) -> CompletionsChatProv
 
 
 def together(model: str, *, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of Together.
+    """Return a provider for a Together model.
 
     Args:
         model: The name of the model.
@@ -161,7 +166,7 @@ def together(model: str, *, api_key: str | None = None) -> CompletionsProvider:
 
 
 def vllm(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
-    """Return a model of a vLLM server.
+    """Return a provider for a model on a vLLM server.
 
     Args:
         model: The name of the model.
@@ -174,7 +179,7 @@ def vllm(model: str, *, base_url: str | None = None, api_key: str | None = None)
 
 
 def xai(model: str, *, api_key: str | None = None) -> CompletionsChatProvider:
-    """Return a model of xAI.
+    """Return a provider for an xAI model.
 
     Args:
         model: The name of the model.

@@ -1,4 +1,4 @@
-"""Token usage of a response, from the field names of several vendors."""
+"""Token usage reported by Chat Completions servers, which use different field names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from chat_core.usage import Usage
 from chat_core.wire.shapes import is_mapping, whole_numbers
 
 CACHE_READ: Final = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
-"""Fields for cached input tokens of servers that do not use `prompt_tokens_details`."""
+"""Fields with the number of cached input tokens, from servers that do not use `prompt_tokens_details`."""
 
 
 def read_usage(raw: object) -> Usage:
-    """Return the counts of a `usage` object. A count that is missing or not a number is 0."""
+    """Parse a `usage` object into a `Usage`. A missing or invalid count is 0."""
     if not is_mapping(raw):
         return Usage()
     counts = whole_numbers(raw)

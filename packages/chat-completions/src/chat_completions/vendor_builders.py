@@ -1,8 +1,8 @@
-"""Builders for known vendors. Each starts from a preset and offers only the features of the vendor.
+"""Builders for known vendors. Each builder starts from a preset and offers only the vendor's features.
 
 `groq("…")` is short for `vendor_builder(GROQ).with_model("…").build()`. A builder without a model has no `build()`,
 and the provider of a vendor without embeddings has no `embed()`. Type checkers reject both, and at run time the error
-says what is missing.
+names the missing step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Routing: TypeAlias = Literal["fastest", "cheapest", "preferred"]
 
 
 class VendorState(Adjustable):
-    """Base of the builders for one vendor, in any state."""
+    """Base class of all vendor builders, with or without a model."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class VendorState(Adjustable):
 
 
 class WithSizedEmbeddings(VendorState):
-    """The embeddings method of vendors whose requests can set the length of vectors."""
+    """Builder methods for vendors whose embedding requests can set the vector length."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class WithSizedEmbeddings(VendorState):
 
 
 class WithFixedEmbeddings(VendorState):
-    """The embeddings method of vendors whose models have a fixed vector length."""
+    """Builder methods for vendors whose embedding models have a fixed vector length."""
 
     __slots__ = ()
 
@@ -81,13 +81,13 @@ class ChatVendorBuilder(VendorState, Addressable):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyChatVendorBuilder:
-        """Set the model by the name that the vendor uses."""
+        """Set the model by its name at the vendor."""
         return ReadyChatVendorBuilder(self._settings.for_model(model))
 
 
 @final
 class ReadyChatVendorBuilder(VendorState, Addressable):
-    """A `ChatVendorBuilder` with a model."""
+    """A `ChatVendorBuilder` state with a model."""
 
     __slots__ = ()
 
@@ -102,18 +102,18 @@ class ReadyChatVendorBuilder(VendorState, Addressable):
 
 @final
 class FixedVendorBuilder(WithFixedEmbeddings, Addressable):
-    """A builder for a vendor with embeddings of fixed length. Call `with_model()` before `build()`."""
+    """A builder for a vendor whose embeddings have a fixed length. Call `with_model()` before `build()`."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyFixedVendorBuilder:
-        """Set the model by the name that the vendor uses."""
+        """Set the model by its name at the vendor."""
         return ReadyFixedVendorBuilder(self._settings.for_model(model))
 
 
 @final
 class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
-    """A `FixedVendorBuilder` with a model."""
+    """A `FixedVendorBuilder` state with a model."""
 
     __slots__ = ()
 
@@ -128,18 +128,18 @@ class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
 
 @final
 class SizedVendorBuilder(WithSizedEmbeddings, Addressable):
-    """A builder for a vendor with embeddings of configurable length. Call `with_model()` before `build()`."""
+    """A builder for a vendor whose embeddings have a configurable length. Call `with_model()` before `build()`."""
 
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadySizedVendorBuilder:
-        """Set the model by the name that the vendor uses."""
+        """Set the model by its name at the vendor."""
         return ReadySizedVendorBuilder(self._settings.for_model(model))
 
 
 @final
 class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
-    """A `SizedVendorBuilder` with a model."""
+    """A `SizedVendorBuilder` state with a model."""
 
     __slots__ = ()
 
@@ -161,13 +161,13 @@ def vendor_builder(preset: Preset[SizedEmbeddings]) -> SizedVendorBuilder: ...
 @overload
 def vendor_builder(preset: AnyPreset) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder: ...
 def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendorBuilder | SizedVendorBuilder:
-    """Return a builder for models of a vendor: `vendor_builder(GROQ)`.
+    """Return a builder for the models of one vendor, such as `vendor_builder(GROQ)`.
 
     Args:
         preset: One of the presets of this package, or a `Preset` of your own.
 
     Raises:
-        UsageError: The vendor has a builder class of its own, such as `OllamaBuilder`.
+        UsageError: The vendor has a separate builder class, such as `OllamaBuilder`.
     """
     if preset.own_builder:
         msg = f"{preset.title} has its own builder: use {preset.own_builder}()"
@@ -184,12 +184,12 @@ def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendo
 
 
 class _HuggingFace(VendorState):
-    """Methods that choose the inference provider that serves a model of Hugging Face."""
+    """Builder methods that choose which inference provider serves a Hugging Face model."""
 
     __slots__ = ()
 
     def with_routing(self, routing: Routing) -> Self:
-        """Route to the fastest or the cheapest provider, or to the first one in the preferences of your account."""
+        """Route requests to the fastest or cheapest provider, or to the first in your account's preferences."""
         return self._with_suffix(routing)
 
     def with_inference_provider(self, name: str) -> Self:
@@ -197,7 +197,7 @@ class _HuggingFace(VendorState):
         return self._with_suffix(name)
 
     def _with_suffix(self, name: str) -> Self:
-        """Append `name` to the model's name, where the router reads it."""
+        """Return a builder that sends `name` as a suffix of the model's name, which the router reads."""
         settings = self._settings
         if not name or ":" in name:
             msg = f"expected the name of an inference provider such as 'groq', not {name!r}"
@@ -230,7 +230,7 @@ class HuggingFaceBuilder(_HuggingFace, Addressable):
 
 @final
 class ReadyHuggingFaceBuilder(_HuggingFace, Addressable):
-    """A `HuggingFaceBuilder` with a model."""
+    """A `HuggingFaceBuilder` state with a model."""
 
     __slots__ = ()
 

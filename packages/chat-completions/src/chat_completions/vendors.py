@@ -1,6 +1,6 @@
-"""Presets of the known vendors of the Chat Completions API, with a source for each fact.
+"""Presets for known vendors with a Chat Completions API, including documentation sources.
 
-OpenAI, Azure OpenAI and OpenRouter are in `chat_openai`, which also supports their Responses API.
+The package `chat_openai` supports OpenAI, Azure OpenAI and OpenRouter, including their Responses APIs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chat_completions.options import Dialect, FileKind
 from chat_completions.presets import AnyPreset, FixedEmbeddings, NoEmbeddings, Preset, SizedEmbeddings, Source
 
 CHECKED: Final = date(2026, 11, 22)
-"""The date on which the pages were last compared with the presets."""
+"""The date on which the presets were last compared with the vendors' documentation."""
 
 IMAGES: Final[tuple[FileKind, ...]] = ("image",)
 
