@@ -1,4 +1,4 @@
-"""Chat provider for servers of the Responses API, over any transport."""
+"""Chat provider for servers with a Responses API, over any `Transport`."""
 
 from chat_responses.builder import ReadyResponsesBuilder, ResponsesBuilder
 from chat_responses.client import ResponsesProvider

@@ -1,6 +1,6 @@
-"""Items of a response while it is streamed, and the mapping of events to items.
+"""Collection of the items of a streamed response, which assigns each event to an item.
 
-An event names its item by `output_index`, otherwise by `item_id`. An event with neither belongs to the last item. The
+An event names its item by `output_index`, or else by `item_id`. An event with neither belongs to the last item. The
 index has priority because some servers send a different id for the same item in each event (observed in recorded
 traffic).
 """
@@ -14,21 +14,21 @@ from typing import Any, Final, final
 from chat_core.wire.shapes import Json, WrongShapeError
 
 CALLS: Final = ("function_call", "custom_tool_call")
-"""Types of the items that are calls with streamed arguments. A tuple, because a received type may be unhashable."""
+"""Types of items that are tool calls with streamed arguments. A tuple, because a received type may be unhashable."""
 
 MAX_TEXTS: Final = 1000
-"""Maximum number of texts of an item. Without a limit, the time to compare them would grow with their square."""
+"""Maximum number of texts in an item. Without a limit, the time to compare texts would grow quadratically."""
 
 TextKey = tuple[str, int]
-"""Key of one growing text of an item: the name of its list, and its index in that list."""
+"""Key of one partly received text in an item: the name of the list with the text, and the index in that list."""
 
 
 def list_index(event: Json, name: str) -> int:
-    """Return the index of a text in its list.
+    """Return the list index that an event about a text contains.
 
     Args:
         event: an event about the text.
-        name: field with the index. Default: 0.
+        name: field with the index. If the field is missing, the index is 0.
 
     Raises:
         WrongShapeError: the index is not an integer.
@@ -43,7 +43,7 @@ def list_index(event: Json, name: str) -> int:
 
 @final
 class PartialItem:
-    """Item that is being received: the fields that the server sent, and the text of its deltas."""
+    """A response item that is being received: the fields that the server sent, and the texts from deltas."""
 
     __slots__ = ("annotations", "call", "done", "ended", "index", "item", "pieces", "shown")
 
@@ -58,7 +58,7 @@ class PartialItem:
         self.done: bool = False
 
     def built(self) -> Json:
-        """Return the item. Texts that the server did not repeat in the item are taken from the deltas."""
+        """Return the item as a JSON object. Texts that the server did not repeat in the item are taken from deltas."""
         item = dict(self.item)
         kind = item.setdefault("type", self._implied_type())
         if kind == "message" and (not item.get("content") or (self.pieces and not self.done)):
@@ -74,7 +74,7 @@ class PartialItem:
         return item
 
     def pieces_of(self, place: TextKey) -> list[str]:
-        """Return the received pieces of a text, to which more can be appended.
+        """Return the list of received pieces of the text at `place`, to which the caller may append.
 
         Raises:
             WrongShapeError: the item has more than `MAX_TEXTS` texts.
@@ -87,11 +87,11 @@ class PartialItem:
         return pieces
 
     def kind(self) -> object:
-        """Return the type of the item, or the one that the received deltas imply. `None` for an item without both."""
+        """Return the type of the item, or the type that the received deltas imply, or `None` if nothing is known."""
         return self.item.get("type") or (self._implied_type() if self.pieces else None)
 
     def _implied_type(self) -> str:
-        """Return the item type that the received deltas imply, for an item without a type."""
+        """Return the type that the received deltas imply, for an item without a type field."""
         lists = {name for name, _ in self.pieces}
         if lists & {"summary", "content"}:
             return "reasoning"
@@ -111,23 +111,25 @@ class PartialItem:
         return content
 
     def joined_texts(self, name: str) -> list[str]:
-        """Return the received texts of a list, ordered by index."""
+        """Return the received texts of the list `name`, ordered by index."""
         return ["".join(self.pieces[place]) for place in self.places(name)]
 
     def places(self, name: str) -> list[TextKey]:
-        """Return the keys of the received texts of a list, ordered by index."""
+        """Return the keys of the received texts in the list `name`, ordered by index."""
         return sorted(place for place in self.pieces if place[0] == name)
 
     def place_of_end(self, place: TextKey, text: str) -> TextKey:
-        """Return the place of the deltas of a text that has ended, and mark it as ended.
+        """Mark a text as ended, and return the key under which its deltas were stored.
+
+        Some servers number a text differently in its deltas and in the event at its end.
 
         Args:
-            place: the place that the event at the end of the text names.
+            place: the key that the event at the end of the text names.
             text: the whole text.
 
         Returns:
-            `place`, unless it has no deltas and `text` begins with the last deltas of that list, whose end was not
-            received. Some servers count the indexes of deltas otherwise than those of ends.
+            `place`, or the key of the last deltas if `place` has no deltas and `text` begins with these last deltas of
+            the same list, whose end was not received.
         """
         if place not in self.pieces and (last := next(reversed(self.pieces), None)) is not None:
             fits = last[0] == place[0] and last not in self.ended
@@ -138,7 +140,7 @@ class PartialItem:
 
 
 def received_length(pieces: Iterable[str], text: str) -> int | None:
-    """Return the total length of `pieces` if `text` begins with them, otherwise `None`.
+    """Return the total length of `pieces` if `text` begins with the joined pieces, otherwise `None`.
 
     The time depends on the length of `text` only, so that a server cannot make a short event expensive.
     """
@@ -152,7 +154,7 @@ def received_length(pieces: Iterable[str], text: str) -> int | None:
 
 @final
 class PartialItems:
-    """Items of one response, in the order in which they started."""
+    """The items of one response, in the order in which they started."""
 
     __slots__ = ("_by_id", "_by_index", "_unfinished", "found")
 
@@ -163,7 +165,7 @@ class PartialItems:
         self._unfinished: dict[str, deque[PartialItem]] = {}  # by type; finished items are removed when they are met
 
     def at(self, event: Json) -> PartialItem:
-        """Return the item that a delta belongs to. Create one if the server did not announce it."""
+        """Return the item that the delta `event` belongs to. If the server did not announce the item, create it."""
         index: Any = event.get("output_index")
         if index.__class__ is int:
             found = self._by_index.get(index)
@@ -178,7 +180,7 @@ class PartialItems:
 
         Args:
             event: the event, whose `output_index` and `item_id` identify the item in later events.
-            item: the item as the event has it.
+            item: the item in the event.
 
         Returns:
             A new item, even if another one has the same id.
@@ -191,14 +193,14 @@ class PartialItems:
         return growing
 
     def ended(self, event: Json, item: Json) -> PartialItem:
-        """Replace the fields of a finished item with those of its `output_item.done` event.
+        """Replace the fields of a finished item with the fields in its `output_item.done` event.
 
         Args:
             event: the event, whose `output_index` identifies the item.
             item: the finished item.
 
         Returns:
-            The item, which is new if the server did not announce it.
+            The finished item, which is new if the server did not announce it.
         """
         growing = self._find_unfinished(event, item)
         if growing is None:
@@ -210,8 +212,8 @@ class PartialItems:
     def _find_unfinished(self, event: Json, item: Json) -> PartialItem | None:
         """Return the item that an `output_item.done` event finishes.
 
-        The item is found by index or id. Without both, it is the first unfinished item that was announced with the
-        same type, or the last item if the server announced none and its deltas imply that type.
+        The item is found by index or id. Without both, the result is the first unfinished item that was announced with
+        the same type. Otherwise the last item is returned if its type matches, or else `None`.
         """
         index = event.get("output_index")
         if isinstance(index, int):
@@ -229,7 +231,7 @@ class PartialItems:
         return last if last is not None and not last.done and last.kind() in (None, kind) else None
 
     def _create(self, event: Json, id_: object) -> PartialItem:
-        """Create an item and index it by the ids and the index of the event."""
+        """Create and return an item that later events can find by the index and the ids in `event`."""
         index = event.get("output_index")
         growing = PartialItem(index if isinstance(index, int) else None)
         self.found.append(growing)
@@ -241,13 +243,13 @@ class PartialItems:
         return growing
 
     def in_order(self) -> list[PartialItem]:
-        """Return the items by index if all indexes are known, otherwise in the order in which they started."""
+        """Return the items sorted by index if all indexes are known, otherwise in the order in which they started."""
         if all(growing.index is not None for growing in self.found):
             return sorted(self.found, key=lambda growing: growing.index or 0)
         return list(self.found)
 
     def listed(self, output: Sequence[Json]) -> list[PartialItem]:
-        """Return all items at the end: those that the response lists, then those that it omits."""
+        """Return all items at the end of the response: items listed in `output`, then received items that it omits."""
         matched = _Matching(self.found, output)
         # The most reliable match is tried first for all items.
         for position, item in enumerate(output):
@@ -273,11 +275,11 @@ class PartialItems:
 
 @final
 class _Matching:
-    """Assignment of received items to the items that the response lists. It takes linear time.
+    """Matcher that assigns received items to the items that the final response lists, in linear time.
 
     Attributes:
         unmatched: received items that are not assigned, in order.
-        known: received items by the position of their listed item.
+        known: assigned received items, by their position in the response's list.
     """
 
     __slots__ = ("_kinds", "_output", "known", "unmatched")
@@ -289,13 +291,16 @@ class _Matching:
         self.known: dict[int, PartialItem] = {}
 
     def match(self, position: int, growing: PartialItem | None) -> None:
-        """Assign a received item to a position, if both are free and their types agree."""
+        """Assign a received item to a position in the list if both are unassigned and their types agree."""
         if growing in self.unmatched and position not in self.known and self._agrees(growing, position):
             del self.unmatched[growing]
             self.known[position] = growing
 
     def match_by_type(self, by_index: Mapping[int, PartialItem]) -> None:
-        """Assign each free position to the first free item of its type that is not listed at its own index."""
+        """Assign each free position to the first unassigned item of the same type.
+
+        Items that the response lists at their own index are skipped. `by_index` contains the items by index.
+        """
         queues: dict[str, deque[PartialItem]] = {}
         for growing in self.unmatched:
             place = growing.index
@@ -313,5 +318,5 @@ class _Matching:
 
 
 def _output_index(growing: PartialItem, position: int) -> int:
-    """Return the index of an item in the response. Default: its position among the received items."""
+    """Return the index of an item in the response, or `position` if the index is unknown."""
     return position if growing.index is None else growing.index

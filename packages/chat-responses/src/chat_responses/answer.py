@@ -1,4 +1,4 @@
-"""Decoder of item events: it collects the items of a response and creates the deltas of a stream.
+"""Decoder for item events, which collects the items of a response and creates the deltas of a stream.
 
 Each text is delivered once. If an event repeats a text that was received in deltas, only the missing end is delivered.
 If a server sends no deltas, the whole text is delivered when its item ends.
@@ -33,12 +33,12 @@ from chat_responses.parts import MCP_APPROVAL
 
 @final
 class Answer:
-    """Decoder of the item events of one response.
+    """Decoder for the item events of one response.
 
-    Each event method handles one event and appends its deltas to `out`.
+    Each event method handles one type of event and appends the resulting deltas to `out`.
 
     Attributes:
-        tools: the tools that the response repeats from its request.
+        tools: the tools of the request, as repeated in the response.
     """
 
     __slots__ = ("_calls", "_items", "_provider", "_text_pieces", "_text_place", "tools")
@@ -52,7 +52,7 @@ class Answer:
         self._text_pieces: list[str] = []
 
     def received_items(self) -> list[Json]:
-        """Return the items received until now, which may be incomplete."""
+        """Return the items received so far as JSON objects. Items may be incomplete."""
         return [growing.built() for growing in self._items.in_order()]
 
     def ended(self, output: Sequence[Json], out: list[Delta]) -> list[Json]:
@@ -60,7 +60,7 @@ class Answer:
 
         Args:
             output: the items that the response lists, which may be empty.
-            out: list to which the deltas of texts are appended that were not delivered before.
+            out: list to which deltas are appended for texts that were not delivered before.
         """
         listed = self._items.listed(output)
         for growing in listed:
@@ -86,7 +86,7 @@ class Answer:
         self._emit_missing_texts(self._items.ended(event, item), item, out)
 
     def _start_call(self, growing: PartialItem, item: Json, text: str, out: list[Delta]) -> None:
-        """Assign the next call index and append the first delta of a call."""
+        """Assign the next call index to the tool call `growing`, and append its first delta to `out`."""
         growing.call = self._calls
         self._calls += 1
         name = require_text(item.get("name") or "", "item.name")
@@ -95,7 +95,7 @@ class Answer:
         out.append(ToolCallDelta(text, growing.call, name or None, call_id_of(item)))
 
     def _emit_missing_texts(self, growing: PartialItem, item: Json, out: list[Delta]) -> None:
-        """Append deltas for the texts of an item that were not received as deltas."""
+        """Append deltas to `out` for the texts of `item` that were not received as deltas."""
         kind = item.get("type")
         if kind == "message" and is_from_model(item):
             pieces = [piece for piece in content_of(item, "item") if piece.get("type") in TEXTS]
@@ -118,10 +118,10 @@ class Answer:
             growing.shown = self._emit_whole_item(growing, item, out)
 
     def _emit_whole_item(self, growing: PartialItem, item: Json, out: list[Delta]) -> bool:
-        """Append the delta of an image or an approval request, which have no text deltas.
+        """Append the delta for an image or an approval request, which the server does not send in pieces.
 
         Returns:
-            Whether nothing remains to be emitted: `False` for an image without data.
+            `False` if the image has no data yet, otherwise `True`.
         """
         kind = item.get("type")
         if kind == "image_generation_call":
@@ -135,7 +135,7 @@ class Answer:
         return True
 
     def _emit_missing_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
-        """Append a delta for the end of `text` if the received deltas are the beginning of it."""
+        """Append a delta for the rest of `text` if the deltas received so far are the beginning of `text`."""
         place = growing.place_of_end(place, text)
         known = received_length(growing.pieces.get(place, ()), text)
         if known is not None and known < len(text):
@@ -144,10 +144,10 @@ class Answer:
     def _emit_missing_end_of_list(
         self, growing: PartialItem, name: str, texts: Sequence[str], out: list[Delta]
     ) -> None:
-        """Append deltas for the end of a list of texts if the received deltas are its beginning.
+        """Append deltas for the rest of a list of texts if the deltas received so far are the beginning of the list.
 
-        The texts are compared as a whole, not by index: some servers continue to count `content_index` from one item
-        to the next (vLLM, Bedrock), so that the index of a delta is not the position of its text in the item.
+        The joined texts are compared. Some servers (vLLM, Bedrock) continue to count `content_index` from one item to
+        the next, so the index of a delta may not be the position of its text in the item.
         """
         places = growing.places(name)
         known = received_length([piece for place in places for piece in growing.pieces[place]], "".join(texts))
@@ -160,7 +160,7 @@ class Answer:
             known = max(0, known - len(text))
 
     def _emit_text(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
-        """Store a text and append its delta. The text of a refusal has no delta."""
+        """Store a piece of text at `place` and append its delta to `out`. Refusals have no deltas."""
         growing.pieces_of(place).append(text)
         if place[0] in {"summary", "content"}:
             out.append(ReasoningDelta(text))
@@ -191,7 +191,9 @@ class Answer:
         self._emit_missing_end(self._items.at(event), ("text", list_index(event, "content_index")), text, out)
 
     def part_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle the end of a content part, which some servers send instead of the end of its text.
+        """Handle the event at the end of a content part, and append the missing end of its text to `out`.
+
+        Some servers send this event instead of the event at the end of the text.
 
         Args:
             event: the event with the finished part.
@@ -206,18 +208,18 @@ class Answer:
         self._emit_missing_end(self._items.at(event), (name, index), text, out)
 
     def annotation_added(self, event: Json, _out: list[Delta]) -> None:
-        """Handle `output_text.annotation.added`: store the citation of a text."""
+        """Handle `output_text.annotation.added`: store the citation in `event` with its item."""
         notes = self._items.at(event).annotations.setdefault(list_index(event, "content_index"), [])
         notes.append(event.get("annotation"))
 
     def refusal_delta(self, event: Json, _out: list[Delta]) -> None:
-        """Handle `refusal.delta`: store the text. A refusal has no deltas of its own."""
+        """Handle `refusal.delta`: store the piece of refusal text. No delta is created for the caller."""
         place = "refusal", list_index(event, "content_index")
         if text := require_text(event.get("delta") or "", "delta"):
             self._items.at(event).pieces_of(place).append(text)
 
     def refusal_done(self, event: Json, _out: list[Delta]) -> None:
-        """Handle `refusal.done`: replace the stored text."""
+        """Handle `refusal.done`: replace the stored refusal text with the complete text in `event`."""
         place = "refusal", list_index(event, "content_index")
         self._items.at(event).pieces_of(place)[:] = [require_text(event.get("refusal") or "", "refusal")]
 
@@ -273,7 +275,7 @@ PARTS: Final[Mapping[str, str]] = {
     "summary_text": "summary",
     "reasoning_text": "content",
 }
-"""The list of texts that a content part of each type belongs to."""
+"""The name of the list of texts for each type of content part."""
 
 Handler: TypeAlias = Callable[[Answer, Any, list[Delta]], None]
 
@@ -298,4 +300,4 @@ EVENTS: Final[Mapping[str, Handler]] = {
     "response.custom_tool_call_input.done": Answer.arguments_done,
     "response.image_generation_call.partial_image": Answer.partial_image,
 }
-"""The handler of each event that belongs to an item."""
+"""The handler for each type of event that belongs to an item."""

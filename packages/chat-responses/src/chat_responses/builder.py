@@ -1,6 +1,6 @@
-"""Builder of a provider in two states: without a model, and with a model and `build()`.
+"""Builder for Responses API providers, in two states: without a model, and with a model and `build()`.
 
-Builders are immutable: each `with_…` method returns a new one. A method that is missing in one state raises an error
+Builders are immutable: each `with_…` method returns a new builder. Calling a method that a state lacks raises an error
 with a hint at run time.
 """
 
@@ -18,7 +18,7 @@ from chat_responses.settings import Settings, endpoint_for
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """Methods that both builder states have."""
+    """Methods that the builder has with and without a model."""
 
     __slots__ = ()
 
@@ -26,15 +26,15 @@ class _Configurable(AddressBuilder[Settings]):
         super().__init__(settings or Settings())
 
     def _with_dialect(self, dialect: ResponsesDialect) -> Self:
-        """Return a builder with `dialect`."""
+        """Return a copy of this builder with `dialect`."""
         return self._with(replace(self._settings, dialect=dialect))
 
     def with_websocket(self) -> Self:
         """Send requests over a WebSocket that stays open between requests, which reduces latency.
 
         The transport is `WebSocketTransport(ResponsesFrames())` of `chat-transport-websockets`, which must be
-        installed. The provider owns it and closes it. To configure the transport, pass your own to `with_transport()`
-        as well.
+        installed. The provider owns and closes this transport. To configure the transport, also pass your own to
+        `with_transport()`.
 
         Counting tokens is not supported over a WebSocket. With `with_previous_response()` each request sends only new
         items, even if nothing is stored, because the server has the last response of a connection.
@@ -46,20 +46,20 @@ class _Configurable(AddressBuilder[Settings]):
 
         Args:
             name: the provider name.
-            description: a description of the provider for people.
+            description: free text that describes the provider.
         """
         dialect = replace(self._settings.dialect, provider=require_provider_name(name))
         return self._with(replace(self._settings, dialect=dialect, description=description))
 
     def with_store(self, *, store: bool = True) -> Self:
-        """Set whether the server stores responses. Without this setting the server decides, and usually stores them.
+        """Set whether the server stores responses. By default the server decides, and usually stores them.
 
         If `store` is `False`, reasoning is requested in encrypted form and sent back in that form.
         """
         return self._with_dialect(replace(self._settings.dialect, store=store))
 
     def with_previous_response(self) -> Self:
-        """Refer to the last response with `previous_response_id` instead of sending the conversation again.
+        """Continue from the last response with `previous_response_id` instead of sending the whole conversation.
 
         The id is sent only if the history contains that response and all turns before it unchanged. If the server no
         longer has the response, the whole conversation is sent.
@@ -77,7 +77,7 @@ class _Configurable(AddressBuilder[Settings]):
     def with_reasoning(
         self, *, encrypted: bool | None = None, replay: ReasoningReplay = "as-received", budget: bool = False
     ) -> Self:
-        """Configure encrypted reasoning, sending reasoning back, and budgets.
+        """Set whether reasoning is encrypted, sent back to the model, and limited by a token budget.
 
         Args:
             encrypted: whether to request encrypted reasoning. `None` requests it if nothing is stored and the model is
@@ -105,13 +105,13 @@ class _Configurable(AddressBuilder[Settings]):
         return self._with_dialect(dialect)
 
     def without_item_ids(self) -> Self:
-        """Send items without their ids, for servers that do not recognize them."""
+        """Send items without their ids, for servers that do not recognize the ids."""
         return self._with_dialect(replace(self._settings.dialect, item_ids=False))
 
 
 @final
 class ResponsesBuilder(_Configurable):
-    """Builder without a model. Call `.with_model("…")` before `build()`.
+    """Builder for Responses API providers. Call `.with_model("…")` before `build()`.
 
     The API key for OpenAI, the default server, is read from `OPENAI_API_KEY`.
     """
@@ -119,7 +119,7 @@ class ResponsesBuilder(_Configurable):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyResponsesBuilder:
-        """Set the model, by the server's name for it."""
+        """Set the model by its name on the server."""
         dialect = replace(self._settings.dialect, model=require_model("with_model", model))
         return ReadyResponsesBuilder(replace(self._settings, dialect=dialect))
 
@@ -129,7 +129,7 @@ class ResponsesBuilder(_Configurable):
 
 @final
 class ReadyResponsesBuilder(_Configurable):
-    """Builder with a model."""
+    """A `ResponsesBuilder` state with a model."""
 
     __slots__ = ()
 

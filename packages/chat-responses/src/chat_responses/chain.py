@@ -1,9 +1,9 @@
-"""Use of `previous_response_id` instead of sending the whole conversation.
+"""Functions that decide whether `previous_response_id` can replace the beginning of a conversation.
 
-A server that stores responses also has the conversation before each of them. Only the history decides whether this
-conversation is the one to be sent. The turn of each stored response has a seal in its metadata: a hash of the encoded
-turns before it and of the turn itself. If a history was edited, merged, or continued by another provider, the seals
-after the change do not match, and the whole history is sent.
+A server that stores responses also has the conversation before each response. The turn for each stored response has a
+seal in its metadata, a hash of this turn and of all encoded turns before it. If the seal matches the history, only
+later turns are sent. If the history was edited, merged, or continued by another provider, the seals after the change do
+not match. Without any matching seal, the whole history is sent.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ Encoded = tuple[Role, Turn, bytes]
 
 
 class Digest(Protocol):
-    """Protocol of the hash objects of `hashlib`, which does not export their type."""
+    """Protocol for the hash objects of `hashlib`, which does not export their type."""
 
     def update(self, data: bytes, /) -> None:
-        """Add bytes."""
+        """Add `data` to the hashed bytes."""
         ...
 
     def copy(self) -> Self:
-        """Return a copy, to which other bytes can be added."""
+        """Return an independent copy of this hash object."""
         ...
 
     def hexdigest(self) -> str:
-        """Return the hash of all bytes, in hexadecimal digits."""
+        """Return the hash of all added bytes in hexadecimal digits."""
         ...
 
 
 def may_chain(dialect: ResponsesDialect) -> bool:
-    """Return whether requests may refer to a previous response."""
+    """Return whether requests with the settings in `dialect` may refer to a previous response."""
     return dialect.previous_response and (dialect.stores or dialect.socket)
 
 
 def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | None:
-    """Return the index of the last turn that the server has together with all turns before it.
+    """Return the index of the last model turn that the server has, together with all turns before it.
 
     Args:
-        history: all turns after the instructions.
+        history: all turns that are sent as messages.
         dialect: settings of the provider.
 
     Returns:
@@ -74,11 +74,11 @@ def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) ->
 
     Args:
         turn: the received turn.
-        history: the turns of the request, all of them.
+        history: all turns of the request, including turns that were not sent.
         dialect: settings of the request.
 
     Returns:
-        The same turn.
+        The turn that was passed.
     """
     metadata = turn.metadata
     if metadata is None or metadata.id is None or metadata.finish_reason != "completed":
@@ -93,7 +93,10 @@ def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) ->
 
 
 def _seal_of(turn: Turn, dialect: ResponsesDialect) -> str | None:
-    """Return the seal of a turn, if the turn is a response of this provider and its call ids were not replaced."""
+    """Return the stored seal of a turn, or `None`.
+
+    The result is `None` if another provider produced the turn, or if call ids have to be replaced.
+    """
     metadata = turn.metadata
     if metadata is None or metadata.provider != dialect.provider or metadata.id is None:
         return None
@@ -103,13 +106,13 @@ def _seal_of(turn: Turn, dialect: ResponsesDialect) -> str | None:
 
 
 def _compute_seal(received_items: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
-    """Return the seal of `turn` after the hashed history."""
+    """Return the seal for `turn`: a hash of the history in `received_items` and of the turn."""
     extended = received_items.copy()
     extended.update(dump_bytes(model_items(turn, dialect)))
     return extended.hexdigest()[:32]
 
 
 def _update(received_items: Digest, items: bytes) -> None:
-    """Hash the items of one turn."""
+    """Add the encoded items of one turn to the hash `received_items`."""
     received_items.update(items)
     received_items.update(b",")

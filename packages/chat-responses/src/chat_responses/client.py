@@ -37,9 +37,9 @@ PATH = "/responses"
 
 @final
 class ResponsesProvider(TransportProvider):
-    """Chat provider with `complete()`, `stream()` and `count_tokens()`. Created by `ResponsesBuilder`.
+    """Chat provider for the Responses API, with streaming and token counts. Created by `ResponsesBuilder`.
 
-    Instances are immutable and safe to share between tasks. The provider stores no conversation: the history alone
+    Instances are immutable and safe to share between tasks. The provider stores no conversation. The history alone
     determines whether a request refers to a previous response. Leaving `async with` closes the default transport. A
     transport that the caller passed to the builder stays open.
     """
@@ -66,12 +66,12 @@ class ResponsesProvider(TransportProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`: send one request. The tools of the returned turn are `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         If the server no longer has the previous response, the request is sent again with the whole conversation.
 
         Raises:
-            ChatError: the request failed. The error has the usage that was reported, if any.
+            ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         dialect = self._dialect
         composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
@@ -119,7 +119,7 @@ class ResponsesProvider(TransportProvider):
             yield stream
 
     def _open(self, composed: Composed, options: ChatOptions) -> AbstractAsyncContextManager[DecodedStream]:
-        """Open the stream of a composed request."""
+        """Return a context manager that sends the request and yields the stream of its response."""
         request = self.endpoint.request(PATH, composed.body, options.timeout, stream=True, is_last=is_last)
         seal = partial(sealed, history=composed.history, dialect=composed.dialect)
         return self.open_stream(request, StreamDecoder(composed.dialect.provider), seal)

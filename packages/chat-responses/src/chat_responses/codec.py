@@ -1,7 +1,7 @@
-"""Encoder and decoder of the Responses API, without I/O.
+"""Encoder and decoder for the Responses API, without I/O.
 
 `encode.py`, `parts.py`, `files.py`, `declare.py` and `chain.py` build requests. `decode.py`, `answer.py`,
-`accumulate.py`, `items.py` and `usage.py` read responses. The decoder of token counts is in this module.
+`accumulate.py`, `items.py` and `usage.py` decode responses. This module decodes token counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def decode_count(body: bytes, provider: str) -> int:
-    """Return the number of tokens in the response to a count request.
+    """Decode the response to a token count request and return the number of input tokens.
 
     Args:
         body: the response body.

@@ -1,4 +1,4 @@
-"""Encoder of tool declarations and the tool choice."""
+"""Encoder for tool declarations and for the tool choice."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import MCP_APPROVAL
 
 NAMED_TYPES: Final = frozenset({"function", "custom"})
-"""Types of the tools that are called by name."""
+"""Types of tools that the model calls by name."""
 
 
 def encode_tools(tools: ToolDeclarations, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> bytes:
-    """Encode the tools of a request, joined by commas: the tools of the chat, then the raw tools of the extras.
+    """Return the tool declarations as JSON objects joined by commas: the chat's tools, then raw tools from `extras`.
 
-    A raw tool replaces the tool of the chat with the same name. This way a custom tool or a deferred tool is declared.
-    `mcp_approval` is never sent, because the model does not call it.
+    A raw tool replaces the tool of the chat with the same name, for example to declare a custom tool or a deferred
+    tool. The tool `mcp_approval` is never declared, because the model does not call it.
 
     Args:
         tools: tools of the chat.
@@ -41,7 +41,7 @@ def encode_tools(tools: ToolDeclarations, extras: ResponsesOptions | None, diale
 
 
 def tool_names(raw: Iterable[object]) -> Iterator[str]:
-    """Yield the names of raw tools, including those in namespaces."""
+    """Yield the names of raw tools, including tools in namespaces."""
     for tool in raw:
         if not is_mapping(tool):
             continue
@@ -53,12 +53,12 @@ def tool_names(raw: Iterable[object]) -> Iterator[str]:
 
 
 def _encode_functions(items: Sequence[ToolDeclaration], dialect: ResponsesDialect) -> bytes:
-    """Encode function tools, joined by commas."""
+    """Return the declarations of function tools as JSON objects joined by commas."""
     return b",".join([dump_bytes(_function_tool(item, dialect)) for item in items])
 
 
 def _function_tool(item: ToolDeclaration, dialect: ResponsesDialect) -> Json:
-    """Return the declaration of one function tool."""
+    """Return the declaration of one function tool in the API's format."""
     function: Json = {"type": "function", "name": item.name}
     if item.description:
         function["description"] = item.description
@@ -72,7 +72,7 @@ def _function_tool(item: ToolDeclaration, dialect: ResponsesDialect) -> Json:
 
 
 def _strict_parameters(parameters: Mapping[str, object], dialect: ResponsesDialect) -> Mapping[str, object] | None:
-    """Return the schema for strict mode, or `None` if the tool cannot use strict mode."""
+    """Return the parameter schema for strict mode, or `None` if the tool cannot use strict mode."""
     if not dialect.strict_rewrite:
         return parameters
     # Strict mode requires all properties. Forcing it on a tool with default values would disable the defaults.
@@ -80,7 +80,7 @@ def _strict_parameters(parameters: Mapping[str, object], dialect: ResponsesDiale
 
 
 def tool_choice_fields(options: ChatOptions, extras: ResponsesOptions | None, *, tools: bool) -> Json:
-    """Return the fields `tool_choice` and `parallel_tool_calls`.
+    """Return the request fields `tool_choice` and `parallel_tool_calls`, where they are needed.
 
     Args:
         options: options of the request.
@@ -119,7 +119,7 @@ def tool_choice_fields(options: ChatOptions, extras: ResponsesOptions | None, *,
 def _allowed_tools_choice(
     allowed: Sequence[str | Mapping[str, object]], options: ChatOptions, extras: ResponsesOptions | None
 ) -> Json:
-    """Return the choice that limits the tools to `allowed_tools`."""
+    """Return the value of `tool_choice` that limits the model to the tools in `allowed`."""
     if options.tool_choice not in {None, "auto", "required"} or (extras is not None and extras.tool_choice is not None):
         msg = f"allowed_tools needs tool_choice 'auto' or 'required', not {options.tool_choice!r}: remove one of them"
         raise UnsupportedOptionError(msg)
@@ -128,7 +128,7 @@ def _allowed_tools_choice(
 
 
 def _tool_choice_for(name: str, extras: ResponsesOptions | None) -> Json:
-    """Return the choice of one tool by name. A tool that the server runs is chosen by its type."""
+    """Return the value of `tool_choice` that selects one tool. `name` is a tool name or the type of a server tool."""
     for tool in extras.tools if extras is not None else ():
         if tool.get("type") == "custom" and tool.get("name") == name:
             return {"type": "custom", "name": name}

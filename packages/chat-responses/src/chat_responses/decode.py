@@ -1,4 +1,4 @@
-"""Decoder of responses and streams of the Responses API.
+"""Decoder for complete and streamed responses.
 
 Fields are read without validation. A known field of the wrong type raises `InvalidResponseError` with its path. Unknown
 events are ignored; unknown items become a `ProviderPart`. Deltas are delivered as they arrive. The turn is built from
@@ -26,7 +26,7 @@ from chat_responses.items import DeclaredTools, logprobs_of, parts_of, unanswere
 from chat_responses.usage import read_usage
 
 DONE: Final = b"[DONE]"
-"""Data of the additional event that some gateways send at the end of a stream."""
+"""Data of an additional event that some gateways send at the end of a stream."""
 
 TERMINAL: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"}
@@ -62,11 +62,11 @@ FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
-"""Finish reasons by the reason of an incomplete response. Any other reason becomes `other`."""
+"""Finish reasons by the `reason` in `incomplete_details`. Any other reason becomes `other`."""
 
 
 def is_last(event: Event, /) -> bool:
-    """Return whether an event ends the stream."""
+    """Return whether `event` is the last event of a stream."""
     if event.type != "message":
         return event.type in LAST_EVENTS
     data = event.data
@@ -83,7 +83,7 @@ def is_last(event: Event, /) -> bool:
 
 
 def decode(body: bytes, provider: str) -> Turn:
-    """Return the turn of a response that was not streamed.
+    """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: the response body.
@@ -98,7 +98,7 @@ def decode(body: bytes, provider: str) -> Turn:
 
 @final
 class StreamDecoder(EventDecoder):
-    """Decoder of one response. Not safe to share between tasks."""
+    """Decoder for one response, streamed or complete. Instances are not safe to share between tasks."""
 
     __slots__ = ("_answer", "_head", "_output")
 
@@ -111,10 +111,10 @@ class StreamDecoder(EventDecoder):
         self._output: list[Json] | None = None
 
     def feed_json(self, events: Iterable[Json]) -> list[Delta]:
-        """Decode parsed events, such as those of a protocol without framing, as `feed()` does.
+        """Decode events that are already parsed, and return their deltas.
 
         Raises:
-            ChatError: as `feed()` does.
+            ChatError: an event reports an error or cannot be decoded.
         """
         return self.feed([Event("message", dump_bytes(event)) for event in events])
 
@@ -150,7 +150,10 @@ class StreamDecoder(EventDecoder):
                 return
 
     def parse_irregular(self, event: Event) -> object:
-        """Parse data that the fast parser rejects. Skip keepalives, `[DONE]`, and unknown events that are not JSON."""
+        """Parse event data that the fast parser rejects.
+
+        Returns `SKIP` for keepalives, `[DONE]`, and unknown events that are not JSON.
+        """
         bare = event.data.strip()
         if not bare or bare == DONE:
             return SKIP
@@ -174,7 +177,7 @@ class StreamDecoder(EventDecoder):
             raise AttributeError(name)
 
     def take(self, event: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Implement `EventDecoder.take`: handle one event."""
+        """Implement `EventDecoder.take`: decode one event."""
         kind = event.get("type") or name
         handler = EVENTS.get(kind)
         if handler is not None:
@@ -189,7 +192,7 @@ class StreamDecoder(EventDecoder):
             raise error_from_object(error_object(event), self.provider)
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Implement `EventDecoder.take_body`: handle the body of a response that was not streamed."""
+        """Implement `EventDecoder.take_body`: decode the body of a complete response."""
         if body.__class__ is list and (error := find_error(body)) is not None:
             raise error_from_object(error, self.provider)
         if is_object(body.get("response")) and body.get("type") in TERMINAL:
@@ -201,12 +204,12 @@ class StreamDecoder(EventDecoder):
         self._finish_response(body, "", [])
 
     def finish(self) -> Turn:
-        """Return the whole turn.
+        """Return the turn after the whole response was received.
 
         Raises:
             StreamTruncatedError: the stream ended before the response did.
-            InvalidResponseError: an item of the response has a wrong shape, or it requests an action of the client that
-                is not a call of a function or custom tool.
+            InvalidResponseError: an item of the response is malformed, or requests a client action that is not a call
+                to a function or custom tool.
         """
         if not self.done:
             raise self.truncated(len(self.partial().tools))
@@ -226,14 +229,14 @@ class StreamDecoder(EventDecoder):
         return turn
 
     def partial(self) -> Turn:
-        """Return the turn received so far, without items that cannot be read."""
+        """Return a turn with everything received so far, except items that cannot be decoded."""
         items = self._answer.received_items() if self._output is None else self._output
         return self._turn([item for item in items if _is_readable(item, self.provider)])
 
     # --- The response as a whole ---------------------------------------------------------------------
 
     def _store_head(self, response: Json) -> None:
-        """Store the fields of a response except the long ones."""
+        """Store the tools and the fields of a response, except fields that are long or repeat the request."""
         if tools := response.get("tools"):
             self._answer.tools = DeclaredTools(tools)
         self._head |= {
@@ -241,7 +244,7 @@ class StreamDecoder(EventDecoder):
         }
 
     def _finish_response(self, response: Json, kind: str, out: list[Delta]) -> None:
-        """Store the final response and its items, and mark the response as done."""
+        """Store the final response and its items, append missing deltas to `out`, and mark the response as done."""
         self._store_head(response)
         status = response.get("status")
         if kind in {"response.failed", "response.cancelled"} or status in ("failed", "cancelled"):
@@ -263,7 +266,7 @@ class StreamDecoder(EventDecoder):
     # --- The turn --------------------------------------------------------------------------------------
 
     def _turn(self, items: list[Json]) -> Turn:
-        """Return the turn for `items`."""
+        """Return a turn with the parts in `items` and with the metadata received so far."""
         parts: list[Part] = []
         for index, item in enumerate(items):
             if self._answer.tools.ran_on_server(item):
@@ -288,7 +291,7 @@ class StreamDecoder(EventDecoder):
         return Turn(parts, finish_reason=self._finish_reason(parts) if self.done else None, metadata=metadata)
 
     def _finish_reason(self, parts: list[Part]) -> FinishReason:
-        """Return the finish reason of a response that ended."""
+        """Return the finish reason of a completed response with the given parts."""
         status = self._head.get("status")
         details = mapping(self._head.get("incomplete_details"))
         if status == "incomplete" or (details and status is None):
@@ -301,7 +304,7 @@ class StreamDecoder(EventDecoder):
         return "refusal" if refused else "stop"
 
     def shape_error(self, chunk: object) -> ChatError | None:
-        """Return the error for an event that could not be decoded, or None if it has the right shape."""
+        """Return the error that names the malformed field in `chunk`, or None if every field has the right type."""
         if not is_object(chunk):
             return self.invalid("an event or a response is an object")
         return self.wrong_shape(wrong_path(chunk))
@@ -317,12 +320,12 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _is_decoded(name: str) -> bool:
-    """Return whether events of that name are decoded. Other events, such as keepalives, need not be JSON."""
+    """Return whether events with this name are decoded. Other events, such as keepalives, need not be JSON."""
     return name == "message" or name in EVENTS or name in TERMINAL
 
 
 def _is_readable(item: Json, provider: str) -> bool:
-    """Return whether an item can be decoded."""
+    """Return whether a response item can be decoded without an error."""
     try:
         parts_of(item, provider, "item")
     except (WrongShapeError, ValueError, AttributeError, TypeError):
@@ -334,7 +337,7 @@ INDICES: Final = ("output_index", "content_index", "summary_index")
 
 
 def wrong_path(event: Json) -> str | None:
-    """Return the name of the first field of an event with the wrong type, or `None` if all are right."""
+    """Return the name of the first field of `event` that has the wrong type, or `None`."""
     kind = event.get("type")
     if kind is not None and not isinstance(kind, str):
         return "type"

@@ -1,7 +1,7 @@
-"""Encoder of a conversation as a request body.
+"""Encoder for request bodies.
 
-The body is joined from encoded pieces. Each turn caches its own piece, and the tools cache theirs. Only new turns and
-the other fields are encoded for each request.
+The body is joined from encoded pieces. The pieces of turns and tools are cached. Only new turns and the other fields
+are encoded for each request.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ VENDOR_FIELDS: Final = (
 COUNT_FIELDS: Final = frozenset(
     {"tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation", "conversation"}
 )
-"""Option fields that a count request may have."""
+"""Option fields that a token count request may contain."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Request that is ready to send.
+    """An encoded request, with the data that is needed to seal its response.
 
     Attributes:
         body: the request body.
@@ -80,7 +80,7 @@ def encode(
     dialect: ResponsesDialect,
     stream: bool,
 ) -> bytes:
-    """Return the body of a request.
+    """Encode the body of a chat request.
 
     Args:
         messages: the conversation.
@@ -108,7 +108,7 @@ def compose(
     stream: bool,
     whole: bool = False,
 ) -> Composed:
-    """Return a request together with the data that is needed to seal its response.
+    """Encode a chat request and return it with the data that is needed to seal its response.
 
     Args:
         messages: the conversation.
@@ -120,7 +120,7 @@ def compose(
         whole: whether to send the whole history even if the server has a previous response.
 
     Raises:
-        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
+        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     if extras is not None and extras.store is not None and extras.store != dialect.store:
@@ -160,7 +160,7 @@ def encode_count(
     *,
     dialect: ResponsesDialect,
 ) -> bytes:
-    """Return the body of a request for the number of input tokens.
+    """Encode the body of a request that counts input tokens.
 
     Args:
         messages: the conversation.
@@ -170,7 +170,7 @@ def encode_count(
         dialect: settings of the provider.
 
     Raises:
-        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: as `encode()` does.
+        PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     view = messages.view()
@@ -187,7 +187,7 @@ def encode_count(
 
 
 def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
-    """Join the encoded items and tools with the other fields to the JSON of the body."""
+    """Return the JSON of a request body, joined from encoded items, encoded tools and the other fields."""
     pieces = [dump_bytes(head)[:-1], b","] if head else [b"{"]
     pieces += [b'"input":[', items, b"]"]
     if tools:
@@ -206,12 +206,12 @@ def _response_id(turn: Turn) -> str | None:
 @final
 @dataclass(frozen=True, slots=True)
 class _SystemText:
-    """System text of a request, by the place where it is sent.
+    """System text of a request, grouped by the place where it is sent.
 
     Attributes:
         instructions: value of the field `instructions`, or `None`.
         replaced: leading system turns of the conversation that the field replaces.
-        stored: leading system turns after those, which are sent as messages.
+        stored: leading system turns after the replaced ones, which are sent as messages.
         before: instructions that are sent as messages before `stored`.
         after: instructions that are sent as messages after `stored`.
     """
@@ -240,12 +240,12 @@ def _system_text(view: View, options: ChatOptions, dialect: ResponsesDialect) ->
 
 
 def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
-    """Return whether a turn has only texts without opaque data."""
+    """Return whether a turn contains only texts without opaque data for this provider."""
     return all(isinstance(part, Text) and not own_data(part.opaque, dialect.provider) for part in turn.parts)
 
 
 def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
-    """Return the items of the request, joined by commas. Cached turns are only copied."""
+    """Return the conversation as JSON items joined by commas, with system text in its place."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
     items = view.encoded(dialect.turn_key, encoders)
     encode_system = encoders["system"]
@@ -263,7 +263,7 @@ def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
 
 
 def _history(view: View, system: _SystemText, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
-    """Return the turns that are sent as messages with their items, including instructions."""
+    """Return the turns that are sent as messages, including instructions, each with its role and encoded items."""
     first, last = len(system.replaced), len(system.replaced) + len(system.stored)
     before: list[tuple[Role, Turn]] = [("system", turn) for turn in system.before]
     after: list[tuple[Role, Turn]] = [("system", turn) for turn in system.after]
@@ -272,9 +272,9 @@ def _history(view: View, system: _SystemText, dialect: ResponsesDialect) -> tupl
 
 
 def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:
-    """Return the turns to send after the previous response at `place`, first the outputs of its calls.
+    """Return the turns to send after the previous response, whose index in the history is `index`.
 
-    If `place` is `None`, all turns are returned.
+    The first turn contains the outputs of that response's calls. If `index` is `None`, all turns are returned.
     """
     if index is None:
         return history
@@ -284,7 +284,7 @@ def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: Res
 
 
 def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:
-    """Return the items of a turn, joined by commas. The calls of a model's turn are followed by their outputs.
+    """Return the items of a turn as JSON objects joined by commas. Outputs follow the calls of a model turn.
 
     Args:
         role: role of the turn.
@@ -305,7 +305,7 @@ EMPTY_TURN: Final = b"\0"
 
 @final
 class _Encoder:
-    """Encoder of the turns of one role. Created once per request: the cache of a turn calls it only for new turns."""
+    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -337,7 +337,7 @@ def _option_fields(
     *,
     tools: bool,
 ) -> Json:
-    """Return the fields for options, output format and tool choice."""
+    """Return the request fields for options, output format and tool choice."""
     options.refuse(f"the Responses wire of {dialect.provider}", "stop", "seed")
     rest: Json = {}
     for name, field in (("temperature", "temperature"), ("top_p", "top_p"), ("max_tokens", "max_output_tokens")):
@@ -359,7 +359,7 @@ def _option_fields(
 
 
 def _reasoning_fields(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> Json:
-    """Return the `reasoning` field."""
+    """Return the value of the request field `reasoning`, which is empty if nothing is set."""
     fields: Json = {}
     if isinstance(options.reasoning, int):
         if not dialect.reasoning_budget:
@@ -379,7 +379,7 @@ def _reasoning_fields(options: ChatOptions, extras: ResponsesOptions | None, dia
 
 
 def _include_values(options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> list[str]:
-    """Return the `include` field, with encrypted reasoning where it is needed."""
+    """Return the values of the request field `include`, with encrypted reasoning if it is needed."""
     include = list(extras.include) if extras is not None else []
     encrypted = dialect.encrypted_reasoning
     if encrypted is None:
@@ -391,7 +391,7 @@ def _include_values(options: ChatOptions, extras: ResponsesOptions | None, diale
 
 
 def _text_field(extras: ResponsesOptions | None, output: OutputSchema | None, dialect: ResponsesDialect) -> Json:
-    """Return the `text` field: output format and verbosity."""
+    """Return the value of the request field `text`, which contains the output format and the verbosity."""
     text: Json = dict(extras.text or {}) if extras is not None else {}
     if output is not None:
         strict: Mapping[str, object] | None = None
@@ -410,7 +410,7 @@ def _text_field(extras: ResponsesOptions | None, output: OutputSchema | None, di
 
 
 def _vendor_fields(extras: ResponsesOptions) -> Json:
-    """Return the fields of `ResponsesOptions` that are sent unchanged."""
+    """Return the request fields for those values of `ResponsesOptions` that are sent unchanged."""
     fields: Json = {}
     for name in VENDOR_FIELDS:
         if (value := getattr(extras, name)) is not None:
@@ -422,10 +422,10 @@ def _vendor_fields(extras: ResponsesOptions) -> Json:
 
 
 def _add_extra_body(extras: ResponsesOptions | None, head: Json, rest: Json) -> None:
-    """Add the fields of `extra_body`.
+    """Add the fields of `extra_body` to `rest`, in place.
 
     Raises:
-        UnsupportedOptionError: the request already has one of them, or it would run in the background.
+        UnsupportedOptionError: the request already has one of the fields, or it would run in the background.
     """
     for name, value in (extras.extra_body or {}).items() if extras is not None else ():
         if name in rest or name in head or name in {"model", "input", "tools", "stream"}:

@@ -1,6 +1,6 @@
-"""Errors of the Responses API that are reported without an HTTP status: in a stream, or in a failed response.
+"""Exceptions for errors that are reported without an HTTP status, in a stream or in a failed response.
 
-Errors with an HTTP status are read by `chat_core.wire.errors`, as for every API.
+For every API, `chat_core.wire.errors` creates the exceptions for errors with an HTTP status.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "usage_limit_reached": QuotaExceededError,
     "usage_not_included": QuotaExceededError,
 }
-"""Error classes by the codes that only the Responses API has."""
+"""Error classes by error code, for codes that only the Responses API uses."""
 
 
 def error_from_object(error: object, provider: str) -> ProviderError:
-    """Return the error for an error object sent with status 200: inside a stream, or in place of a response.
+    """Return the exception for an error object that was sent with status 200, in a stream or in place of a response.
 
     Args:
         error: the error object.
@@ -74,14 +74,14 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
 
 def error_object(event: Json) -> object:
-    """Return the error object of an event. Over a WebSocket, the status is a field of the event."""
+    """Return the error object in an error event, with the HTTP status that WebSocket events contain."""
     error = event.get("error") or event
     status = event.get("status") or event.get("status_code")
     return {"status": status, **error} if is_object(error) and isinstance(status, int) else error
 
 
 def find_error(answer: object) -> object:
-    """Return the error object in a body with status 200; `None` if the body is a response."""
+    """Return the error object that a body with status 200 contains, or `None` if the body is a response."""
     if is_list(answer) and answer and mapping(answer[0]).get("error"):
         return answer  # a few gateways send their errors in a list
     if not is_object(answer):
@@ -97,7 +97,7 @@ def find_error(answer: object) -> object:
 
 
 def is_previous_response_missing(error: ChatError) -> bool:
-    """Return whether the server lacks the previous response that a request refers to."""
+    """Return whether `error` means that the server does not have the previous response that a request named."""
     if not isinstance(error, ProviderError):
         return False
     message = str(error).lower()

@@ -1,4 +1,4 @@
-"""Encoder of files and other content parts."""
+"""Encoder for files and other content parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSUPPORTED_IMAGES: Final = frozenset(
 
 
 def content_part(part: Part, dialect: ResponsesDialect) -> Json:
-    """Return the content part of a user or system message, or of a tool output.
+    """Return a part in the API's format, as content of a user message, a system message or a tool output.
 
     Args:
         part: the part.
@@ -39,12 +39,12 @@ def content_part(part: Part, dialect: ResponsesDialect) -> Json:
 
 
 def _extra_fields(data: Mapping[str, object]) -> Json:
-    """Return the additional fields of a content part, which are stored under `part` in opaque data."""
+    """Return the additional fields of a content part, which the opaque data `data` contains under `part`."""
     return dict(mapping(data.get("part")))
 
 
 def file_part(file: File, dialect: ResponsesDialect) -> Json:
-    """Return the content part of a file.
+    """Return the content part for a file in the API's format.
 
     Args:
         file: the file.
@@ -62,7 +62,7 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
 
 
 def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
-    """Return an `input_image`: by file id, URL or bytes."""
+    """Return an `input_image` part that refers to the image by file id or URL, or contains its bytes."""
     if file.mime in UNSUPPORTED_IMAGES:
         reject(file, dialect, "images must be PNG, JPEG, WebP or GIF; convert the image")
     image: Json = {"type": "input_image"}
@@ -78,7 +78,7 @@ def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) ->
 
 
 def _document(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
-    """Return an `input_file`: by file id, URL or bytes."""
+    """Return an `input_file` part that refers to the file by id or URL, or contains its bytes."""
     document: Json = {"type": "input_file"}
     if "detail" in data:
         document["detail"] = data["detail"]
@@ -100,12 +100,12 @@ def url_of(file: File) -> str:
 
 
 def _default_name(file: File) -> str:
-    """Return a name for a file without one. Servers reject file bytes without a name."""
+    """Return a generated name for a file that has none. Servers reject file bytes without a name."""
     return f"file.{file.mime.partition('/')[2].partition('+')[0].partition(';')[0] or 'bin'}"
 
 
 def reject(part: Part, dialect: ResponsesDialect, reason: str = "") -> NoReturn:
-    """Raise the error for a part that the API cannot represent.
+    """Raise an error because the API cannot represent a part.
 
     Args:
         part: the part.

@@ -1,7 +1,7 @@
-"""Frames of the Responses API over a WebSocket, for `WebSocketTransport`.
+"""Frame protocol for the Responses API over a WebSocket, for `WebSocketTransport`.
 
-One connection serves one request at a time. Frames have no key, and no frame cancels a request. Leaving a response
-early therefore closes its connection.
+One connection serves one request at a time. Frames do not name their request, and no frame cancels a request. Closing
+a response early therefore closes its connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OMITTED_FIELDS: Final = frozenset({"type", "stream", "stream_options", "backgrou
 """Fields that a request frame omits. Over a WebSocket every response is streamed."""
 
 UNKNOWN_STATUS: Final = 500
-"""Status of an error event that reports no error status."""
+"""HTTP status assumed for an error event that reports no error status."""
 
 
 @final
@@ -34,19 +34,19 @@ class ResponsesFrames:
 
     @property
     def multiplexed(self) -> bool:
-        """Whether one connection serves several requests at once: never."""
+        """Whether one connection serves several requests at once. Always `False` for this API."""
         return False
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the first frame of a response is a head: never, it is an event."""
+        """Whether responses begin with a head frame. Always `False`, because the first frame is an event."""
         return False
 
     def ask(self, request: Request, _key: str, /) -> str:
-        """Return the frame that creates a response.
+        """Return the frame that sends `request` to the server.
 
         Raises:
-            UsageError: the request has another path, or runs in the background.
+            UsageError: the path of the request is not `/responses`, or the request runs in the background.
         """
         path = request.path.partition("?")[0]
         if not path.endswith("/responses"):
@@ -64,15 +64,18 @@ class ResponsesFrames:
         return BEGINNING + dump_bytes(rest)[1:].decode()
 
     def read(self, frame: bytes, /) -> tuple[None, Sequence[Event], bool]:
-        """Return the frame as an event. `Request.is_last` detects the last one."""
+        """Return the event in a frame, as a tuple of request key, events and whether the response ended.
+
+        The key is always `None`. The response never ends here, because `Request.is_last` detects the last event.
+        """
         return None, (Event("message", frame),), False
 
     def head(self, _frame: bytes, /) -> tuple[int, Headers]:
-        """Return an empty head. Responses have none."""
+        """Return status 200 and empty headers, because responses over a WebSocket have no head."""
         return 200, Headers()
 
     def failed(self, event: Event, /) -> int | None:
-        """Return the HTTP status of an error event. Return `None` for any other event, including a failed response."""
+        """Return the HTTP status of an error event, or `None` for any other event, including a failed response."""
         fields = _event_fields(event.data)
         if fields.get("type") not in ERRORS:
             return None
@@ -81,7 +84,7 @@ class ResponsesFrames:
         return status if type(status) is int and 400 <= status < 600 else UNKNOWN_STATUS  # noqa: PLR2004 - RFC 9110, section 15
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
-        """Return the body that the same request has over HTTP, or the event that reports an error."""
+        """Return the body of a complete response, as over HTTP, from its frames, or else the last event."""
         last = _event_fields(frames[-1])
         response = last.get("response")
         if not _is_terminal(last) or not is_object(response):
@@ -92,7 +95,7 @@ class ResponsesFrames:
         return dump_bytes(response)
 
     def cancel(self, _key: str, /) -> str | None:
-        """Return `None`: the API has no frame that cancels a request."""
+        """Return `None`, because the API has no frame that cancels a request."""
         return None
 
 
@@ -113,7 +116,7 @@ def websocket_transport() -> Transport:
 
 
 def finished_items(frames: Sequence[bytes]) -> list[Json]:
-    """Return the finished items in `frames`, in the order of the response."""
+    """Return the finished response items that `frames` contain, in the order of the response."""
     found: dict[int, Json] = {}
     for frame in frames:
         event = _event_fields(frame)
@@ -124,7 +127,7 @@ def finished_items(frames: Sequence[bytes]) -> list[Json]:
 
 
 def parse_error_event(body: bytes) -> Json | None:
-    """Return the error event in `body`, or `None` if `body` is something else."""
+    """Parse `body` as an error event. Return `None` if `body` is not an error event."""
     event = _event_fields(body)
     return event if event.get("type") in ERRORS else None
 

@@ -1,6 +1,6 @@
-"""Decoder of response items as parts.
+"""Decoder from response items to message parts.
 
-Each part stores the fields that are needed to send its item back unchanged. `parts.py` documents where they are stored.
+Each part stores the fields that are needed to send its item back unchanged. `parts.py` documents these fields.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from chat_responses import model_texts
 from chat_responses.parts import MCP_APPROVAL
 
 TEXTS: Final = ("output_text", "text", None)
-"""Types of a text in a message. A tuple, because a received type may be unhashable."""
+"""Types of text content in a message. A tuple, because a received type may be unhashable."""
 
 Reader: TypeAlias = Callable[[Json, str, str], list[Part]]
 
 
 def parts_of(item: Json, provider: str, path: str) -> list[Part]:
-    """Return the parts of a response item.
+    """Decode a response item and return its message parts.
 
     Args:
         item: the item.
@@ -53,11 +53,13 @@ def parts_of(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def replayed_fields(item: Mapping[str, Any], without: Iterable[str]) -> Json:
-    """Return the fields of an item to send back: those that are not null and not stored in the part itself.
+    """Return the fields of an item that must be stored in order to send the item back.
+
+    Null fields and a `completed` status are omitted.
 
     Args:
         item: the item.
-        without: names of the fields that the part stores.
+        without: names of fields to omit, because the part itself stores them.
     """
     fields = {name: value for name, value in item.items() if value is not None and name not in without}
     if fields.get("status") == "completed":
@@ -79,7 +81,7 @@ def _message(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def is_from_model(item: Json) -> bool:
-    """Return whether the model wrote the message. A few servers omit the role of the model."""
+    """Return whether the model wrote the message in `item`. A few servers omit the role `assistant`."""
     return (item.get("role") or "assistant") == "assistant"
 
 
@@ -98,7 +100,7 @@ def content_of(item: Json, path: str) -> list[Json]:
 
 
 def _content_part(piece: Json, head: Json, provider: str, path: str) -> Part:
-    """Return the part for one content part of a message. `head` holds the other fields of the message."""
+    """Decode one content part of a message. `head` contains the other fields of the message."""
     kind = piece.get("type")
     if kind == "refusal":
         refusal = require_text(piece.get("refusal") or "", f"{path}.refusal")
@@ -115,7 +117,7 @@ def _content_part(piece: Json, head: Json, provider: str, path: str) -> Part:
 
 
 def logprobs_of(item: Json) -> list[Any]:
-    """Return the log probabilities of the tokens of a message."""
+    """Return the token log probabilities that a message item contains."""
     if item.get("type") != "message" or not is_list(item.get("content")):
         return []
     pieces = [mapping(piece).get("logprobs") for piece in item["content"]]
@@ -132,7 +134,9 @@ def _reasoning(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def reasoning_texts(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
-    """Return the texts of a reasoning item with their list and index: the summary first, then the full reasoning.
+    """Return the texts of a reasoning item: first the summaries, then the full reasoning.
+
+    Each text is paired with its key, the name of its list and its index in the list.
 
     Args:
         item: the reasoning item.
@@ -154,7 +158,7 @@ def reasoning_texts(item: Json, path: str) -> list[tuple[tuple[str, int], str]]:
 
 
 def arguments_of(item: Json, path: str) -> str:
-    """Return the arguments of a call as text. A few servers send a JSON object instead of text.
+    """Return the arguments of a tool call as text. A few servers send a JSON object instead of text.
 
     Args:
         item: the call, whose type determines the name of the field.
@@ -180,14 +184,14 @@ def _function_call(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def _reject_truncated(call: FunctionCall, item: Json) -> FunctionCall:
-    """Return the call, marked as not runnable if it was truncated. Truncated arguments may still be valid JSON."""
+    """Return `call`, marked as not runnable if `item` was truncated. Truncated arguments may still be valid JSON."""
     if item.get("status") != "incomplete" or call.problem is not None:
         return call
     return replace(call, arguments={}, problem=model_texts.CALL_TRUNCATED)
 
 
 def call_id_of(item: Json) -> str | None:
-    """Return the id that the output of a call refers to."""
+    """Return the id by which the output of a tool call refers to the call, or `None`."""
     found = item.get("call_id") or item.get("id")
     return found if isinstance(found, str) and found else None
 
@@ -210,7 +214,7 @@ def _mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
 
 
 def approval_arguments(item: Json) -> Json:
-    """Return server, tool name and arguments of an `mcp_approval_request` as the arguments of a call."""
+    """Return the server, tool name and arguments in an `mcp_approval_request` as arguments for the approval tool."""
     arguments = item.get("arguments")
     if isinstance(arguments, str):
         with suppress(ValueError):  # arguments that are not JSON stay a string
@@ -224,17 +228,18 @@ SERVER_TOOLS: Final = frozenset({"x_keyword_search", "x_semantic_search", "x_thr
 NEVER_CUSTOM: Final = frozenset(
     {"function", "web_search", "x_search", "code_interpreter", "file_search", "collections_search", "image_generation"}
 )
-"""Types of declared tools that no call of a custom tool of the client can result from."""
+"""Types of declared tools that never cause a call to one of the client's custom tools."""
 
 
 @final
 class DeclaredTools:
-    """The tools of a request, as far as its response repeats them.
+    """The declared tools of a request, as repeated in its response.
 
-    They tell calls of the client's custom tools from those of the server's own tools, which have the same item type.
+    They distinguish calls to the client's custom tools from calls to the server's own tools, which have the same item
+    type.
 
     Args:
-        tools: the field `tools` of the response. Default: unknown.
+        tools: the field `tools` of the response, or `None` if it is unknown.
     """
 
     __slots__ = ("_custom_names", "_excludes_custom")
@@ -245,7 +250,7 @@ class DeclaredTools:
         self._excludes_custom = bool(declared) and all(str(tool.get("type")) in NEVER_CUSTOM for tool in declared)
 
     def ran_on_server(self, item: Json) -> bool:
-        """Return whether an item is a `custom_tool_call` of a tool that the server ran."""
+        """Return whether `item` is a `custom_tool_call` to a tool that the server ran itself."""
         if item.get("type") != "custom_tool_call":
             return False
         name = item.get("name")
@@ -256,11 +261,11 @@ class DeclaredTools:
 CLIENT_ACTIONS: Final = (
     "computer_call", "shell_call", "local_shell_call", "apply_patch_call", "tool_search_call",
 )  # fmt: skip
-"""Types of items that request an action of the client. A tuple, because a received type may be unhashable."""
+"""Types of items that ask the client to run an action. A tuple, because a received type may be unhashable."""
 
 
 def unanswered_action(items: Sequence[Json]) -> tuple[int, str] | None:
-    """Return index and type of the first item whose action the client must run, or `None`.
+    """Return the index and type of the first item that asks the client to run an action, or `None`.
 
     The server itself runs some actions, such as a shell in its own container. It reports their output in the response.
     """
@@ -283,14 +288,14 @@ def _image(item: Json, provider: str, _path: str) -> list[Part]:
 
 
 def image_fields(item: Json) -> Json:
-    """Return the fields of an `image_generation_call` without the image bytes. The prefix of a `data:` URL stays."""
+    """Return the fields of an `image_generation_call` without the image bytes. The prefix of a `data:` URL is kept."""
     fields = {name: value for name, value in item.items() if name != "result"}
     head = data_url_prefix(item.get("result"))
     return fields | {"result": head} if head else fields
 
 
 def data_url_prefix(result: object) -> str:
-    """Return the prefix of a `data:` URL up to the comma, or an empty string if it is not such a URL."""
+    """Return the prefix of a `data:` URL up to the comma, or an empty string if `result` is not such a URL."""
     if not isinstance(result, str) or not result.startswith("data:"):
         return ""
     head, comma, _ = result.partition(",")
@@ -298,7 +303,7 @@ def data_url_prefix(result: object) -> str:
 
 
 def image_of(result: object, item: Mapping[str, Any], opaque: Opaque) -> File | None:
-    """Return the image in an item or event, or `None` if `result` is not a valid image.
+    """Decode a generated image and return it as a `File`, or `None` if `result` has no valid base64 data.
 
     Args:
         result: base64 data or a `data:` URL.
@@ -323,7 +328,7 @@ IMAGE_SIGNATURES: Final = (
 
 
 def _mime(data: bytes, encode_tools: object) -> str:
-    """Return the mime type of an image: from its first bytes, otherwise from the declared format. Default: PNG."""
+    """Return the mime type of an image, based on its first bytes, or else on the declared format. Default: PNG."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     if (found := next((mime for signature, mime in IMAGE_SIGNATURES if data.startswith(signature)), None)) is not None:

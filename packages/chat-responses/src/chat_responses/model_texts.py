@@ -1,7 +1,7 @@
-"""The texts that a model receives, or that enter a stored conversation, written by this package.
+"""Texts of this package that a model receives or that a stored conversation contains.
 
-They are part of its behavior: stored conversations repeat them, and prompts are tuned to them. The test of this module
-has their exact bytes.
+The texts are part of the package's behavior: stored conversations repeat them, and prompts are tuned to them. The test
+of this module checks their exact bytes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 from chat_core.json import dumps
 
 CALL_TRUNCATED: Final = "the answer was cut before this call was whole"
-"""Problem of a call in a truncated item."""
+"""The `problem` of a tool call in a truncated item."""
 
 
 def rejected_edit(arguments: Mapping[str, object]) -> str:
-    """Return the reason for rejecting a remote tool whose approver gave other `arguments`."""
+    """Return the rejection reason for a remote tool call whose approver changed the arguments to `arguments`."""
     return f"Ask for this instead: {dumps(dict(arguments))}"

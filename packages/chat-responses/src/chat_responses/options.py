@@ -1,4 +1,4 @@
-"""Options of a single request, and the settings of a provider."""
+"""Request options that are specific to the Responses API, and the settings of a provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ReasoningSummary: TypeAlias = Literal["auto", "concise", "detailed"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesOptions:
-    """Options that only the Responses API has. `None` uses the server's default.
+    """Request options that are specific to the Responses API. `None` uses the server's default.
 
     Attributes:
         store: whether the server stores the response. Overrides the setting of the provider.
@@ -28,17 +28,17 @@ class ResponsesOptions:
         text: additional fields of `text`, sent unchanged. Fields of its `format` are merged into the requested format.
         allowed_tools: the declared tools that the model may call now: names, or raw tool choices.
         tool_choice: a raw tool choice that `ChatOptions.tool_choice` cannot express.
-        max_tool_calls: maximum number of calls of tools that the server runs.
+        max_tool_calls: maximum number of calls to server-side tools.
         top_logprobs: number of alternatives returned for each token. `include` must request log probabilities.
         truncation: whether the server may drop items from the middle of a conversation that is too long.
-        background: `True` is refused: responses that the server creates in the background cannot be retrieved yet.
-        conversation: id of a conversation stored on the server. Its items precede the sent ones.
+        background: `True` is rejected, because background responses cannot be retrieved yet.
+        conversation: id of a conversation stored on the server. Its items precede the items of the request.
         prompt: a prompt stored on the server, with its variables.
         metadata: data that the server stores with the response.
         user, safety_identifier: id of the application's user.
         prompt_cache_key: key that routes requests with the same beginning to the same cache.
         prompt_cache_retention: how long the cache is kept.
-        service_tier: the server's name for a combination of latency and price.
+        service_tier: name of the service tier, which decides latency and price.
         tools: raw tools, sent after the tools of the chat. A raw tool replaces the tool of the chat with the same name.
         extra_body: additional fields of the request, sent unchanged. They cannot replace fields of the library.
         provider: name of the provider that these options are for.
@@ -92,11 +92,11 @@ def refuse_background(background: object) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesDialect:
-    """Settings of a provider of the Responses API.
+    """Settings that determine how a provider uses a server's Responses API.
 
     Attributes:
         model: name of the model, or empty if the URL names it.
-        provider: name of the provider, which owns the opaque data of that name in a history.
+        provider: name of the provider. Opaque data with this name in a history belongs to the provider.
         instructions: whether leading system turns are sent as `instructions` instead of messages. Later ones are always
             messages.
         system_role: role of system messages.
@@ -133,9 +133,9 @@ class ResponsesDialect:
     strict_rewrite: bool = True
     say_strict: bool = True
     turn_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded turns: all settings that their encoding depends on."""
+    """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""
     tools_key: str = field(init=False, repr=False, compare=False)
-    """Cache key of encoded tools: all settings that their encoding depends on."""
+    """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
         # A string caches its hash. A tuple would be hashed again for each turn of a long history.

@@ -1,4 +1,4 @@
-"""Encoder of the parts of a turn as request items.
+"""Encoder from the parts of a turn to request items.
 
 Data that only this provider understands is in `Opaque` data with the provider's name:
 
@@ -32,19 +32,21 @@ from chat_responses.files import content_part, file_part, reject
 from chat_responses.options import ResponsesDialect
 
 MCP_APPROVAL: Final = "mcp_approval"
-"""Tool name of the call that represents a remote tool's request for approval."""
+"""Name of the tool whose calls represent requests to approve a remote tool call."""
 
 MAX_ID_LENGTH: Final = 64
-"""Maximum length of a call id. An id of the provider itself may be longer."""
+"""Maximum length of a call id. Ids that this provider created may be longer."""
 
 ID_OPTIONAL: Final = frozenset({"message", "compaction", "web_search_call", "local_shell_call", "reasoning"})
-"""Types of the items whose id is optional. Items of other types need it even without storage."""
+"""Types of items whose id is optional. Items of other types need an id even without storage."""
 
 INVALID_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """Return the items of a user or system turn: messages, separated by the whole items among its parts.
+    """Return the request items for a user or system turn.
+
+    Parts are joined into messages. Parts that are whole items stay at their position between the messages.
 
     Args:
         role: role of the turn.
@@ -73,14 +75,17 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
 
 
 def _content(parts: list[Json]) -> object:
-    """Return the content of a message: a string for one plain text, which every server accepts, otherwise a list."""
+    """Return the `content` field for the given content parts.
+
+    A single plain text becomes a string, which every server accepts. Anything else becomes a list.
+    """
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return parts[0]["text"]
     return parts
 
 
 def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
-    """Return the item that a `ProviderPart` holds.
+    """Return the request item that a `ProviderPart` contains.
 
     Args:
         part: the part.
@@ -99,7 +104,7 @@ def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
 
 
 def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """Return the items of a model's turn without the outputs of its calls.
+    """Return the request items for a model turn, without the outputs of its tool calls.
 
     Args:
         turn: the turn.
@@ -115,7 +120,7 @@ def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
 
 
 def call_outputs(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
-    """Return the outputs of the calls of a model's turn, in the order of the calls.
+    """Return request items with the outputs of a model turn's tool calls, in the order of the calls.
 
     Args:
         turn: the turn.
@@ -129,9 +134,9 @@ def call_outputs(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
 
 
 def wire_ids(turn: Turn, dialect: ResponsesDialect) -> list[str]:
-    """Return the call ids of a turn as they are sent.
+    """Return the ids to send for the tool calls of a turn, in order.
 
-    A turn of another provider may have ids that are too long for this API. Such an id is replaced by a hash of it.
+    A turn from another provider may have ids that are too long for this API. Such an id is replaced by its hash.
 
     Args:
         turn: the turn.
@@ -152,14 +157,14 @@ def is_own(turn: Turn, dialect: ResponsesDialect) -> bool:
 
 
 def _accepted_id(id_: str, *, own: bool) -> str:
-    """Return the id, or a hash of it if another provider's id is too long."""
+    """Return `id_`, or its hash if the id is too long and from another provider."""
     if len(id_) <= MAX_ID_LENGTH or own:
         return id_
     return f"call_{sha256(id_.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
 def stored_item_fields(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, object]:
-    """Return the item fields that are stored with a call.
+    """Return the fields of the original response item that are stored with a tool call.
 
     Args:
         tool: the tool call.
@@ -169,7 +174,7 @@ def stored_item_fields(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, ob
 
 
 def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
-    """Return the item of a tool call."""
+    """Return the request item for a tool call, with `call_id` as its id."""
     item = dict(stored_item_fields(tool, dialect))
     kind = item.pop("type", "function_call")
     if kind == "mcp_approval_request":
@@ -182,7 +187,7 @@ def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool
 
 
 def _call_output(tool: Tool, call_id: str, dialect: ResponsesDialect) -> Json:
-    """Return the item with the output of a tool call."""
+    """Return the request item with the output of a tool call."""
     item = stored_item_fields(tool, dialect)
     kind = item.get("type")
     if kind == "mcp_approval_request":
@@ -198,7 +203,7 @@ def _call_output(tool: Tool, call_id: str, dialect: ResponsesDialect) -> Json:
 
 
 def _approval_response(tool: Tool, request: str) -> Json:
-    """Return the response to an approval request.
+    """Return the request item that answers the approval request with the id `request`.
 
     A call whose arguments the approver edited is rejected, because the response cannot change the arguments.
     """
@@ -214,7 +219,7 @@ def _approval_response(tool: Tool, request: str) -> Json:
 
 
 class _ItemBuilder:
-    """Builder of the items of a model's turn."""
+    """Builder for the request items that represent a model turn."""
 
     __slots__ = ("_dialect", "_ids", "_items", "_last_message", "_turn")
 
@@ -241,7 +246,7 @@ class _ItemBuilder:
             self._last_message = None
 
     def _item(self, part: Part) -> Json | None:
-        """Return the item of a part, or `None` if the part is not sent."""
+        """Return the request item for a part, or `None` if the part is not sent."""
         match part:
             case Tool():
                 return _call_item(part, next(self._ids), self._dialect, own=is_own(self._turn, self._dialect))
@@ -265,7 +270,7 @@ class _ItemBuilder:
         return items
 
     def _add_content(self, head: object, content: Json) -> None:
-        """Add `content` to the last message if it has the same head, otherwise to a new message."""
+        """Add a content part to the last message if that message has the same `head`, otherwise to a new message."""
         if is_mapping(head) and content.get("type") == "output_text" and self._dialect.sends_ids:
             content.setdefault("annotations", [])
         if self._last_message is not None and self._last_message[0] == head:
@@ -282,7 +287,7 @@ class _ItemBuilder:
         self._items.append(message)
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        """Return the reasoning item, or `None` if it is not sent back."""
+        """Return the request item for `part`, or `None` if the reasoning is not sent back."""
         stored = own_data(part.opaque, self._dialect.provider).get("item")
         if not is_mapping(stored) or self._dialect.reasoning_replay == "never":
             return None
@@ -296,7 +301,7 @@ class _ItemBuilder:
         return item
 
     def _file(self, file: File) -> Json:
-        """Return the item of a file: its `image_generation_call`, otherwise a user message."""
+        """Return the request item for a file: the `image_generation_call` that created it, or a user message."""
         stored = own_data(file.opaque, self._dialect.provider).get("item")
         if is_mapping(stored) and file.data is not None:
             return {**stored, "result": f"{stored.get('result', '')}{base64.b64encode(file.data).decode()}"}

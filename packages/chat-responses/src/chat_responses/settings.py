@@ -1,4 +1,4 @@
-"""Settings of the builders, and the endpoint and transport created from them."""
+"""Settings of the Responses builders, and functions that derive the endpoint and the transport from them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DEFAULT_DIALECT: Final = ResponsesDialect(model="")
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """Settings of a builder. `None` means that `build()` chooses the value."""
+    """Settings that a builder collects. `build()` replaces `None` with a default."""
 
     dialect: ResponsesDialect = DEFAULT_DIALECT
     description: str = ""
 
     def transport_or_default(self) -> Transport:
-        """Return the caller's transport, or a new one that the provider owns.
+        """Return the caller's transport, or a new transport that the provider owns.
 
         Raises:
             UsageError: the default transport is not installed.
@@ -40,7 +40,7 @@ class Settings(Connection):
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
-    """Return the endpoint with its credentials.
+    """Return the endpoint that requests are sent to, including credentials.
 
     Raises:
         UsageError: the base URL is invalid, or the API key is missing.

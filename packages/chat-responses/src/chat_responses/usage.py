@@ -1,4 +1,4 @@
-"""Decoder of the `usage` object."""
+"""Token usage reported by the Responses API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from chat_core.wire.shapes import is_mapping, whole_numbers
 
 
 def read_usage(raw: object) -> Usage:
-    """Return the counts of a `usage` object. A count that is missing or not a number is 0."""
+    """Parse a `usage` object into a `Usage`. A missing or invalid count is 0."""
     if not is_mapping(raw):
         return Usage()
     counts = whole_numbers(raw)
