@@ -1,9 +1,9 @@
-"""A chat whose wrong configurations do not type-check, over any provider and any transport.
+"""A chat library for any provider and any transport, whose types reject invalid configurations.
 
-Start with `ChatBuilder` and `Messages`. How bytes travel is in `chat_core.transport`; fakes for tests are in
+Start with `ChatBuilder` and `Messages`. Transports are in `chat_core.transport`, and fakes for tests are in
 `chat_core.testing`.
 
-A name is imported when it is first used: a program that only reads stored conversations does not wait for the rest.
+Each name is imported on first use, so that a program that only reads stored conversations does not load the rest.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ _HOMES = {
     "tools.scope": "ScopedCollection",
     "usage": "Metadata Usage",
 }
-"""Where each name lives."""
+"""Map from each submodule to the public names that it defines, separated by spaces."""
 
 
 def __getattr__(name: str) -> object:

@@ -33,12 +33,12 @@ class Nothing:
 
 
 def require(model: object, ability: type, method: str) -> None:
-    """Raise `UsageError` unless the model has the ability that `method` needs.
+    """Raise `UsageError` unless the model implements the protocol that a builder method needs.
 
     Args:
         model: the model to check.
-        ability: the provider protocol that it must implement.
-        method: name of the builder method, for the message.
+        ability: the provider protocol that the model must implement.
+        method: name of the builder method, for the error message.
     """
     if not isinstance(model, ability):
         has = ", ".join([protocol.__name__ for protocol in _ABILITIES if isinstance(model, protocol)])
@@ -84,14 +84,14 @@ def require_action(action: Withhold[AddedT] | Nothing) -> Withhold[AddedT]:
 
 
 def require_options(options: object, method: str) -> None:
-    """Raise `UsageError` unless `options` is a `ChatOptions`. `method` names the caller in the message."""
+    """Raise `UsageError` unless `options` is a `ChatOptions`. The error message names `method`."""
     if not isinstance(options, ChatOptions):
         msg = f"{method} needs ChatOptions, not {options!r}"
         raise UsageError(msg)
 
 
 def require_hook(hook: object, method: str) -> None:
-    """Raise `UsageError` unless `hook` is callable. `method` names the caller in the message."""
+    """Raise `UsageError` unless `hook` is callable. The error message names `method`."""
     if not callable(hook):
         msg = f"{method} needs a function, not {hook!r}"
         raise UsageError(msg)
@@ -105,7 +105,7 @@ def require_instructions(instructions: object) -> None:
 
 
 def require_factory(kind: object, factory: object) -> None:
-    """Raise `UsageError` unless `factory` is a function and `kind` can be a type of values."""
+    """Raise `UsageError` unless `factory` is callable and `kind` can be the type of a value."""
     name = type_name(kind)
     if not callable(factory):
         msg = (
@@ -137,7 +137,7 @@ def require_observer(observer: object) -> None:
 
 
 def require_clock(now: object, method: str) -> None:
-    """Raise `UsageError` unless `now()` returns a timezone-aware datetime. `method` names the caller in the message."""
+    """Raise `UsageError` unless `now()` returns a timezone-aware datetime. The error message names `method`."""
     require_hook(now, method)
     time = cast("Callable[[], object]", now)()
     if not isinstance(time, datetime) or time.utcoffset() is None:

@@ -1,6 +1,6 @@
-"""The event loop of the blocking interface: one asyncio loop per process, in a background thread started on first use.
+"""The background event loop of the blocking interface: one asyncio loop per process, started on first use.
 
-Other threads schedule callbacks in the loop and never block on that. A busy loop therefore delays neither
+Other threads schedule callbacks in the loop and never block while scheduling. A busy loop therefore delays neither
 `KeyboardInterrupt` nor the exit of the program. The garbage collector may finalize an abandoned stream in any thread,
 including the thread of the loop.
 """
@@ -25,15 +25,15 @@ from chat_core.errors import UsageError
 T = TypeVar("T")
 
 SHUTDOWN_SECONDS: Final = 5.0
-"""Seconds that the exit of the process waits for the loop's thread."""
+"""Maximum time in seconds that the exit of the process waits for the thread of the loop."""
 
 _POLL_SECONDS: Final = 1.0
-"""Seconds between the checks of a waiting thread. An interrupted waiter may consume the wake-up of another one."""
+"""Interval in seconds at which a waiting thread checks its task, because a wake-up may be lost to another thread."""
 
 
 @final
 class Loop:
-    """An event loop and its thread. Other threads schedule callbacks in it without blocking."""
+    """An event loop that runs in its own thread. Other threads schedule callbacks in it without blocking."""
 
     __slots__ = ("_closing", "_loop", "closed", "tasks", "thread")
 
@@ -54,18 +54,21 @@ class Loop:
                 task.finish()
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Schedule `callback` in the loop, in the caller's context. Do nothing if the loop has closed."""
+        """Schedule `callback` in the loop with the context of the caller. Do nothing if the loop has closed."""
         context = copy_context()
         context.run(hide_event_loop)
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, context=context)
 
     def in_loop_thread(self) -> bool:
-        """Return whether the caller runs in the thread of the loop. Waiting there would deadlock."""
+        """Return whether the current thread is the thread of the loop. Waiting there would deadlock."""
         return threading.current_thread() is self.thread
 
     def close(self) -> None:
-        """Cancel all tasks and join the thread. If it does not end in time, it dies with the process."""
+        """Cancel all tasks and join the thread of the loop.
+
+        If the thread does not end in time, it ends with the process.
+        """
         self.call_soon(self._closing.set)
         self.thread.join(SHUTDOWN_SECONDS)
         self.closed = True
@@ -73,21 +76,21 @@ class Loop:
 
 @final
 class LoopHolder:
-    """Owner of the event loop of this process."""
+    """Holder of the background event loop that this process uses."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: Loop | None = None
 
     def reset(self) -> None:
-        """Discard the loop in a forked child, which has none of its parent's threads."""
+        """Discard the loop in a forked child process, which does not inherit the thread of the loop."""
         self._lock = threading.Lock()
         if self._loop is not None:
             self._loop.closed = True
             self._loop = None
 
     def loop(self) -> Loop:
-        """Return the running loop, or start one.
+        """Return the running loop. Start a new loop if none is running.
 
         Raises:
             UsageError: the caller runs in the thread of the loop. Waiting there would deadlock.
@@ -104,7 +107,7 @@ class LoopHolder:
             return loop
 
     def close(self) -> None:
-        """Close the loop, if one is running."""
+        """Close the loop if one is running."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.close()
@@ -118,10 +121,10 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - not on Windows
 
 @final
 class Task(Generic[T]):
-    """A task of the loop that other threads start, cancel and wait for.
+    """A task in the background loop that other threads start, cancel and wait for.
 
     The loop receives the calls of a thread in order, even if an exception interrupts that thread. When
-    `cancel_and_join()` returns, the task has ended or never starts.
+    `cancel_and_join()` returns, the task has ended or will never start.
 
     Attributes:
         done: whether the task has ended.
@@ -158,7 +161,7 @@ class Task(Generic[T]):
         self._cancelled = False
 
     def start(self) -> None:
-        """Start the task."""
+        """Start the task in the loop."""
         self.loop.tasks.add(self)
         self.loop.call_soon(self._start)
         if self.loop.closed:
@@ -171,13 +174,13 @@ class Task(Generic[T]):
             self.join()
 
     def join(self) -> None:
-        """Wait until the task has ended. Return at once in the loop's own thread, or if the loop has closed."""
+        """Wait until the task has ended. Return at once in the thread of the loop, or if the loop has closed."""
         while not (self.done or self.loop.closed or self.loop.in_loop_thread()):
             if self._done_lock.acquire(timeout=_POLL_SECONDS):
                 self._done_lock.release()
 
     def result(self) -> T:
-        """Wait for the task and return its result.
+        """Wait until the task has ended, and return its result or raise its exception.
 
         Raises:
             CancelledError: the task was cancelled, or the loop has closed.
@@ -192,7 +195,7 @@ class Task(Generic[T]):
     # Called in the thread of the loop
 
     def finish(self) -> None:
-        """Mark the task as done and wake its waiters. Also called for tasks that never start."""
+        """Mark the task as done and wake the waiting threads. Also called for tasks that never start."""
         if not self.done:
             self.done = True
             self.loop.tasks.discard(self)

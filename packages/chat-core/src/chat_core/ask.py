@@ -1,4 +1,4 @@
-"""One question to a model, in one call."""
+"""The function `ask()`, which sends one prompt to a model."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ async def ask(
     tools: ToolCollection[Any] | None = None,
     options: ChatOptions | None = None,
 ) -> Any:
-    """Ask a model one question and return its response. The tools run without asking anyone.
+    """Send one prompt to a model and return the response. Tools run without approval.
 
     Args:
-        model: a provider, or a name for `chat_core.model()`. A provider made from a name is closed.
-        prompt: text of the user.
-        output: type of a structured answer. By default the response is text.
+        model: a provider, or a model name for `chat_core.model()`. A provider created from a name is closed at the end.
+        prompt: text of the user message.
+        output: type of the structured output. By default, the response is text.
         system: instructions for the model.
         tools: tools that the model may call.
         options: options of the request.

@@ -1,6 +1,6 @@
 """Chats and stores without an event loop, for scripts, notebooks and web frameworks that handle requests in threads.
 
-One background thread of the process runs an asyncio event loop, started on first use. Each call is a task of that loop,
+One background thread of the process runs an asyncio event loop, started on first use. Each call is a task in that loop,
 and the calling thread waits for it. All threads share the loop, so their calls run concurrently.
 """
 
@@ -38,11 +38,11 @@ PauseT_co = typing_extensions.TypeVar("PauseT_co", bound=Paused, covariant=True,
 def call(function: Callable[[], Awaitable[T]]) -> T:
     """Run an async function on the shared event loop and return its result.
 
-    For example, `call(store.due)` lists what is due in a store that was entered with `enter()`. If the caller is
-    interrupted, the function is cancelled, and the interruption is raised after it has ended.
+    For example, `call(store.due)` returns the due conversations of a store that was entered with `enter()`. If the
+    caller is interrupted, the function is cancelled, and the interruption is raised after the function has ended.
 
     Args:
-        function: called without arguments. Its exception is raised to the caller.
+        function: async function, called without arguments. Its exceptions are raised to the caller.
     """
     task = Task(loop_holder.loop(), function)
     try:
@@ -57,16 +57,16 @@ def call(function: Callable[[], Awaitable[T]]) -> T:
 
 @contextmanager
 def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
-    """Enter an async context manager, such as a store or an open conversation, in a `with` statement.
+    """Enter an async context manager, such as a store or a stored conversation, in a `with` statement.
 
-    Chats run on the same event loop with `chat.blocking`, so they accept the conversation. The context manager is
-    entered and exited in different tasks: it must not keep a task group or a cancel scope open.
+    The context manager runs on the event loop that `chat.blocking` uses, so blocking chats accept the conversation. It
+    is entered and exited in different tasks, so it must not keep a task group or a cancel scope open.
 
     Args:
         manager: the context manager. Its `__aexit__` receives the exception of the block.
 
     Returns:
-        A context manager with the value of `manager`.
+        A context manager whose `as` target is the value of `manager`.
     """
     value = call(manager.__aenter__)
     try:
@@ -84,7 +84,7 @@ def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
 
 
 class BlockingChat(Generic[OutT_co, PauseT_co]):
-    """A `Chat` for callers without an event loop: `chat.blocking`.
+    """A `Chat` for callers without an event loop, available as `chat.blocking`.
 
     Safe to use from any thread. `KeyboardInterrupt` in the main thread cancels the run and is raised after the run has
     ended. A call from a coroutine blocks the event loop of that coroutine.
@@ -93,7 +93,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
     __slots__ = ("_chat",)
 
     def __init__(self, chat: Chat[OutT_co, PauseT_co], /) -> None:
-        """Initialize the wrapper. Applications use `Chat.blocking`."""
+        """Wrap `chat`. Applications use `Chat.blocking` instead."""
         self._chat = chat
 
     def complete(
@@ -166,12 +166,12 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
 
 @final
 class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
-    """A `StreamingChat` for callers without an event loop."""
+    """A `StreamingChat` for callers without an event loop, available as `chat.blocking`."""
 
     __slots__ = ()
 
     def __init__(self, chat: StreamingChat[OutT_co, PauseT_co], /) -> None:
-        """Initialize the wrapper. Applications use `StreamingChat.blocking`."""
+        """Wrap `chat`. Applications use `StreamingChat.blocking` instead."""
         super().__init__(chat)
         self._chat: StreamingChat[OutT_co, PauseT_co]
 
@@ -183,7 +183,7 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
     ) -> BlockingStream[OutT_co, PauseT_co]:
-        """Return a stream of the events of a run. Iterate over it directly or inside a `with` block.
+        """Return an iterator over the events of a run. Use it directly or in a `with` block.
 
         Args:
             messages: the conversation. The run appends to it.
@@ -197,12 +197,12 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
 
 @final
 class BlockingEmbeddingsChat:
-    """An `EmbeddingsChat` for callers without an event loop."""
+    """An `EmbeddingsChat` for callers without an event loop, available as `chat.blocking`."""
 
     __slots__ = ("_chat",)
 
     def __init__(self, chat: EmbeddingsChat, /) -> None:
-        """Initialize the wrapper. Applications use `EmbeddingsChat.blocking`."""
+        """Wrap `chat`. Applications use `EmbeddingsChat.blocking` instead."""
         self._chat = chat
 
     def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
@@ -236,7 +236,7 @@ class BlockingEmbeddingsChat:
 
 @final
 class _Failed:
-    """Queue item that carries the exception of a failed run."""
+    """Queue item with the exception of a failed run."""
 
     __slots__ = ("error",)
 
@@ -250,16 +250,17 @@ _ENDED: Final = object()
 
 @final
 class BlockingStream(Generic[OutT_co, PauseT_co]):
-    """The events of one run, as an iterator.
+    """Iterator over the events of one run.
 
-    Like `ChatStream`, the run advances only while the caller waits for the next event. Exiting the `with` block closes
-    the connection and leaves the messages valid. Without a block, closing or discarding the iterator does the same.
+    As with `ChatStream`, the run advances only while the caller waits for the next event. Exiting the `with` block
+    closes the connection and leaves the messages valid. Without a block, closing or discarding the iterator has this
+    effect.
     """
 
     __slots__ = ("_cancelled", "_entered", "_exiting", "_reading", "_received", "_requested", "_stream", "_task")
 
     def __init__(self, stream: ChatStream[OutT_co, PauseT_co], /) -> None:
-        """Initialize the stream. Applications call `BlockingStreamingChat.stream()`."""
+        """Wrap `stream`. Applications use `BlockingStreamingChat.stream()` instead."""
         self._stream = stream
         self._received: SimpleQueue[object] = SimpleQueue()
         self._task: Task[None] | None = None
@@ -298,11 +299,11 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         return self._iterate_in_block() if self._task is None else self._iterate(self._task)
 
     def text(self) -> Iterator[str]:
-        """Iterate over the text of the response as it arrives. After an `AttemptReset`, the text restarts."""
+        """Iterate over the response text as it arrives. After an `AttemptReset`, the text starts again."""
         return (event.text for event in self if isinstance(event, (TextDelta, StructuredDelta)))
 
     def cancel(self) -> None:
-        """Cancel the run. The iteration ends without an error. Safe to call from any thread."""
+        """Cancel the run. The iteration then ends without an error. Callable from any thread."""
         if self._task is None:
             msg = "cancel() was called before the run started: enter the stream with `with`, or start iterating, first"
             raise UsageError(msg)
@@ -321,7 +322,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
 
     @property
     def response(self) -> OutT_co | PauseT_co:
-        """The response or the pause that the run ended with. Still available after the block.
+        """The response or the pause with which the run ended. Still available after the block.
 
         Raises:
             UsageError: the run has not ended, or the stream was closed before the run ended.
@@ -357,7 +358,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         return item
 
     def _stop(self, task: Task[None]) -> None:
-        """End the task and wait until it has ended."""
+        """End the task of the stream, and wait until it has ended."""
         self._exiting = True
         if self._reading:
             task.cancel_and_join()
@@ -379,7 +380,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
             self._stream.cancel()
 
     async def _run_stream(self) -> None:
-        """Run the stream from start to end in one task and put its events into the queue."""
+        """Run the stream in one task, and put its events, or its exception, into the queue."""
         self._requested = asyncio.Event()
         try:
             async with self._stream as events:

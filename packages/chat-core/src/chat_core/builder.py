@@ -3,15 +3,15 @@
     ChatBuilder ── with_model() ──> ReadyChatBuilder ── build() ──> Chat or StreamingChat
                                     └── with_embeddings() ──> EmbeddingsBuilder ── build() ──> EmbeddingsChat
 
-Two properties of a chat are type parameters, and a value carries each of them. `OutT` comes from the `OutputSpec` that
-decodes the response. `PauseT` is `Paused` or `Never` and comes from the actions that can pause a run. Builders are
-immutable: a method that changed `self` would leave the old variable with a wrong static type.
+A chat has two type parameters. `OutT` is the type of the output and comes from the `OutputSpec` that decodes the
+response. `PauseT` is `Paused` or `Never` and comes from the actions that can pause a run. Builders are immutable,
+because a method that changed `self` would leave existing variables with a wrong static type.
 
 Four choices work around limits of type checkers:
 
 - `self` is annotated with concrete protocols. mypy does not check the bound of a type variable in that position.
-- Methods that annotate `self` use type variables of their own. pyrefly replaces those of the class by their defaults.
-- A parameter that can add a pause is a union, see `Nothing`.
+- Methods that annotate `self` use separate type variables. pyrefly replaces those of the class by their defaults.
+- A parameter that can add a pause type is a union with `Nothing`.
 - Invalid methods are absent. They are not declared to return `Never`.
 
 Calls that the types forbid also raise an error at run time.
@@ -82,7 +82,7 @@ _RUN_SETTINGS = {
     "now": "with_clock",
     "middleware": "with_middleware",
 }
-"""Settings that an embeddings chat does not have, and their methods."""
+"""Settings that do not apply to an embeddings chat, with the builder methods that set them."""
 
 
 class _Configurable:
@@ -102,7 +102,7 @@ class _Configurable:
         """Set how failed provider calls are retried.
 
         Args:
-            times: retries of each provider call, 2 by default, or a `Retry` with the whole policy.
+            times: maximum number of retries of each provider call, or a `Retry` with the whole policy. Default: 2.
         """
         retry = times
         if not isinstance(retry, Retry):
@@ -114,7 +114,7 @@ class _Configurable:
         """Set what requests contain of a conversation that is too long: `Window`, `Summarize`, or a function.
 
         Args:
-            policy: called before each request of a run. The history keeps every turn.
+            policy: function called before each request of a run. The history keeps every turn.
 
         Raises:
             UsageError: `policy` is not callable.
@@ -133,7 +133,7 @@ class _Configurable:
         return self._with_attributes(_settings=replace(self._settings, **changes))
 
     def _with_attributes(self, **attributes: Any) -> Self:  # noqa: ANN401 - the attributes of any builder
-        """Return a copy of this builder with some attributes replaced."""
+        """Return a copy of this builder with the given attributes replaced."""
         clone = copy(self)
         for name, value in attributes.items():
             setattr(clone, name, value)
@@ -141,7 +141,7 @@ class _Configurable:
 
 
 class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
-    """Base class of the builders of chats that complete conversations."""
+    """Base class of the builders of conversational chats, with the settings of tools, runs and hooks."""
 
     __slots__ = ("_interrupted", "_scopes")
 
@@ -248,7 +248,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
 
 @final
 class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
-    """Builder of a chat that has no model yet. `with_model()` returns the builder that has `build()`."""
+    """Builder of a chat without a model. `with_model()` returns a builder that can build the chat."""
 
     __slots__ = ("_output",)
 
@@ -266,7 +266,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
     def __init__(
         self, output: Any = None, scopes: Any = (), interrupted: Any = None, settings: Settings | None = None, /
     ) -> None:
-        """Initialize the builder. Applications pass no arguments."""
+        """Create an empty builder. Applications pass no arguments."""
         super().__init__(scopes, interrupted, settings or _DEFAULTS)
         self._output: OutputSpec[OutT_co] = output or _TEXT
 
@@ -322,7 +322,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
 
 @final
 class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co, PauseT_co]):
-    """Builder of a chat, with a model. The abilities of the model determine which chats can be built."""
+    """Builder of a chat with a model. The protocols that the model implements decide which chats it can build."""
 
     __slots__ = ("_model", "_output")
 
@@ -335,7 +335,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         settings: Settings,
         /,
     ) -> None:
-        """Initialize the builder. Applications call `ChatBuilder.with_model()`."""
+        """Create the builder from its settings. Applications use `ChatBuilder.with_model()` instead."""
         super().__init__(scopes, interrupted, settings)
         self._model = model
         self._output = output
@@ -400,7 +400,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
     @overload
     def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]: ...
     def build(self: ReadyChatBuilder[CompletionProvider, OutT, PauseT]) -> Chat[OutT, PauseT]:
-        """Build the chat. It can stream if the model can.
+        """Build the chat. The result is a `StreamingChat` if the model supports streaming.
 
         Raises:
             UsageError: two tools have the same name, or the model cannot complete conversations.
@@ -413,12 +413,12 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
 
 @final
 class EmbeddingsBuilder(_Configurable):
-    """Builder of an embeddings chat. It has no output type and no tools."""
+    """Builder of an embeddings chat, which has no output type and no tools."""
 
     __slots__ = ("_model",)
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """Initialize the builder. Applications call `ReadyChatBuilder.with_embeddings()`."""
+        """Create the builder. Applications use `ReadyChatBuilder.with_embeddings()` instead."""
         super().__init__(settings)
         self._model = model
 

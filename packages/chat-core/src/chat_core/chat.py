@@ -1,4 +1,4 @@
-"""Chats: the public interface of the engine, with one class for each set of provider abilities.
+"""Chats, the public interface of the engine. Each set of provider abilities has its own chat class.
 
 `Chat` without parameters means `Chat[ChatResponse, Never]`: it responds with text and never pauses. A chat stores no
 state of a conversation. Any number of tasks can use one chat with different conversations at the same time.
@@ -34,7 +34,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 
 class _Closing(ABC):
-    """An async context manager that calls `aclose()` on exit."""
+    """Base class for async context managers that call `aclose()` on exit."""
 
     __slots__ = ()
 
@@ -52,12 +52,12 @@ class _Closing(ABC):
 
 
 class Chat(_Closing, Generic[OutT_co, PauseT_co]):
-    """A chat that completes conversations."""
+    """A chat that completes conversations with a model, its tools and their policies."""
 
     __slots__ = ("_plan",)
 
     def __init__(self, plan: ChatPlan[OutT_co, PauseT_co], /) -> None:
-        """Initialize the chat. Applications use `ChatBuilder`."""
+        """Create the chat from its configuration. Applications use `ChatBuilder` instead."""
         self._plan = plan
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
     ) -> OutT_co | PauseT_co:
-        """Run the conversation until the model gives its final response or the run pauses.
+        """Run the conversation until the model returns its final response or the run pauses.
 
         A run can pause only if the type of the chat includes `Paused`. When the run ends, `messages` contains the
         response and all turns and tool results before it.
@@ -102,18 +102,19 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
     ) -> Tool | PauseT_co:
-        """Run one tool call without a model: under the policy of the chat, stored before it starts, and pausable.
+        """Run one tool call without a model, under the policy of the chat.
 
-        The call is added to the history as a turn with `by="application"`. After a pause, a crash or a lost connection,
-        call again with the same id: a finished call is returned, an unfinished one is resumed, and none runs twice.
+        The call is added to the history as a turn with `by="application"` and stored before it starts. Like a call from
+        a model, it may pause. After a pause, a crash or a lost connection, call again with the same id: a finished call
+        is returned, an unfinished call is resumed, and no call runs twice.
 
         Args:
             name: name of a tool of this chat.
             arguments: arguments of the call.
             messages: the conversation. The run appends to it.
-            id: id of the call, unique in the conversation. By default, each call has a new id.
-            inject: values by type, as for `complete()`.
-            owner: the user whose conversation plain messages are.
+            id: ID of the call, unique in the conversation. By default, each call has a new ID.
+            inject: values by type, for `Injected` parameters of the tool.
+            owner: the user who owns the conversation. Only for plain messages.
 
         Returns:
             The resolved call (completed, failed or rejected), or the pause.
@@ -131,12 +132,12 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return await call_tool(self._plan, messages, FunctionCall(name, arguments, id), inject, owner)
 
     async def decide(self, call: FunctionCall, /) -> Action[PauseT_co]:
-        """Return what the policy of this chat says about a call. Nothing runs and nothing is stored.
+        """Return the action that the policy of this chat chooses for a call, without running or storing it.
 
-        `chat_core.dry_run()` shows the decisions about the calls of a whole conversation.
+        To see the decisions about all calls of a conversation, use `chat_core.dry_run()`.
 
         Args:
-            call: the call, with the arguments to decide about.
+            call: the call to decide, with its arguments.
 
         Raises:
             UsageError: the chat has no such tool, or the arguments are invalid.
@@ -146,10 +147,10 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return await decide(self._plan.tools, call)
 
     async def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
-        """Return how many input tokens the next request would use, with the tools and the schema of this chat.
+        """Return the number of input tokens that the next request would use, including tools and schema.
 
-        The provider counts if it can: `exact` is True. Otherwise the number is an estimate, which is usually too high.
-        Middlewares are not applied.
+        If the provider can count tokens, `exact` is True. Otherwise, the number is an estimate, which is usually too
+        high. Middlewares are not applied.
 
         Args:
             messages: the conversation. Its tool calls must be resolved.
@@ -164,7 +165,9 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return await count_tokens(self._plan, messages, options)
 
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
-        """Return this chat as a tool for `with_scoped_tools()` of another chat. The outer chat pauses if this one does.
+        """Return this chat as a tool for another chat's `with_scoped_tools()`.
+
+        If this chat pauses, the outer chat pauses too.
 
         Args:
             name: name of the tool that the outer model calls.
@@ -179,12 +182,12 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
 
     @property
     def tools(self) -> ChatTools[PauseT_co]:
-        """The tools of this chat with the scopes that decide about their calls."""
+        """The tools of this chat, with the scopes that decide about their calls."""
         return self._plan.tools
 
     @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:
-        """This chat for callers without an event loop."""
+        """A wrapper of this chat for callers without an event loop."""
         return BlockingChat(self)
 
     async def aclose(self) -> None:
@@ -194,7 +197,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
 
 @final
 class StreamingChat(Chat[OutT_co, PauseT_co]):
-    """A chat that can also stream its responses."""
+    """A chat that can stream its responses in addition to completing conversations."""
 
     __slots__ = ()
 
@@ -206,9 +209,7 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
     ) -> ChatStream[OutT_co, PauseT_co]:
-        """Return a stream of the events of a run: `async with chat.stream(messages) as stream`.
-
-        No request is sent before the block is entered. Exiting the block closes the connection.
+        """Return a stream of the events of a run, for use as `async with chat.stream(messages) as stream`.
 
         Args:
             messages: the conversation. The run appends to it.
@@ -224,18 +225,18 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
 
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
-        """This chat for callers without an event loop."""
+        """A wrapper of this chat for callers without an event loop."""
         return BlockingStreamingChat(self)
 
 
 @final
 class EmbeddingsChat(_Closing):
-    """A chat that converts texts to vectors."""
+    """A chat that converts texts to embedding vectors."""
 
     __slots__ = ("_model", "_settings")
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """Initialize the chat. Applications use `ChatBuilder`."""
+        """Create the chat. Applications use `ReadyChatBuilder.with_embeddings()` instead."""
         self._model = model
         self._settings = settings
 
@@ -259,7 +260,7 @@ class EmbeddingsChat(_Closing):
 
     @property
     def blocking(self) -> BlockingEmbeddingsChat:
-        """This chat for callers without an event loop."""
+        """A wrapper of this chat for callers without an event loop."""
         return BlockingEmbeddingsChat(self)
 
     async def aclose(self) -> None:
@@ -268,7 +269,7 @@ class EmbeddingsChat(_Closing):
 
 
 AnyChat: TypeAlias = Chat[object, Paused]
-"""Any chat that completes conversations, whatever its output type and whether or not it can pause."""
+"""Type of any chat that completes conversations, with any output type and any pause type."""
 
 # `typing.get_type_hints()` looks up the names of annotations there; `blocking` imports them for type checkers only.
 blocking.__dict__.update(Chat=Chat, EmbeddingsChat=EmbeddingsChat, StreamingChat=StreamingChat)

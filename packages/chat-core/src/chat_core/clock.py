@@ -1,6 +1,6 @@
-"""Clocks in UTC, and arithmetic with times.
+"""Clocks in UTC, and time arithmetic.
 
-Python computes with the wall-clock time of a zone: an hour that a change to summer time skips or repeats is counted
+Python computes with the local time of a zone, so an hour that a change to summer time skips or repeats is counted
 wrong. All arithmetic is therefore done in UTC.
 """
 
@@ -13,20 +13,21 @@ from chat_core.errors import UsageError
 
 
 def utc_clock(now: Callable[[], datetime]) -> Callable[[], datetime]:
-    """Return a clock that returns the times of `now` in UTC.
+    """Return a function that calls the clock `now` and converts the time to UTC.
 
     Raises:
-        UsageError: when the clock is called, if `now` returns a time without a zone, or outside of the years 1 to 9999.
+        UsageError: raised by the returned function if `now` returns a time without a zone or outside of the years 1 to
+            9999.
     """
     return lambda: to_utc(now(), "the time of a clock")
 
 
 def to_utc(time: datetime, name: str) -> datetime:
-    """Return a time in UTC.
+    """Convert a time to UTC.
 
     Args:
-        time: the time, with a zone.
-        name: what the time is, for the error.
+        time: a timezone-aware time.
+        name: description of the time, for the error message.
 
     Raises:
         UsageError: the time has no zone, or is outside of the years 1 to 9999 in UTC.
@@ -42,11 +43,11 @@ def to_utc(time: datetime, name: str) -> datetime:
 
 
 def add(time: datetime, duration: timedelta) -> datetime | None:
-    """Return a time after a duration, or None if no date is that late.
+    """Return the time after a duration has passed, or None if the result is later than any supported date.
 
     Args:
-        time: the time, in UTC.
-        duration: the duration.
+        time: start time in UTC.
+        duration: duration to add.
     """
     try:
         return time + duration

@@ -1,4 +1,4 @@
-"""Helpers for cancellation: find out who cancelled a task, and finish work that must not be interrupted."""
+"""Helpers for cancellation: detect who cancelled a task, and finish work that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 async def finish(work: Callable[[], Awaitable[None]]) -> None:
-    """Await `work` to its end even if this task is cancelled, and raise what it raises.
+    """Await `work()` to its end even if this task is cancelled. Raise the exception of `work()`, if any.
 
-    The work runs in a task of its own, because asyncio's `Task.cancel()` ignores the cancel scopes of the task it hits.
+    The work runs in a separate task, because asyncio's `Task.cancel()` ignores the cancel scopes of the cancelled task.
     """
     failure: list[Exception] = []
 
@@ -38,8 +38,8 @@ async def finish(work: Callable[[], Awaitable[None]]) -> None:
 async def finish_in_thread(work: Callable[[], T]) -> T:
     """Run a blocking function in a worker thread and return its result.
 
-    Cancellation takes effect before the function starts; after that the function always runs to its end. It has a
-    thread limiter of its own, so that it never waits for the application's threads.
+    A cancellation takes effect only before the function starts. A started function always runs to its end. The function
+    uses a separate thread limiter, so that it never waits for the threads of the application.
     """
     done: list[T] = []
 
@@ -54,8 +54,8 @@ async def finish_in_thread(work: Callable[[], T]) -> T:
 def is_cancelled() -> bool:
     """Return whether the current task is being cancelled from outside.
 
-    On asyncio, awaiting a task that was cancelled also raises `CancelledError`; then this returns False. On trio a
-    cancellation always comes from outside.
+    On asyncio, awaiting another task that was cancelled also raises `CancelledError`. In that case, this function
+    returns False. On trio, a cancellation always comes from outside.
     """
     if anyio.current_effective_deadline() == -math.inf:
         return True
@@ -67,9 +67,9 @@ def is_cancelled() -> bool:
 
 
 async def absorb_own_cancellation() -> None:
-    """Absorb a pending cancellation that this task requested of itself, unless it is also cancelled from outside.
+    """Absorb a cancellation that this task requested of itself, unless it is also cancelled from outside.
 
-    An asyncio task that ends with such a request pending counts as cancelled and cancels its task group.
+    Otherwise, asyncio treats the task as cancelled when it ends, and cancels its task group.
     """
     try:
         task = asyncio.current_task()

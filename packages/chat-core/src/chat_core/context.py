@@ -1,6 +1,6 @@
-"""Context policies: what a model receives of a conversation that does not fit, or that costs too much.
+"""Context policies, which reduce requests for conversations that are too long or too expensive to send in full.
 
-A policy is called before each request of a run. It leaves the view as it is, chooses a shorter view for the rest of the
+A policy is called before each request of a run. It keeps the current view, chooses a shorter view for the rest of the
 run, or returns a summary that is stored with the conversation. The history keeps every turn.
 """
 
@@ -21,19 +21,19 @@ from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, CompletionProvider
 
 SUMMARY_TOKENS = 1_000
-"""Tokens that `Summarize` reserves for the summary when it decides how much to keep."""
+"""Number of tokens that `Summarize` reserves for the summary when it chooses the turns to keep."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ContextSize:
-    """Size of the next request.
+    """The size of the next model request in tokens.
 
     Attributes:
         tokens: tokens of the request: the view, the tool declarations and the output schema.
-        exact: whether the provider has counted the tokens up to its last response in the same view. Only what came
-            later is estimated then. Otherwise all of it is an estimate, which is rather too high than too low.
-        of_view: the part of `tokens` that is in the view. A policy can reduce only this part.
+        exact: whether the provider has counted the tokens up to its last response in the same view. Only the tokens
+            added since then are estimated. If False, the whole number is an estimate, which is usually too high.
+        of_view: the part of `tokens` that belongs to the view. A policy can reduce only this part.
         step: number of the request in the run, from 1.
         refused: whether the provider has just refused this request as too long. The run fails if the policy does not
             choose a shorter view.
@@ -49,10 +49,10 @@ class ContextSize:
 @final
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """Choice of a context policy: store a turn with a summary.
+    """A choice of a context policy to store a summary turn.
 
     Attributes:
-        turn: a turn by the engine with one part, from `View.summary()`, and the metadata of the model that wrote it.
+        turn: a turn with `by="engine"`, one part from `View.summary()`, and the metadata of the summarizing model.
     """
 
     turn: Turn
@@ -63,10 +63,10 @@ ContextChoice: TypeAlias = Summarized | View | None
 
 
 class ContextPolicy(Protocol):
-    """Function that chooses what the next request contains, see `ChatBuilder.with_context()`."""
+    """Protocol for a function that chooses the contents of the next request. Set by `with_context()`."""
 
     def __call__(self, view: View, size: ContextSize, /) -> ContextChoice | Awaitable[ContextChoice]:
-        """Return the choice.
+        """Return a summary to store, a shorter view, or `None` to keep the current view.
 
         Args:
             view: the turns that the request would contain.
@@ -81,17 +81,17 @@ class ContextPolicy(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Context policy that sends only the end of a long conversation, and shortens long tool results if it must.
+    """Context policy that sends only the end of a long conversation, and shortens long tool results if necessary.
 
-    With `at` and `keep`, the view stays as it is up to `at` tokens. Beyond, it begins later, so that at most `keep`
-    tokens are left. If the last message of the user and what followed are still too large, the results of tools are
-    shortened, the oldest first. A request that cannot be brought down to `at` is not sent.
+    With `at` and `keep`, a view of up to `at` tokens remains unchanged. A longer view is replaced by one that begins
+    later and has at most `keep` tokens. If the last user message and the turns after it are still too large, tool
+    results are shortened, oldest first. A request that cannot be reduced to `at` tokens is not sent.
 
-    With `messages`, a run begins with at most so many turns, where a message of the user allows it.
+    With `messages`, a run begins with at most this number of turns, if the view can begin at a user message.
 
     Attributes:
         at: size in tokens above which the view is reduced.
-        keep: size in tokens to which it is reduced.
+        keep: size in tokens to which the view is reduced.
         messages: number of turns above which a run begins with a shorter view.
         result_characters: maximum number of characters of a shortened tool result.
 
@@ -115,7 +115,7 @@ class Window:
             _require_limits("Window", self.at, self.keep)
 
     def __call__(self, view: View, size: ContextSize, /) -> View | None:
-        """Return a shorter view, or `None`. `ContextPolicy` explains the arguments."""
+        """Return a shorter view, or `None` to keep the current view."""
         if self.at is not None and self.keep is not None:
             return _window(view, size, self.at, self.keep, self.result_characters)
         if size.refused:
@@ -131,19 +131,19 @@ class Window:
 @final
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """Context policy that lets a model summarize the first part of a long conversation.
+    """Context policy that asks a model to summarize the first part of a long conversation.
 
-    The summary is stored with the conversation, and its usage is part of the run's. If the model fails, the view is
-    reduced as by `Window(at, keep)` for the rest of the run, and observers receive a warning.
+    The summary is stored with the conversation, and its token usage is added to the usage of the run. If the model
+    fails, the view is reduced for the rest of the run as by `Window(at, keep)`, and observers receive a warning.
 
     Attributes:
-        model: model that writes the summary; a small one is enough.
+        model: model that writes the summary. A small model is sufficient.
         at: size in tokens above which the conversation is summarized.
-        keep: size in tokens to which it is reduced.
+        keep: size in tokens to which the conversation is reduced.
         options: options of the request for the summary.
-        instructions: what the model is asked for.
-        result_characters: maximum number of characters of a shortened tool result, for the model that summarizes and in
-            requests that are too large without summary.
+        instructions: instructions for the model that writes the summary.
+        result_characters: maximum number of characters of a shortened tool result, in the text to summarize and in
+            requests that must be reduced without a summary.
 
     Raises:
         UsageError: `keep` is larger than `at`.
@@ -160,7 +160,7 @@ class Summarize:
         _require_limits("Summarize", self.at, self.keep)
 
     def __call__(self, view: View, size: ContextSize, /) -> ContextChoice | Awaitable[ContextChoice]:
-        """Return a summary, a shorter view, or `None`. `ContextPolicy` explains the arguments."""
+        """Return a summary to store, a shorter view, or `None` to keep the current view."""
         if size.tokens <= self.at and not size.refused:
             return None
         keep = self.keep // 2 if size.refused else self.keep
@@ -216,7 +216,10 @@ def _window(view: View, size: ContextSize, at: int, keep: int, characters: int) 
 
 
 def _reduce(view: View, size: ContextSize, keep: int, characters: int) -> View | None:
-    """Return the longest view of at most `keep` tokens, or the shortest one; `None` if none is shorter."""
+    """Return the longest view of at most `keep` tokens, or the shortest possible view.
+
+    Return `None` if no view is shorter than the current one.
+    """
     room = keep - (size.tokens - size.of_view)
     offset = _first_fitting(view, view.boundaries(), room)
     reduced = View(view.offset if offset is None else offset, elided=view.elided, result_characters=characters)
@@ -234,7 +237,10 @@ def _reduce(view: View, size: ContextSize, keep: int, characters: int) -> View |
 
 
 def _first_fitting(view: View, offsets: Sequence[int], room: int) -> int | None:
-    """Return the lowest of `offsets` from which a view has at most `room` tokens, or the highest one."""
+    """Return the lowest offset from which the view has at most `room` tokens, or the highest offset if none fits.
+
+    Return `None` if `offsets` is empty.
+    """
     if not offsets:
         return None
     place = bisect_left(offsets, -room, key=lambda offset: -view.tokens_from(offset))
@@ -245,7 +251,7 @@ def _first_fitting(view: View, offsets: Sequence[int], room: int) -> int | None:
 
 
 def _transcript(turns: Sequence[tuple[Role, Turn]], characters: int) -> str:
-    """Return turns as lines of JSON, so that no text can look like another message."""
+    """Serialize turns as lines of JSON, so that no text can imitate another message. Tool results are shortened."""
     lines: list[dict[str, object]] = []
     for role, turn in turns:
         shortened = elide_results(turn, {tool.id for tool in turn.tools}, characters)

@@ -1,4 +1,4 @@
-"""Protocol of a stored conversation, as the engine uses it."""
+"""Protocols of stored conversations, as used by the engine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from chat_core.messages import Messages, Role, Tool, Turn
 
 @runtime_checkable
 class PostReceiver(Protocol):
-    """A stored conversation to which other processes can post input while a run or a pause is active."""
+    """Protocol for a stored conversation to which other processes can post input during a run or a pause."""
 
     async def apply_posts(self) -> int:
-        """Append the posted turns to `messages`, each once and in order, and store that before returning.
+        """Append each posted turn to `messages` once, in order, and store the changes before returning.
 
         Returns:
-            How many turns were appended.
+            The number of appended turns.
 
         Raises:
             LeaseLostError: another run took over the conversation.
@@ -26,22 +26,22 @@ class PostReceiver(Protocol):
 
 @runtime_checkable
 class Conversation(Protocol):
-    """Messages in a store, with an id, a revision and a lease. Chats accept one instead of plain messages.
+    """Protocol for messages in a store, with an ID, a revision and a lease. Chats accept it instead of `Messages`.
 
-    A run claims the conversation, stores each change before its effect, and renews the lease while it runs. At the end
-    it releases the conversation. Each write stores one tool call or one turn. Decisions made elsewhere meanwhile are
-    merged into `messages`, never overwritten.
+    A run claims the conversation, stores each change before its effect, and renews the lease while it runs. At the end,
+    the run releases the conversation. Each write stores one tool call or one turn. Decisions that other processes made
+    in the meantime are merged into `messages`, never overwritten.
 
-    A conversation of a store that knows owners also has an attribute `owner`: the user whose conversation it is. Runs
-    pass it on in `RunContext.owner`.
+    If its store supports owners, the conversation also has an attribute `owner`, the user who owns the conversation.
+    Runs copy it to `RunContext.owner`.
 
-    `messages` changes only while one of these methods is awaited. After awaiting one, a run checks a tool call again
-    before it starts it.
+    `messages` changes only while one of these methods is awaited. After each such await, a run checks a tool call again
+    before it starts the tool.
     """
 
     @property
     def id(self) -> str:
-        """Id of the conversation in its store."""
+        """ID of the conversation in its store."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class Conversation(Protocol):
 
     @property
     def messages(self) -> Messages:
-        """Messages as this process knows them."""
+        """The messages in the state that this process has loaded."""
         ...
 
     @property
@@ -60,10 +60,11 @@ class Conversation(Protocol):
         ...
 
     async def claim(self) -> None:
-        """Acquire the lease for one run, merge stored changes into `messages`, and store decisions made on `messages`.
+        """Acquire the lease for one run, and synchronize `messages` with the stored conversation.
 
-        Afterwards `messages` equals the stored conversation. A tool call that is `Running` was left by a run whose
-        process died. A run that is cancelled during `claim()` must call `release()`, even without the lease.
+        Changes in the store are merged into `messages`, and decisions made on `messages` are stored. Afterwards, both
+        are equal. A tool call that is then `Running` was left by a run whose process died. A run that is cancelled
+        during `claim()` must call `release()`, even without the lease.
 
         Raises:
             ConflictError: another run holds the lease, or a call decided here was decided or started elsewhere. Nothing
@@ -72,7 +73,7 @@ class Conversation(Protocol):
         ...
 
     async def renew(self) -> None:
-        """Extend the lease. A run that starts a tool late calls this first, to find out whether it still has the lease.
+        """Extend the lease. A run calls this before a delayed tool, to check that it still has the lease.
 
         Raises:
             LeaseLostError: another run took over the conversation.
@@ -84,8 +85,8 @@ class Conversation(Protocol):
         """Store the state of one tool call before returning.
 
         Args:
-            path: path of the tool call in `messages`, as in `Wait.path`: the ids of the outer tool calls, outermost
-                first, and its own id. `messages.tool(*path)` returns the tool call.
+            path: path of the tool call in `messages`: the IDs of the outer tool calls, outermost first, followed by
+                the ID of the call. `messages.tool(*path)` returns the tool call.
             tool: the tool call at this path.
 
         Raises:
@@ -111,10 +112,10 @@ class Conversation(Protocol):
         ...
 
     async def write_marks(self) -> None:
-        """Store `delivered` and `failed_usage` of the last turn of `messages` before returning.
+        """Store the fields `delivered` and `failed_usage` of the last turn before returning.
 
-        A conversation whose last turn is marked as delivered needs no run. Workers must not be offered it. If
-        `delivered` is False, the hooks of the turn have not run: workers must be offered the conversation again.
+        A conversation whose last turn is delivered needs no run, so workers must not be offered it. If `delivered` is
+        False, the after-hooks of the turn have not been called, so workers must be offered the conversation again.
 
         Raises:
             LeaseLostError: another run took over the conversation.
@@ -122,11 +123,11 @@ class Conversation(Protocol):
         ...
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
-        """Release the lease. Does not raise if the lease was lost or never acquired.
+        """Release the lease. Do not raise if the lease was lost or never acquired.
 
         Args:
-            looked_at: when the run last examined the waiting calls, if it has done all that it can do. Workers must not
-                be offered the conversation before a stored change or a deadline of a wait that is after this time.
-                Default: the run ended early, so another run may continue.
+            looked_at: when the run last examined the waiting calls, if it has nothing left to do. Workers must not be
+                offered the conversation until a change is stored or a deadline after this time passes. Default: the
+                run ended early, so another run may continue.
         """
         ...

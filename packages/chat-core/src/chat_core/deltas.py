@@ -1,4 +1,4 @@
-"""Deltas: the events that a provider decodes from a streamed response."""
+"""Deltas, which are the events that a provider decodes from a streamed response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding of any number of texts, in batches of the size that the provider accepts."""
+"""Embedding of texts in batches of the size that the provider accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat_core.usage import Usage
 
 
 class Texts(Protocol):
-    """Sequence of texts, such as a list or a tuple. A `str` is a `Sequence[str]`, but it is not of this type."""
+    """Protocol for a sequence of texts, such as a list or a tuple, that excludes `str`."""
 
     def __contains__(self, value: object, /) -> bool: ...  # excludes `str`, which accepts no object here
     def __iter__(self) -> Iterator[str]: ...
@@ -30,13 +30,13 @@ class Texts(Protocol):
 async def embed(
     provider: EmbeddingsProvider, texts: Texts, options: ChatOptions, settings: Settings
 ) -> EmbeddingsResponse:
-    """Return one vector per text, in the same order. Sends nothing if there are no texts.
+    """Return one embedding vector per text, in the order of the texts. Sends no request if there are no texts.
 
     Args:
-        provider: provider of embeddings.
+        provider: provider that computes the embeddings.
         texts: texts to embed.
         options: options of each request.
-        settings: retry rules and observers.
+        settings: settings of the chat, with its retry policy and observers.
 
     Raises:
         UsageError: `texts` is not a sequence of strings.
@@ -57,7 +57,7 @@ async def embed(
 
 @final
 class _Batches:
-    """Batched requests of one `embed()` call, with their total usage and shared retry budget."""
+    """The batched requests of one `embed()` call, with their total usage and shared retry budget."""
 
     __slots__ = ("_observers", "_options", "_provider", "_retry_budget", "usage")
 
@@ -69,7 +69,7 @@ class _Batches:
         self.usage = Usage()
 
     async def embed_observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
-        """Send one batch like `embed()`, and report it to the observers."""
+        """Send one batch with retries, report the request to the observers, and return the response."""
         from chat_core.engine.observation import observe_embedding  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import CallRecord  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ class _Batches:
         return await observe_embedding(self._observers, record, self._retry_budget, send_batch)
 
     async def embed(self, texts: Sequence[str]) -> EmbeddingsResponse:
-        """Send one batch, with retries."""
+        """Send one batch with retries, and return the response."""
         attempt = 1
         failed: list[ChatError] = []
         provider = self._provider

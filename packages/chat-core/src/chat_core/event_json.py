@@ -1,7 +1,7 @@
-"""Events as JSON objects, for front ends, logs and other programs.
+"""Conversion of events to JSON objects, for front ends, logs and other programs.
 
 `JsonRecord` and `JsonEvent` are base classes of dataclasses. They read the fields of the dataclass, so a new event
-needs no code here. `chat_core.events.event_schema()` describes the result.
+needs no code here. `chat_core.events.event_schema()` returns the JSON Schema of the result.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from chat_core.messages._tool_codec import write_data
 from chat_core.usage import Usage
 
 OMITTED = frozenset({"text_so_far"})
-"""Fields that repeat what earlier events contain."""
+"""Fields that are not written, because they repeat the contents of earlier events."""
 
 
 class JsonRecord:
-    """Base class of dataclasses that can be written as a JSON object."""
+    """Base class for dataclasses that can be converted to a JSON object."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields as a JSON object. Fields that are `None` by default are omitted while they are `None`.
+        """Return the fields as a JSON object. A field with the default `None` is omitted while it is `None`.
 
         Raises:
-            UsageError: a value of the application cannot be written as JSON.
+            UsageError: a value that the application provided cannot be converted to JSON.
         """
         result: dict[str, object] = {}
         for name, is_optional in _written_fields(self):
@@ -45,7 +45,7 @@ class JsonRecord:
 
 
 class JsonEvent(JsonRecord):
-    """Base class of events. The JSON object of an event has a field `type`, such as `"text_delta"`."""
+    """Base class for events. The JSON object of an event has a field `type`, such as `"text_delta"`."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ _PLAIN = frozenset({str, int, bool})
 
 
 def event_type(kind: type) -> str:
-    """Return the value of `type` in the JSON of a class of events: its name in snake case."""
+    """Return the value of the JSON field `type` for an event class, which is the class name in snake case."""
     return _to_snake_case(kind.__name__)
 
 
@@ -78,7 +78,7 @@ _FIELDS: dict[type[JsonRecord], tuple[tuple[str, bool], ...]] = {}
 
 
 def _written_fields(record: JsonRecord) -> tuple[tuple[str, bool], ...]:
-    """Return the name of each written field and whether its default is None."""
+    """Return the name of each field to write, and whether the field has the default `None`."""
     kind = type(record)
     found = _FIELDS.get(kind)
     if found is None:
@@ -90,11 +90,11 @@ def _written_fields(record: JsonRecord) -> tuple[tuple[str, bool], ...]:
 
 
 def _to_json(value: object, where: str) -> object:
-    """Return a value as JSON.
+    """Convert the value of a field to JSON.
 
     Args:
-        value: value of a field, or an item of it.
-        where: class and field, for the error.
+        value: value of a field, or an item inside the value.
+        where: class and field, for the error message.
     """
     converted: object
     match value:

@@ -96,9 +96,9 @@ class StructuredDelta(JsonEvent):
     """Next piece of the text of a structured answer.
 
     Attributes:
-        text: the piece.
-        text_so_far: all pieces of the answer, a list shared by its deltas that keeps growing.
-        count: number of pieces up to and including this one.
+        text: the new piece.
+        text_so_far: all pieces so far, in a list that all deltas of the response share and that keeps growing.
+        count: number of pieces up to and including this delta.
     """
 
     text: str
@@ -109,7 +109,7 @@ class StructuredDelta(JsonEvent):
         """Parse the incomplete JSON up to this delta, without validation. Each call parses the whole text.
 
         Returns:
-            The parsed value; `None` if there is none yet, or the text is not JSON.
+            The parsed value, or `None` if the text is empty or not JSON.
         """
         from pydantic_core import from_json  # noqa: PLC0415 - on demand
 
@@ -144,7 +144,7 @@ class AttemptReset(JsonEvent):
 
     Attributes:
         attempt: number of the new attempt.
-        reason: why the previous attempt failed.
+        reason: error message of the previous attempt.
     """
 
     attempt: int
@@ -157,8 +157,8 @@ class Compacting(JsonEvent):
     """A context policy has begun to choose what the next request contains.
 
     Attributes:
-        tokens: tokens of the request as it was.
-        exact: whether the provider has counted most of them; otherwise an estimate.
+        tokens: number of tokens in the request before any reduction.
+        exact: whether the provider has counted most of these tokens. If False, the number is an estimate.
     """
 
     tokens: int
@@ -173,9 +173,9 @@ class Compacted(JsonEvent):
     Attributes:
         kind: `"summary"` if a summary was stored, `"window"` if the rest of the run sends a shorter view.
         offset: index in the history of the first turn that is sent.
-        turns_before: number of turns that the request had.
-        turns_after: number of turns that it has now.
-        tokens: estimated tokens of the request now.
+        turns_before: number of turns in the request before the reduction.
+        turns_after: number of turns in the request after the reduction.
+        tokens: estimated number of tokens in the request after the reduction.
     """
 
     kind: Literal["summary", "window"]
@@ -225,14 +225,14 @@ ProgressEvent: TypeAlias = (
     | Compacted
     | NestedEvent
 )
-"""Any event but the last."""
+"""Any event of a stream except the last one, `Paused` or `Done`."""
 
 StreamEvent: TypeAlias = ProgressEvent | Done[OutT_co] | PauseT_co
 """Any event of a stream. `StreamEvent[ChatResponse, Never]` excludes `Paused`."""
 
 
 def event_schema() -> dict[str, object]:
-    """Return the JSON Schema (draft 2020-12) of what `to_dict()` returns for any event."""
+    """Return the JSON Schema (draft 2020-12) of the objects that `to_dict()` returns for events."""
     text = files("chat_core").joinpath("events.schema.json").read_text(encoding="utf-8")
     value: dict[str, object] = json.loads(text)
     return value

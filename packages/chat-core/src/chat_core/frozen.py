@@ -1,7 +1,8 @@
 """Read-only JSON objects and arrays.
 
-`FrozenDict` and `FrozenList` are a dict and a list, so that JSON encoders, pydantic and comparisons accept them. Every
-method that would change one raises `TypeError`. A copy of one, shallow or deep, is an ordinary dict or list.
+`FrozenDict` and `FrozenList` are subclasses of dict and list, so that JSON encoders, pydantic and comparisons accept
+them. Every method that would change an instance raises `TypeError`. Shallow and deep copies are ordinary dicts and
+lists.
 """
 
 # JSON is untyped, and `cast()` is a function call, which would cost one call per value.
@@ -16,7 +17,7 @@ KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
 
 MAX_DEPTH = 200
-"""Maximum number of arrays and objects inside each other that `freeze()` accepts."""
+"""Maximum nesting depth of arrays and objects that `freeze()` accepts."""
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -25,7 +26,7 @@ def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
 
 
 class FrozenDict(dict[KeyT, ItemT], Generic[KeyT, ItemT]):
-    """JSON object that cannot be changed."""
+    """A read-only JSON object, implemented as a dict."""
 
     __slots__ = ()
 
@@ -34,12 +35,12 @@ class FrozenDict(dict[KeyT, ItemT], Generic[KeyT, ItemT]):
         clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[dict[KeyT, ItemT]], tuple[dict[KeyT, ItemT]]]:
-        """Copy and pickle as an ordinary dict."""
+        """Make copies and pickles of this object ordinary dicts."""
         return dict, (dict(self),)
 
 
 class FrozenList(list[ItemT], Generic[ItemT]):
-    """JSON array that cannot be changed."""
+    """A read-only JSON array, implemented as a list."""
 
     __slots__ = ()
 
@@ -48,23 +49,23 @@ class FrozenList(list[ItemT], Generic[ItemT]):
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __reduce__(self) -> tuple[type[list[ItemT]], tuple[list[ItemT]]]:
-        """Copy and pickle as an ordinary list."""
+        """Make copies and pickles of this array ordinary lists."""
         return list, (list(self),)
 
 
 _FINAL = frozenset({str, int, float, bool, type(None), FrozenDict, FrozenList})
-"""Types of values that need not be frozen."""
+"""Types of values that are immutable or already frozen."""
 
 _put_item: Any = list.__setitem__
 _put_member: Any = dict.__setitem__
 
 
 def freeze(value: Mapping[str, object], /, max_depth: int = MAX_DEPTH) -> FrozenDict[str, object]:
-    """Return a deep, read-only copy of a JSON object, or the object itself if it is one.
+    """Return a deep, read-only copy of a JSON object. Return the object itself if it is already frozen.
 
     Args:
-        value: the object. Values that are not JSON are kept as they are.
-        max_depth: the number of allowed levels of objects and arrays.
+        value: the object to copy. Values that are not JSON are not copied.
+        max_depth: maximum nesting depth of objects and arrays.
 
     Raises:
         ValueError: the object is nested deeper than `max_depth`, or contains itself.
@@ -88,7 +89,10 @@ def freeze(value: Mapping[str, object], /, max_depth: int = MAX_DEPTH) -> Frozen
 
 
 def _freeze_members(frozen: Any, replaced: list[Any]) -> None:  # noqa: ANN401 - JSON has any type
-    """Replace the mutable members of a copied array or object, and append the replacements that have members."""
+    """Replace the mutable members of a copied array or object by frozen copies.
+
+    Copies that have mutable members themselves are appended to `replaced`.
+    """
     is_array = isinstance(frozen, list)
     put: Any = _put_item if is_array else _put_member
     members: Any = enumerate(frozen) if is_array else frozen.items()

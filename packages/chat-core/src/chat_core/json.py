@@ -1,7 +1,7 @@
-"""JSON parsing and writing for providers, transports and stores.
+"""Functions that parse and write JSON for providers, transports and stores.
 
-`pydantic_core.from_json` parses bytes three times faster than the standard library, but refuses lone surrogate escapes,
-which servers produce when they split a stream inside an emoji. `json.loads` accepts them and is the fallback.
+`pydantic_core.from_json` parses bytes three times faster than the standard library, but rejects lone surrogate escapes,
+which servers produce when they split a stream inside an emoji. `json.loads` accepts such escapes and is the fallback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | 
 """Any JSON value."""
 
 parse = from_json
-"""The fast parser without the fallback."""
+"""Fast JSON parser without the fallback for lone surrogate escapes."""
 MAX_DEPTH: Final = 201
 """Maximum nesting depth of data from a server: the limit of `parse()`.
 
@@ -37,7 +37,7 @@ _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def loads(data: bytes | str) -> object:
-    """Parse one JSON document.
+    """Parse a JSON document and return its value.
 
     Raises:
         ValueError: `data` is not JSON.
@@ -53,7 +53,7 @@ def loads(data: bytes | str) -> object:
 
 
 def loads_limited(data: bytes | str) -> object:
-    """Parse one JSON document of a server or a model. Its nesting depth is at most `MAX_DEPTH`.
+    """Parse a JSON document from a server or a model, with a nesting depth of at most `MAX_DEPTH`.
 
     Raises:
         ValueError: `data` is not JSON, or it is nested too deeply.
@@ -69,16 +69,19 @@ def loads_limited(data: bytes | str) -> object:
 
 
 def dumps(value: object) -> str:
-    """Serialize `value` as compact JSON. Non-ASCII text is not escaped and keys keep their order.
+    """Serialize `value` as compact JSON. Non-ASCII text is not escaped, and the order of keys is preserved.
 
     Raises:
-        TypeError: `value` is not made of JSON's types.
+        TypeError: `value` contains a type that JSON cannot represent.
     """
     return _compact(value)
 
 
 def dump_bytes(value: object) -> bytes:
-    """Serialize `value` as compact JSON in UTF-8. Text with lone surrogates is escaped, because UTF-8 has none."""
+    """Serialize `value` as compact JSON in UTF-8.
+
+    If a string contains lone surrogates, which UTF-8 cannot encode, all non-ASCII text is escaped.
+    """
     text = _compact(value)
     try:
         return text.encode()
@@ -87,9 +90,9 @@ def dump_bytes(value: object) -> bytes:
 
 
 def is_finite(value: object) -> bool:
-    """Return whether every number in a parsed document is finite.
+    """Return whether every number in a parsed JSON document is finite.
 
-    JSON has no `NaN` or infinity, but parsers accept `NaN` and read `1e999` as infinity.
+    JSON has no `NaN` and no infinity, but parsers accept `NaN` and read `1e999` as infinity.
     """
     pending = [value]
     while pending:
@@ -105,14 +108,16 @@ def is_finite(value: object) -> bool:
 
 
 def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
-    """Return why a value would change if it were written as JSON and read again, or None if it would not.
+    """Return a description of the first value that JSON cannot represent without change, or None.
+
+    A value has a fault if it would change when it is written as JSON and read again.
 
     Args:
-        value: the value. Tuples count as arrays.
-        max_depth: the number of allowed levels of objects and arrays.
+        value: the value to check. Tuples count as arrays.
+        max_depth: maximum nesting depth of objects and arrays.
 
     Returns:
-        The path of a fault and its description, such as `.scores[3] is nan`.
+        The path of the value and the fault, such as `.scores[3] is nan`, or None.
     """
     root: Any = value
     if not isinstance(root, (dict, list, tuple)):
@@ -175,11 +180,11 @@ def _describe_fault(value: object) -> str:
 
 
 def is_deeper(value: object, depth: int) -> bool:
-    """Return whether a parsed document has more than `depth` levels of objects and arrays.
+    """Return whether a parsed JSON document has more than `depth` levels of objects and arrays.
 
     Args:
-        value: a value as `json.loads()` returns it.
-        depth: the number of allowed levels. A string or number has none, an empty array has one.
+        value: a value returned by `json.loads()`.
+        depth: maximum number of levels. A string or a number has no level, and an empty array has one.
     """
     level: list[object] = [value]
     for _ in range(depth + 1):

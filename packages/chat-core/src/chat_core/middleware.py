@@ -1,7 +1,7 @@
-"""Middlewares of provider calls: they see each request to a model and its response, and may change both.
+"""Middlewares of provider calls, which see each model request and its response and may change both.
 
 A middleware runs once per attempt, inside the retries of the engine: a retryable `ChatError` that it raises is retried.
-The first middleware that was added to a builder is the outermost one.
+The first middleware added to a builder is the outermost.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from chat_core.provider import Attempt, Delta, OutputSchema, ProviderMeta, Provi
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """Request to a provider. `dataclasses.replace()` makes a changed copy.
+    """A request to a provider. Create changed copies with `dataclasses.replace()`.
 
     Attributes:
-        provider: description of the provider.
-        messages: conversation to send. A middleware passes another `Messages` to send something else; the history of
-            the run does not change.
+        provider: metadata of the provider.
+        messages: conversation to send. To change it, a middleware passes another `Messages`. The history of the run
+            does not change.
         tools: tools that the model may call.
         options: options of the request.
-        structured_output: schema of the answer, or `None` for text.
-        attempt: number of the attempt, and the errors of earlier ones.
+        structured_output: schema of the structured output, or `None` for text.
+        attempt: number of the attempt, and the errors of earlier attempts.
     """
 
     provider: ProviderMeta
@@ -41,27 +41,27 @@ class ProviderRequest:
 
 
 Send: TypeAlias = Callable[[ProviderRequest], Awaitable[Turn]]
-"""Sends a request and returns the turn of the model."""
+"""Async function that sends a request and returns the turn of the model."""
 OpenStream: TypeAlias = Callable[[ProviderRequest], AbstractAsyncContextManager[ProviderStream]]
-"""Sends a request and opens its stream."""
+"""Function that returns a context manager, which sends a request and opens the response stream."""
 
 
 class Middleware:
-    """Base class of middlewares of provider calls. It forwards everything; override one or both methods.
+    """Base class for middlewares of provider calls. It forwards all requests. Override one or both methods.
 
-    A chat calls `complete()` for `chat.complete()` and `stream()` for `chat.stream()`. One instance serves all runs of
-    a chat at the same time.
+    A chat calls `complete()` for `chat.complete()` and `stream()` for `chat.stream()`. One instance serves all
+    concurrent runs of a chat.
     """
 
     __slots__ = ()
 
     async def complete(self, request: ProviderRequest, send: Send, /) -> Turn:
-        """Return the turn of the model.
+        """Handle a request that is not streamed, and return the turn of the model.
 
         Args:
-            request: the request.
-            send: sends a request to the next middleware, or to the provider. May be called several times, or not at
-                all.
+            request: the request from the engine or an outer middleware.
+            send: function that sends a request to the next middleware or to the provider. It may be called any number
+                of times.
 
         Raises:
             ChatError: the request failed. Retryable errors are retried by the engine.
@@ -71,18 +71,18 @@ class Middleware:
     def stream(
         self, request: ProviderRequest, open_stream: OpenStream, /
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Return a context manager whose value is the stream of the response.
+        """Handle a streamed request, and return a context manager for the response stream.
 
         Args:
-            request: the request.
-            open_stream: sends a request to the next middleware, or to the provider, and opens its stream.
+            request: the request from the engine or an outer middleware.
+            open_stream: function that opens the stream of the next middleware or of the provider.
         """
         return open_stream(request)
 
 
 @final
 class TurnStream:
-    """Stream of a turn that is already complete, for middlewares that answer without the provider, such as a cache."""
+    """A stream of a complete turn, for middlewares that respond without the provider, such as a cache."""
 
     __slots__ = ("_turn",)
 
@@ -91,24 +91,24 @@ class TurnStream:
 
     @classmethod
     def opened(cls, turn: Turn) -> AbstractAsyncContextManager[ProviderStream]:
-        """Return what `Middleware.stream()` returns to deliver `turn`."""
+        """Return a context manager that `Middleware.stream()` can return to deliver `turn`."""
         return nullcontext(cls(turn))
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        """Iterate over the deltas of the turn, in one batch."""
+        """Iterate over the deltas of the turn in a single batch."""
         yield turn_deltas(self._turn)
 
     def close(self) -> Turn:
-        """Return the turn."""
+        """Return the complete turn."""
         return self._turn
 
     def partial(self) -> Turn:
-        """Return the turn."""
+        """Return the complete turn."""
         return self._turn
 
 
 def turn_deltas(turn: Turn) -> Sequence[Delta]:
-    """Return the parts of a complete turn as deltas, one per part."""
+    """Convert the parts of a complete turn to deltas, one per part. Parts without a delta type are omitted."""
     deltas: list[Delta] = []
     for part in turn.parts:
         if isinstance(part, Text):

@@ -1,7 +1,8 @@
-"""Models by name: `model("claude:claude-sonnet-4-5")`.
+"""Creation of models by name, such as `model("claude:claude-sonnet-4-5")`.
 
-Packages of providers register factories as entry points. A factory is called with the name of the model and the
-settings. Look names of a network request up in a table of your own: a name chooses a server and a key.
+Provider packages register factories as entry points. A factory is called with the name of the model and the settings.
+Do not pass names from network requests directly. Look them up in a table of allowed names, because a name selects a
+server and a key.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from chat_core.errors import UsageError
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
 
 MODELS: Final = "chat_core.models"
-"""Group of entry points of models: functions of the model's name that return a provider."""
+"""Entry point group for model factories, which are functions that take a model name and return a provider."""
 EMBEDDERS: Final = "chat_core.embedders"
-"""Group of entry points of embedding models."""
+"""Entry point group for factories of embedding models."""
 PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "chat-claude": ("claude",),
     "chat-completions": (
@@ -27,20 +28,20 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "chat-llamacpp": ("local",),
     "chat-openai": ("azure", "openai", "openrouter"),
 }  # fmt: skip
-"""Names that the packages of this project register, for the error about a name that is not installed."""
+"""Names that each package of this project registers, for the error message about a missing package."""
 
 
 @final
 class UnknownModelError(UsageError):
-    """No installed package has this vendor, or the name of the model is missing."""
+    """Error for a model name whose vendor no installed package supports, or that lacks the model."""
 
 
 def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each factory has its own settings
-    """Return the provider of a model by name.
+    """Create the provider for a model name.
 
     Args:
-        name: vendor and name of the model, such as `"claude:claude-sonnet-4-5"`.
-        settings: settings of the vendor's function, such as `api_key` or `base_url`.
+        name: vendor and model name, such as `"claude:claude-sonnet-4-5"`.
+        settings: settings of the vendor's factory, such as `api_key` or `base_url`.
 
     Raises:
         UnknownModelError: no installed package has this vendor, or the name of the model is missing.
@@ -54,11 +55,11 @@ def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each
 
 
 def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN401 - each factory has its own settings
-    """Return the provider of an embedding model by name.
+    """Create the provider for the name of an embedding model.
 
     Args:
-        name: vendor and name of the model, such as `"openai:text-embedding-3-small"`.
-        settings: settings of the vendor's function, such as `dimensions`.
+        name: vendor and model name, such as `"openai:text-embedding-3-small"`.
+        settings: settings of the vendor's factory, such as `dimensions`.
 
     Raises:
         UnknownModelError: no installed package has this vendor, or the name of the model is missing.
@@ -72,10 +73,10 @@ def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN4
 
 
 def installed(group: str = MODELS) -> tuple[str, ...]:
-    """Return the vendors of the installed packages.
+    """Return the vendor names that installed packages have registered, sorted.
 
     Args:
-        group: group of entry points.
+        group: entry point group.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import
 

@@ -17,7 +17,7 @@ ExtrasT = TypeVar("ExtrasT")
 @final
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """Tool choice that makes the model call this tool."""
+    """A tool choice that requires the model to call the tool `name`."""
 
     name: str
 
@@ -28,7 +28,7 @@ ToolChoice: TypeAlias = _ToolChoiceName | NamedTool
 
 @runtime_checkable
 class ProviderOptions(Protocol):
-    """Typed options of one provider. All other providers reject them."""
+    """Protocol for the typed options of one provider. All other providers reject them."""
 
     @property
     def provider(self) -> str:
@@ -39,7 +39,7 @@ class ProviderOptions(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """System text of a request that is not part of the conversation and is never stored.
+    """System text for a request that is not part of the conversation and is never stored.
 
     Attributes:
         fixed: text that is sent before the system turns of the conversation.
@@ -52,14 +52,14 @@ class Instructions:
 
     @classmethod
     def of(cls, instructions: str | Instructions | None, /) -> Instructions:
-        """Return the value of the option `instructions` in this form."""
+        """Convert a value of the option `instructions` to `Instructions`."""
         if isinstance(instructions, Instructions):
             return instructions
         return cls(instructions or "")
 
 
 def join_instructions(texts: Iterable[str], /) -> str:
-    """Join texts to one text of paragraphs. Empty texts are left out."""
+    """Join texts with blank lines between them. Empty texts are omitted."""
     return "\n\n".join([text for text in texts if text])
 
 
@@ -110,7 +110,7 @@ class ChatOptions:
                     raise UsageError(msg)
 
     def over(self, defaults: ChatOptions, /) -> ChatOptions:
-        """Return these options, completed by `defaults` where they are not set.
+        """Return these options merged over `defaults`, which provide the values that are not set here.
 
         An extra replaces the extra of the same class in `defaults`.
         """
@@ -122,11 +122,11 @@ class ChatOptions:
         return replace(defaults, **mine)
 
     def extra(self, kind: type[ExtrasT], provider: str, /) -> ExtrasT | None:
-        """Return the extra of one class, or `None` if there is none.
+        """Return the extra of the class `kind`, or `None` if it is not set.
 
         Args:
             kind: class of the extra.
-            provider: name of the calling provider, for the error.
+            provider: name of the calling provider, for the error message.
 
         Raises:
             UnsupportedOptionError: an extra of another class is set.
@@ -141,10 +141,10 @@ class ChatOptions:
         return found
 
     def refuse(self, provider: str, *names: str) -> None:
-        """Check that none of the options `names` is set, on behalf of a provider that does not support them.
+        """Raise an error if any of the options `names`, which a provider does not support, is set.
 
         Args:
-            provider: name of the calling provider, for the error.
+            provider: name of the calling provider, for the error message.
             names: names of the unsupported options.
 
         Raises:
@@ -191,6 +191,6 @@ _ALLOWED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "instructions": ("a text or Instructions(...)", lambda value: isinstance(value, (str, Instructions))),
     "extras": ("a tuple of provider options, such as (ClaudeOptions(),)", partial(_is_tuple, kind=ProviderOptions)),
 }
-"""What each option accepts, in words and as a check."""
+"""Description of the allowed values of each option, with a function that checks a value."""
 _FIELDS = fields(ChatOptions)
 _UNSET = ChatOptions()

@@ -1,4 +1,4 @@
-"""Conversion of a response into the output of a chat: text, or a value of the caller's type."""
+"""Conversion of model responses to the output of a chat, which is text or a value of the caller's type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ValueT = TypeVar("ValueT")
 ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 MAX_PROBLEMS = 10
-"""Maximum number of validation errors that the model receives for one answer."""
+"""Maximum number of validation errors that the model receives for one response."""
 
 _ENVELOPE = "value"
 _NAME_LENGTH = 64
@@ -31,15 +31,15 @@ _QUOTED = 80
 
 
 class OutputSpec(Protocol[ValueT_co]):
-    """Conversion of a model's response into the return value of `complete()`."""
+    """Protocol for the output of a chat, which converts model responses to the return value of `complete()`."""
 
     @property
     def schema(self) -> OutputSchema | None:
-        """Schema that the provider enforces; `None` for plain text."""
+        """Schema that the provider enforces, or `None` for plain text."""
         ...
 
     def decode(self, answer: ChatResponse, /) -> ValueT_co:
-        """Convert a response into the output.
+        """Convert a response to the output of the chat.
 
         Raises:
             InvalidResponseError: the response is invalid. The message is written for the model, which may correct it.
@@ -50,13 +50,13 @@ class OutputSpec(Protocol[ValueT_co]):
 
 @final
 class TextOutput:
-    """Output that returns the response unchanged."""
+    """An output that returns each response unchanged."""
 
     __slots__ = ()
 
     @property
     def schema(self) -> None:
-        """No schema."""
+        """Always `None`, because text has no schema."""
         return
 
     def decode(self, answer: ChatResponse, /) -> ChatResponse:
@@ -66,7 +66,7 @@ class TextOutput:
 
 @final
 class StructuredOutput(Generic[ValueT]):
-    """Output of a type that pydantic can describe, read from a response that consists of its JSON.
+    """An output of any type that pydantic can describe, decoded from a response that consists of JSON.
 
     Providers require an object at the root of a schema. Other types (lists, unions, numbers) are requested as
     `{"value": …}` and unwrapped by `decode()`. The wrapper is visible only in `StructuredResponse.raw`.
@@ -75,7 +75,7 @@ class StructuredOutput(Generic[ValueT]):
     __slots__ = ("_adapter", "_enveloped", "_schema")
 
     def __init__(self, form: TypeForm[ValueT], /) -> None:
-        """Build the validator and the schema.
+        """Create the validator and the JSON Schema of a type.
 
         Raises:
             UsageError: pydantic cannot describe the type as JSON.
@@ -85,14 +85,14 @@ class StructuredOutput(Generic[ValueT]):
 
     @property
     def schema(self) -> OutputSchema:
-        """JSON Schema of the answer, with an object at its root."""
+        """JSON Schema of the response, with an object at its root."""
         return self._schema
 
     def decode(self, answer: ChatResponse, /) -> StructuredResponse[ValueT]:
-        """Validate a response, which must be JSON, optionally surrounded by white space.
+        """Validate a JSON response, and return its value with the response.
 
         Raises:
-            InvalidResponseError: the response is not JSON or not of the type. The message is written for the model.
+            InvalidResponseError: the response is not JSON or has the wrong type. The message is written for the model.
             RefusalError: the model refused to answer.
         """
         from pydantic import ValidationError  # noqa: PLC0415 - a chat that answers in text never needs it
@@ -151,7 +151,7 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
 
 
 def _type_variable(form: object) -> TypeVar | None:
-    """Return the first type variable in `form`, such as the `T` of `list[T]`, or None."""
+    """Return the first type variable in a type, such as the `T` of `list[T]`, or None."""
     if isinstance(form, TypeVar):
         return form
     found = (_type_variable(argument) for argument in get_args(form))
@@ -159,20 +159,23 @@ def _type_variable(form: object) -> TypeVar | None:
 
 
 def _inline_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` with its root inlined. Pydantic describes a type that refers to itself as a reference."""
+    """Return `schema` with a `$ref` at its root replaced by the definition.
+
+    Pydantic generates such a root for types that refer to themselves.
+    """
     definitions = schema.get("$defs", {})
     root = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
     return schema if root is None else {**root, "$defs": definitions}
 
 
 def _schema_name(form: object) -> str:
-    """Return a name for the type that every provider accepts."""
+    """Return a schema name for the type that every provider accepts."""
     name = form.__name__ if isinstance(form, type) else ""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_NAME_LENGTH] or "answer"
 
 
 def _describe_errors(raw: str, error: ValidationError, *, truncated: bool) -> tuple[str, str]:
-    """Return the path of the first validation error, and the message for the model."""
+    """Return the path of the first validation error, and an error message for the model."""
     problems = error.errors(include_url=False)
     first = problems[0]
     if first["type"] == "json_invalid":

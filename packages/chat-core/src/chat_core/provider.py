@@ -19,25 +19,26 @@ from chat_core.options import ChatOptions, NamedTool, ToolChoice
 from chat_core.usage import NO_USAGE, Usage
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | FilePart | StructuredPart
-"""Increment of a streamed response."""
+"""One increment of a streamed response."""
 
 MAX_CALLS = 1000
-"""Default limit on the tool calls of one response. The engine applies the limit of the chat, `with_max_calls()`."""
+"""Default maximum number of tool calls in one response. `with_max_calls()` sets another limit for a chat."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a model can do. `None` where it is unknown.
+    """The abilities of a model. A value of `None` means unknown.
 
-    The engine does not check abilities. Routers choose models by them, and user interfaces offer what a model can do.
+    The engine does not check abilities. Routers use them to choose models, and user interfaces to choose which features
+    to offer.
 
     Attributes:
         tools: whether the model calls tools.
-        images: whether it accepts images.
-        audio: whether it accepts audio.
-        documents: whether it accepts documents, such as PDF files.
-        structured: whether the server enforces the schema of a structured answer.
+        images: whether the model accepts images.
+        audio: whether the model accepts audio.
+        documents: whether the model accepts documents, such as PDF files.
+        structured: whether the server enforces the schema of structured output.
         streaming: whether responses can be streamed.
         context_window: maximum number of tokens of a request and its response.
     """
@@ -57,15 +58,15 @@ UNKNOWN_ABILITIES = Abilities()
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderMeta:
-    """Description of a provider.
+    """The metadata of a provider and its model.
 
     Attributes:
         name: name of the provider, as in `Opaque.provider`.
         model: name of the model.
-        description: free text of the application, for routers and logs.
+        description: description written by the application, for routers and logs.
         max_embedding_batch: maximum number of texts in one embeddings request.
-        abilities: what the model can do.
-        data: data of the application, such as a price or a region. Not sent and not stored.
+        abilities: abilities of the model.
+        data: application data, such as a price or a region. Never sent and never stored.
     """
 
     name: str
@@ -79,14 +80,14 @@ class ProviderMeta:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """Declaration of a tool for the model.
+    """The declaration of a tool for the model.
 
     Attributes:
         name: name of the tool.
         description: description for the model.
-        parameters: JSON Schema of the arguments, an object.
-        declared: whether the declaration is sent to the model. If not, the provider's decoder makes the calls itself,
-            from other requests of its server.
+        parameters: JSON Schema of the arguments, whose root is an object.
+        declared: whether the declaration is sent to the model. If not, the provider's decoder creates calls of the tool
+            from other requests of the server.
     """
 
     name: str
@@ -97,7 +98,7 @@ class ToolDeclaration:
 
 @final
 class ToolDeclarations(Sequence[ToolDeclaration]):
-    """Declarations of a chat's tools in the order of registration, with a cache of their encodings."""
+    """The declarations of a chat's tools in the order of registration, with a cache of their encodings."""
 
     __slots__ = ("_encodings", "_items")
 
@@ -119,21 +120,21 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
         return iter(self._items)
 
     def require_choice(self, choice: ToolChoice | None, /) -> None:
-        """Check that a tool choice names one of these tools, on behalf of a provider without tools of its own.
+        """Check that a `NamedTool` choice names one of these tools. For providers without built-in tools.
 
         Raises:
-            UsageError: the choice is a `NamedTool` of another name.
+            UsageError: the choice is a `NamedTool` with an unknown name.
         """
         if isinstance(choice, NamedTool) and choice.name not in (names := [item.name for item in self._items]):
             msg = f"tool_choice={choice!r} is not among the tools: {', '.join(names) or 'there are none'}"
             raise UsageError(msg)
 
     def encoded(self, key: Hashable, encode: Callable[[Sequence[ToolDeclaration]], bytes]) -> bytes:
-        """Return `encode(self)`, cached under `key`.
+        """Return the declarations encoded by `encode`. The result is cached under `key`.
 
         Args:
-            key: identifies the codec and its configuration.
-            encode: encoder of the declarations, called on a cache miss.
+            key: cache key that identifies the codec and its configuration.
+            encode: function that encodes the declarations, called on a cache miss.
         """
         data = self._encodings.get(key)
         if data is None:
@@ -147,14 +148,14 @@ NO_TOOLS = ToolDeclarations()
 @final
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Attempt of a model call.
+    """One attempt of a model call.
 
-    The engine retries, under one budget per run. A provider does not retry by itself.
+    The engine retries model calls, under one budget per run. A provider does not retry.
 
     Attributes:
         number: number of the attempt, from 1.
-        failed: errors of the earlier attempts, oldest first. A provider with several models sets `error.metadata` to
-            name the one that failed, and reads it here to choose another one.
+        failed: errors of the earlier attempts, oldest first. A provider with several models names the failed model in
+            `error.metadata`, and reads the name here to choose another model.
     """
 
     number: int = 1
@@ -166,16 +167,16 @@ FIRST_ATTEMPT = Attempt()
 
 @runtime_checkable
 class AttemptAware(Protocol):
-    """Provider that takes earlier failures into account, such as a router."""
+    """Protocol for a provider that takes earlier failures into account, such as a router."""
 
     def with_attempt(self, attempt: Attempt, /) -> CompletionProvider:
-        """Return the provider for an attempt after the first. The first attempt uses this provider.
+        """Return the provider for an attempt after the first one, which uses this provider unchanged.
 
-        The result has the same methods as this provider. To be retried at once, an error sets `retryable` to True and
+        The result has the same methods as this provider. For an immediate retry, an error sets `retryable` to True and
         `retry_after` to 0.
 
         Args:
-            attempt: number of the attempt, and the errors of earlier ones.
+            attempt: number of the attempt, and the errors of earlier attempts.
         """
         ...
 
@@ -183,11 +184,11 @@ class AttemptAware(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Number of input tokens of a request.
+    """The number of input tokens of a request.
 
     Attributes:
-        tokens: the number.
-        exact: whether the provider counted. Otherwise the number is an estimate, which is usually too high.
+        tokens: number of input tokens.
+        exact: whether the provider counted the tokens. If False, the number is an estimate, which is usually too high.
     """
 
     tokens: int
@@ -196,7 +197,7 @@ class TokenCount:
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Provider that counts the tokens of a request before it is sent."""
+    """Protocol for a provider that can count the tokens of a request before the request is sent."""
 
     async def count_tokens(
         self,
@@ -222,17 +223,17 @@ class TokenCounter(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """Name and JSON Schema of a structured answer."""
+    """The name and the JSON Schema of a structured output."""
 
     name: str
     schema: Mapping[str, object] = field(hash=False)
 
 
 class ProviderStream(Protocol):
-    """Streamed response: an asynchronous iterator over batches of deltas, one batch per read."""
+    """Protocol for a streamed response: an async iterator over batches of deltas, one batch per read."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        """Iterate over the batches.
+        """Iterate over the batches of deltas.
 
         Raises:
             ChatError: the connection broke, or the server reported an error.
@@ -240,7 +241,7 @@ class ProviderStream(Protocol):
         ...
 
     def close(self) -> Turn:
-        """Return the complete turn. Call it after the iteration has ended.
+        """Return the complete turn. Call this after the iteration has ended.
 
         Raises:
             StreamTruncatedError: the stream ended without its terminal event.
@@ -249,17 +250,17 @@ class ProviderStream(Protocol):
         ...
 
     def partial(self) -> Turn:
-        """Return the turn received so far, with the usage reported so far. Errors carry it."""
+        """Return the turn received so far, with the usage reported so far, for use in errors."""
         ...
 
 
 @runtime_checkable
 class CompletionProvider(Protocol):
-    """Provider of complete responses."""
+    """Protocol for a provider that returns complete responses."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """Description of this provider."""
+        """The name, the model and the limits of this provider."""
         ...
 
     async def complete(
@@ -269,7 +270,7 @@ class CompletionProvider(Protocol):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Send one request and return the turn of the model. Its tools are `Pending`.
+        """Send one request and return the turn of the model. The tool calls in the turn are `Pending`.
 
         Args:
             messages: conversation to send; not changed.
@@ -285,11 +286,11 @@ class CompletionProvider(Protocol):
 
 @runtime_checkable
 class StreamProvider(Protocol):
-    """Provider of streamed responses."""
+    """Protocol for a provider that streams responses."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """Description of this provider."""
+        """The name, the model and the limits of this provider."""
         ...
 
     def stream(
@@ -317,13 +318,13 @@ class StreamProvider(Protocol):
 
 @runtime_checkable
 class ChatProvider(CompletionProvider, StreamProvider, Protocol):
-    """Provider of both complete and streamed responses."""
+    """Protocol for a provider that supports both complete and streamed responses."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class EmbeddingsResponse:
-    """Embeddings: one vector per text, in the order of the texts."""
+    """The response to an embeddings request, with one vector per text in the order of the texts."""
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = NO_USAGE
@@ -332,15 +333,15 @@ class EmbeddingsResponse:
 
 @runtime_checkable
 class EmbeddingsProvider(Protocol):
-    """Provider of embeddings."""
+    """Protocol for a provider that computes embeddings."""
 
     @property
     def metadata(self) -> ProviderMeta:
-        """Description of this provider; `max_embedding_batch` limits the texts per request."""
+        """The name, the model and the limits of this provider, such as `max_embedding_batch`."""
         ...
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """Send one request and return one vector per text, in the same order.
+        """Send one request and return one vector per text, in the order of the texts.
 
         Args:
             texts: texts to embed, at most `max_embedding_batch`.

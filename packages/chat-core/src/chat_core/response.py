@@ -1,4 +1,4 @@
-"""Outcomes of a run: a response, or a pause."""
+"""Outcomes of a run, which are a response or a pause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "AwaitingResul
 @final
 @dataclass(frozen=True, slots=True)
 class ChatResponse(JsonRecord):
-    """Response of a chat.
+    """The text response of a chat.
 
     Attributes:
         turn: last turn of the run, the one that is in the history.
@@ -45,7 +45,7 @@ class ChatResponse(JsonRecord):
 
     @property
     def reasoning(self) -> str:
-        """Concatenated reasoning of the response."""
+        """The reasoning of the response, concatenated from all its reasoning parts."""
         return "".join([part.text for part in self.turn.parts if isinstance(part, Reasoning)])
 
     @property
@@ -55,12 +55,12 @@ class ChatResponse(JsonRecord):
 
     @property
     def refusal(self) -> str | None:
-        """Text of the model's refusal, from providers that mark refusals; otherwise `None`."""
+        """The text of the model's refusal, or `None`. Only some providers mark refusals."""
         return refusal_of(self.turn)
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Normalized reason why the model stopped."""
+        """The normalized reason why the model stopped, or `None` if unknown."""
         return self.turn.finish_reason
 
     @property
@@ -70,7 +70,7 @@ class ChatResponse(JsonRecord):
 
 
 def refusal_of(turn: Turn) -> str | None:
-    """Return the text of a refusal in `turn`, a provider part of the kind `refusal`, or None."""
+    """Return the text of the provider part with the kind `refusal` in `turn`, or None if it has no such part."""
     for part in turn.parts:
         if isinstance(part, ProviderPart) and part.kind == "refusal":
             return str(part.data.get("refusal", ""))
@@ -80,7 +80,7 @@ def refusal_of(turn: Turn) -> str | None:
 @final
 @dataclass(frozen=True, slots=True)
 class StructuredResponse(JsonRecord, Generic[ValueT_co]):
-    """Structured response of a chat.
+    """The structured response of a chat, with its validated value.
 
     Attributes:
         value: validated value.
@@ -103,13 +103,13 @@ class StructuredResponse(JsonRecord, Generic[ValueT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Final response of a run, as passed to after-hooks.
+    """The final response of a run, as passed to after-hooks.
 
     Attributes:
-        key: identifies the response. If a crash repeats the hooks in another run, the key is the same.
-        outcome: what `complete()` returns: a `ChatResponse`, or a `StructuredResponse` of the chat's type.
-        usage: usage of this run. Runs that paused before it, or crashed, are not included; `messages.usage` is the
-            total of the conversation.
+        key: unique key of the response. If another run repeats the hooks after a crash, the key is the same.
+        outcome: the return value of `complete()`, a `ChatResponse` or a `StructuredResponse`.
+        usage: usage of this run. Earlier runs that paused or crashed are not included. `messages.usage` is the total of
+            the conversation.
     """
 
     key: str
@@ -120,7 +120,7 @@ class Delivery:
 @final
 @dataclass(frozen=True, slots=True)
 class Wait(JsonRecord):
-    """Tool call that a paused run waits for.
+    """A tool call that a paused run waits for.
 
     Attributes:
         kind: reason of the wait: an approval, a scheduled time, a result that something else delivers, or an
@@ -128,13 +128,13 @@ class Wait(JsonRecord):
         tool_id: id of the tool call, in the conversation that `path` leads to.
         path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
         name: name of the tool.
-        arguments: validated arguments that would run.
+        arguments: validated arguments with which the tool would run.
         expires_at: time from which the call can no longer be approved, or from which a call that waits for its result
             or an interrupted call fails.
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
-        conversation: id of the stored conversation. Set where it is decided who may decide, `None` in a `Paused`.
+        conversation: id of the stored conversation. Set only for checks of who may decide, `None` in a `Paused`.
         owner: user whose conversation it is. Set like `conversation`.
     """
 
@@ -174,18 +174,21 @@ class Paused(JsonEvent):
 
     @property
     def reason(self) -> PauseReason:
-        """Reason shared by all waits, or `"Mixed"`."""
+        """The reason that all waits share, or `"Mixed"`."""
         kinds: set[WaitKind] = {wait.kind for wait in self.waiting}
         return _REASONS[kinds.pop()] if len(kinds) == 1 else "Mixed"
 
     def join(self: PauseT, other: Paused, /) -> PauseT:  # noqa: PYI019 - mypy reads Self in a final class as the class
-        """Return the combination of two pauses."""
+        """Combine two pauses into one with all waits of both and the sum of their usage."""
         return replace(self, waiting=(*self.waiting, *other.waiting), usage=self.usage + other.usage)
 
     def prefixed(self: PauseT, tool_id: str, /) -> PauseT:  # noqa: PYI019 - as above
-        """Return this pause of an inner chat as seen from the outer chat, whose tool call `tool_id` has paused."""
+        """Return this pause of an inner chat as a pause of the outer chat.
+
+        The paths of the waits are prefixed with `tool_id`, the ID of the tool call that runs the inner chat.
+        """
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
 
     def with_usage(self: PauseT, usage: Usage, /) -> PauseT:  # noqa: PYI019 - as above
-        """Return this pause with another usage."""
+        """Return a copy of this pause with the given usage."""
         return replace(self, usage=usage)

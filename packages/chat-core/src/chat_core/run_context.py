@@ -1,4 +1,4 @@
-"""Circumstances of a run, and the values that an application passes to the code that the run calls."""
+"""The context of a run, and the values that an application injects into the code that the run calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class InjectedMarker:
-    """Metadata of an `Injected[T]` annotation."""
+    """The marker in the metadata of an `Injected[T]` annotation."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class InjectedMarker:
 
 
 Injected: TypeAlias = Annotated[T, InjectedMarker()]
-"""Annotation of a tool's parameter that the run fills in, not the model. In the body, its type is `T`.
+"""Annotation for a tool parameter whose value comes from the run instead of the model. Its type is `T`.
 
 The value comes from `ChatBuilder.with_values(T, factory)`, or from `inject={T: value}` of the run. The model sees
 neither the parameter nor the value.
@@ -33,14 +33,14 @@ neither the parameter nor the value.
 
 
 def type_name(kind: object, /) -> str:
-    """Return the name of a type, for error messages."""
+    """Return a readable name of a type, for error messages."""
     name = getattr(kind, "__name__", None)
     return name if isinstance(kind, type) and isinstance(name, str) else str(kind).removeprefix("typing.")
 
 
 @final
 class Values:
-    """The values of a run by type: `context.values[User]` returns the `User` of the run.
+    """The injected values of a run by type: `context.values[User]` returns the `User` of the run.
 
     `repr()` shows only the types. Values are never stored or logged.
     """
@@ -48,15 +48,15 @@ class Values:
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[Any, object] | None = None, /) -> None:
-        """Initialize the values. Applications do so in tests of policies, instructions and tools.
+        """Create the mapping of values. Applications need this only in tests of policies, instructions and tools.
 
         Args:
-            items: value of each type. The mapping is not copied.
+            items: values by type. The mapping is not copied.
         """
         self._items: Mapping[Any, object] = {} if items is None else items
 
     def __getitem__(self, kind: TypeForm[T], /) -> T:
-        """Return the value of a type.
+        """Return the value of the type `kind`.
 
         Raises:
             UsageError: the run has no value of this type.
@@ -72,11 +72,11 @@ class Values:
             raise UsageError(msg) from None
 
     def items(self) -> Mapping[Any, object]:
-        """Return the values by type."""
+        """Return the mapping from types to values."""
         return self._items
 
     def __contains__(self, kind: object, /) -> bool:
-        """Return whether the run has a value of a type."""
+        """Return whether the run has a value of the type `kind`."""
         return kind in self._items
 
     def __repr__(self) -> str:
@@ -89,12 +89,12 @@ NO_VALUES: Final = Values()
 @final
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Circumstances of a run, for instructions, policies, tools and factories of values.
+    """The context of a run, passed to instructions, policies, tools and value factories.
 
     Attributes:
-        conversation_id: ID of the stored conversation; `None` if it is not stored.
-        owner: the user whose conversation it is, as stored with the conversation or passed to the run; `None` if
-            unknown. It is neither the approver of a call nor the user of the worker's process.
+        conversation_id: ID of the stored conversation, or `None` if the conversation is not stored.
+        owner: the user who owns the conversation, as stored with the conversation or passed to the run, or `None` if
+            unknown. Neither the approver of a call nor the user of the worker's process.
         run_id: ID of this run. A resumed run has a new one; a chat inside another chat has the ID of the outer run.
         values: values of the run by type.
     """

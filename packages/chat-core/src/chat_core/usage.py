@@ -12,10 +12,10 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the provider. Supports `+`; counts that were not reported are 0.
+    """Token counts as reported by the provider. Counts that were not reported are 0. Supports `+`.
 
-    Counts are integers from 0. A negative count, or a value that is not a finite number, becomes 0, because a wrong
-    count is no reason to lose the response.
+    A negative count, or a value that is not a finite number, becomes 0, because an invalid count is no reason to lose
+    the response.
 
     Attributes:
         input_tokens: input tokens, including tokens read from and written to a cache.
@@ -49,7 +49,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Sum of input and output tokens."""
+        """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage, /) -> Usage:
@@ -68,9 +68,9 @@ class Usage:
         return f"{self.input_tokens} in, {self.output_tokens} out"
 
     def cost(self, model: str, *, provider: str | None = None) -> Decimal | None:
-        """Return the price in US dollars, as far as it is known. Needs the extra `chat-core[prices]`.
+        """Return the price in US dollars, or `None` if it is unknown. Needs the extra `chat-core[prices]`.
 
-        The prices are those of the installed version of `genai-prices`; nothing is downloaded.
+        The prices are those of the installed version of `genai-prices`. No prices are downloaded.
 
         Args:
             model: name of the model, such as `turn.metadata.model`.
@@ -100,7 +100,7 @@ class Usage:
             return None
 
     def to_dict(self) -> dict[str, int]:
-        """Return the counts that are not 0, by name."""
+        """Return the counts that are not 0, by field name."""
         return {name: count for name in _COUNTS if (count := getattr(self, name))}
 
 
@@ -117,13 +117,13 @@ _COUNTS = tuple(item.name for item in fields(Usage))
 @final
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Metadata that a provider reported with a response. A name or id that is not a string is converted to one.
+    """Metadata that a provider reported with a response. Names and IDs are converted to strings.
 
     Attributes:
         provider: name of the provider.
         model: model that responded, as the provider names it.
-        id: the provider's id of the response.
-        finish_reason: the provider's own finish reason.
+        id: ID that the provider assigned to the response.
+        finish_reason: finish reason as the provider reported it.
         usage: token counts.
         extra: other reported values, such as the service tier or log probabilities; JSON, stored with the conversation.
         unread: unknown fields of the stored metadata, written back unchanged.
