@@ -1,9 +1,9 @@
-"""Rewriting of JSON Schemas to the strict form that servers can enforce during generation.
+"""Conversion of JSON Schemas to the strict form that servers can enforce during generation.
 
 With `strict`, servers accept a subset of JSON Schema: the root is an object, objects are closed, all properties are
-required, and few keywords are allowed. The rewritten schema allows no values beyond the original ones, except for
-constraints that servers cannot enforce. Such a constraint moves to the description, where the model reads it, and the
-response is validated later. If a schema has no strict form, the original is sent without `strict`.
+required, and few keywords are allowed. The strict schema allows no values beyond those of the original schema, except
+for constraints that servers cannot enforce. Such a constraint moves to the description, where the model reads it, and
+the response is validated later. If a schema has no strict form, the original is sent without `strict`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "h
 """Formats that servers enforce. Servers reject other formats."""
 
 LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
-"""Lookaround in a pattern, which servers reject."""
+"""Lookaround in a regular expression, which servers reject."""
 
 DESCRIBED: Final = frozenset(
     {
@@ -78,7 +78,7 @@ class _InexpressibleError(Exception):
 
 
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
-    """Return the strict form of a schema, or None if it has none."""
+    """Convert a JSON schema to its strict form. Return None if the schema has none."""
     try:
         strict = _rewrite(_resolve_root(schema), depth=0)
     except _InexpressibleError:
@@ -87,7 +87,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
 
 
 def requires_all(schema: Mapping[str, object]) -> bool:
-    """Return whether every object in a schema requires all its properties, as the strict form demands."""
+    """Return whether every object in a JSON schema requires all its properties, as the strict form demands."""
     properties, required = schema.get("properties"), schema.get("required")
     inner: list[object] = [schema.get("items")]
     if is_mapping(properties):
@@ -104,7 +104,7 @@ def requires_all(schema: Mapping[str, object]) -> bool:
 
 
 def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """Resolve a `$ref` at the root, as in schemas of recursive models: servers require an object there."""
+    """Replace a `$ref` at the root of a schema by its target, because servers require an object there."""
     name = schema.get("$ref")
     if not isinstance(name, str):
         return schema
@@ -140,7 +140,7 @@ def _rewrite(schema: object, depth: int) -> Json:
 
 
 def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
-    """Return the keywords to send and descriptions of the others."""
+    """Return the keywords to send, and texts that describe the other keywords."""
     strict: Json = {}
     described: list[str] = []
     for key, value in source.items():
@@ -154,14 +154,17 @@ def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
 
 
 def _is_enforced(key: str, value: object) -> bool:
-    """Return whether servers enforce this `format` or `pattern`."""
+    """Return whether servers can enforce a keyword, if the keyword is `format` or `pattern`."""
     if key == "format":
         return isinstance(value, str) and value in FORMATS
     return key == "pattern" and isinstance(value, str) and LOOKAROUND.search(value) is None
 
 
 def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
-    """Merge an `allOf` of one schema. Replace `oneOf` by `anyOf`, because the response is validated later."""
+    """Merge an `allOf` with a single schema, and replace `oneOf` by `anyOf`.
+
+    The replacement is safe, because the response is validated later.
+    """
     if "allOf" in source:
         items = _require_list(source["allOf"])
         if len(items) != 1:
@@ -177,7 +180,7 @@ def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _merge_schemas(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
-    """Merge two schemas. Annotations of the second win; other keywords of both must be equal."""
+    """Merge two schemas. Annotations of `second` win, and all other common keywords must be equal."""
     if any(first[key] != second[key] for key in first.keys() & second.keys() - ANNOTATIONS):
         raise _InexpressibleError
     return {**first, **second}
@@ -193,7 +196,10 @@ def _allows_type(kind: str, schema: Json) -> bool:
 
 
 def _close_object(schema: Json, depth: int) -> None:
-    """Close an object and require all its properties. Objects with arbitrary property names have no strict form."""
+    """Close an object schema in place, and require all its properties.
+
+    Objects with arbitrary property names have no strict form.
+    """
     properties = _require_schema(schema.get("properties", {}))
     further = schema.get("additionalProperties", "properties" not in schema)
     if not isinstance(further, bool) or (further and not properties):

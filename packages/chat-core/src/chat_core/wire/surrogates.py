@@ -1,7 +1,7 @@
-"""Joining of surrogate pairs that a server split between two events.
+"""Repair of surrogate pairs that a server split between two events.
 
 Servers that count in UTF-16 may end a piece of text between the two halves of a surrogate pair. JSON can escape a lone
-surrogate, but UTF-8 cannot encode it. This module buffers the first half until the second one arrives.
+surrogate, but UTF-8 cannot encode it. This module buffers the first half until the second half arrives.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from chat_core.wire.shapes import is_list, is_object
 Path = tuple[int | str, ...]
 
 MAX_DEPTH: Final = 32
-"""Maximum depth at which texts in an event are processed."""
+"""Maximum nesting depth of the strings that are processed in an event."""
 
 
 @final
 class SurrogateBuffer:
-    """Buffer of high surrogates of one stream that wait for their low surrogates, by path in the event."""
+    """A buffer for high surrogates of a stream whose low surrogates have not arrived, by path in the event."""
 
     __slots__ = ("held",)
 
@@ -26,7 +26,11 @@ class SurrogateBuffer:
         self.held: dict[Path, str] = {}
 
     def feed(self, event: object) -> object:
-        """Prepend buffered surrogates to the texts of an event, and buffer high surrogates at their ends."""
+        """Return an event with split surrogate pairs joined.
+
+        Buffered surrogates are prepended to the strings of the event. High surrogates at the end of a string are
+        buffered.
+        """
         return self._join_halves(event, (), hold=True)
 
     def _join_halves(self, value: object, path: Path, *, hold: bool) -> object:
