@@ -1,7 +1,8 @@
 """The interface between stores and databases: blocking methods that read and write rows.
 
-A backend stores one `Head` per conversation, which is updated in place; entries, which are only appended; and waits,
-an index of the waiting calls. The rules of claims, leases and merges are in `_store_log.py`.
+A backend stores three kinds of rows. Each conversation has one `Head`, which is updated in place. Its log consists of
+entries, which are only appended. Waits are an index of the tool calls that wait for a decision or a scheduled time.
+The rules for claims, leases and merges are in `_store_log.py`.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from chat_store.sql.notify import Notifier
 from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
-"""The waits of outermost calls, by call id."""
+"""A mapping from the id of an outermost tool call to its waits, including those of calls inside it."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The row of a conversation.
+    """The database row of a conversation: its counts, its lease and its description.
 
     Attributes:
         id: the id of the conversation.
         person: the user in charge, if any.
         incarnation: a random text that changes if the conversation is deleted and its id used again.
-        entries: the number of entries.
+        entries: the number of entries in the log of the conversation.
         revision: the number of durable changes.
         fence: the number of runs so far, plus the number of dead runs whose lease was revoked.
         holder: host name and process id of the run that has, or had, the lease.
         lease_until: when the lease expires, None if it was released.
         due: when a run can continue the conversation, None if it needs a decision or a turn first.
-        snapshot: the number of the newest entry with a snapshot, 0 if there is none.
+        snapshot: the number of the newest entry that contains a snapshot of the messages, 0 if there is none.
         meta: the columns that describe the conversation.
     """
 
@@ -67,7 +68,10 @@ class Head:
 @final
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """The arguments of `ConversationStore.waiting()` and `due()`."""
+    """Filters and page limits for the lists of waiting calls and due conversations.
+
+    The fields are the arguments of `ConversationStore.waiting()` and `due()`.
+    """
 
     person: str | None = None
     kind: WaitKind | None = None
@@ -79,7 +83,10 @@ class ListFilter:
 @final
 @dataclass(frozen=True, slots=True)
 class MetaFilter:
-    """The arguments of `ConversationStore.conversations()`."""
+    """Filters and page limits for the list of conversations.
+
+    The fields are the arguments of `ConversationStore.conversations()`.
+    """
 
     owner: str | None = None
     state: ConversationState | None = None
@@ -90,14 +97,16 @@ class MetaFilter:
 @final
 @dataclass(frozen=True, slots=True)
 class DamagedWait:
-    """A row of a waiting call that cannot be read. The entries of the conversation have the call, too.
+    """A database row of a waiting tool call that cannot be read.
+
+    The call can be recovered from the log of its conversation.
 
     Attributes:
         conversation: the id of the conversation.
         person: the user in charge of the conversation, if any.
         tool: the column with the id of the outermost call, which may be damaged.
         place: the column with the number of the wait within that call, which may be damaged.
-        cursor: the position in the list.
+        cursor: the position of the row in the list of waiting calls.
     """
 
     conversation: str
@@ -110,12 +119,12 @@ class DamagedWait:
 @final
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """The changes since a position.
+    """The result of `Backend.poll()`: the conversations that have changed since a position.
 
     Attributes:
         position: the position for the next poll, in the format of the backend.
         changed: the conversations that were changed or became due.
-        next_due: when the next conversation becomes due, unless it is changed before.
+        next_due: the earliest future time at which a conversation becomes due, None if there is no such time.
     """
 
     position: str
@@ -127,11 +136,11 @@ class ReadTransaction(Protocol):
     """A transaction that reads a consistent state of one conversation."""
 
     def read_head(self) -> Head | None:
-        """Return the row of the conversation, or None if it is not stored."""
+        """Return the row of the conversation, or None if the conversation is not stored."""
         ...
 
     def read_entries(self, after: int) -> list[bytes]:
-        """Return the entries in order, skipping the first `after` ones."""
+        """Return the log entries of the conversation in order, as JSON, without the first `after` entries."""
         ...
 
 
@@ -139,7 +148,7 @@ class WriteTransaction(ReadTransaction, Protocol):
     """A transaction that excludes other writers of the conversation until it is committed or rolled back."""
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
-        """Write the row.
+        """Insert or replace the row of the conversation.
 
         Args:
             head: the new row.
@@ -148,17 +157,18 @@ class WriteTransaction(ReadTransaction, Protocol):
         ...
 
     def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
-        """Write the row and append an entry. `Backend.poll()` reports the write.
+        """Write the row of the conversation and append an entry to its log. `Backend.poll()` reports the write.
 
         Args:
-            head: the new row. The entry gets the number `head.entries`, and has a snapshot if that is `head.snapshot`.
+            head: the new row. `head.entries` is the number of the new entry. If `head.snapshot` is the same number, the
+                entry contains a snapshot.
             entry: the entry, as JSON.
             waits: the new waits of the calls that the entry changes. They replace the stored waits of these calls.
         """
         ...
 
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
-        """Add jobs of the conversation, except those whose kind and key are stored already."""
+        """Queue jobs for the conversation, except jobs whose kind and key are stored already."""
         ...
 
     def delete(self) -> None:
@@ -167,10 +177,10 @@ class WriteTransaction(ReadTransaction, Protocol):
 
 
 class Backend(JobStorage, Protocol):
-    """A database. Every method blocks, and may be called from any thread.
+    """A database that stores conversations and jobs. Every method blocks, and may be called from any thread.
 
     The methods that access the database raise `TimeoutError` if another process keeps a lock, `InvalidDocumentError` if
-    the database is damaged or has other tables, and `OSError` if it cannot be read or written.
+    the database is damaged or lacks the expected tables, and `OSError` if it cannot be read or written.
     """
 
     def read_transaction(self, id: str) -> AbstractContextManager[ReadTransaction]:  # noqa: A002 - the field's own name
@@ -182,7 +192,7 @@ class Backend(JobStorage, Protocol):
         ...
 
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
-        """List the waiting calls, earliest deadline first, then those without a deadline."""
+        """List the waiting tool calls, earliest deadline first. Calls without a deadline come last."""
         ...
 
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
@@ -199,17 +209,17 @@ class Backend(JobStorage, Protocol):
         ...
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
-        """List the jobs with their states at `now`, in the order of their times."""
+        """List the jobs with their states at `now`, earliest start time first."""
         ...
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
-        """List the conversations that have changed since a position or become due since a time.
+        """Return the conversations that have changed since a position or become due since a time.
 
         A conversation also becomes due when one of its jobs can be taken.
 
         Args:
             since: the position of an earlier result. None returns the current position and no conversations.
-            due_after: the time after which a conversation must have become due.
+            due_after: the start of the period up to `now` in which a conversation must have become due to be included.
             now: the current time.
 
         Raises:
@@ -218,13 +228,13 @@ class Backend(JobStorage, Protocol):
         ...
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Notify the notifier whenever the database may have changed. Does not access the database."""
+        """Register a notifier to be notified whenever the database may have changed. Does not access the database."""
         ...
 
     def unsubscribe(self, notifier: Notifier) -> None:
-        """Stop notifying the notifier."""
+        """Remove a notifier that `subscribe()` registered."""
         ...
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the database."""
         ...

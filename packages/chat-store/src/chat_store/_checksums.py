@@ -1,4 +1,4 @@
-"""Checksums of database rows, and the conversion of rows to values, which finds damaged ones.
+"""Checksums of database rows, and functions that parse rows and detect damaged ones.
 
 A checksum is a CRC-32. It is NULL in rows that a version without checksums wrote. A trigger sets it to NULL if such a
 version changes a row.
@@ -25,7 +25,7 @@ _CONVERSION_ERRORS = (LookupError, TypeError, ValueError, OverflowError, Attribu
 
 
 def head_checksum(head: Head) -> int:
-    """Return the checksum of the row of a conversation."""
+    """Return the checksum of a conversation's row, which does not cover the columns of its description."""
     numbers = (head.entries, head.revision, head.fence, to_microseconds(head.lease_until), to_microseconds(head.due))
     return crc32(dump_bytes([head.id, head.person, head.incarnation, head.holder, *numbers]))
 
@@ -34,10 +34,10 @@ META_COLUMNS = ("owner", "title", "flow", "data", "created", "active", "closed",
 
 
 def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None, ...]:  # noqa: A002 - the field's own name
-    """Return the values of `META_COLUMNS`.
+    """Convert the description of a conversation to column values, in the order of `META_COLUMNS`.
 
-    They have a checksum of their own, so that a process of an earlier version, which does not know these columns, can
-    write the row.
+    The last value is a separate checksum of the description. Processes of an earlier version, which do not know these
+    columns, can therefore still write the row.
     """
     times = [to_microseconds(time) for time in (meta.created_at, meta.last_active, meta.closed_at)]
     checksum = crc32(meta.data, crc32(dump_bytes([id, meta.owner, meta.title, meta.flow, *times])))
@@ -45,7 +45,7 @@ def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None
 
 
 def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa: A002 - the field's own name
-    """Return the description of a conversation.
+    """Parse the description of a conversation from its columns, and verify the checksum.
 
     Args:
         id: the id of the conversation.
@@ -79,13 +79,13 @@ def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa
 
 
 def describe(id: str, person: str | None, columns: Sequence[object], cursor: str = "") -> ConversationMeta:  # noqa: A002
-    """Return the description of a conversation in a list.
+    """Parse the columns of a listed conversation to its public description.
 
     Args:
         id: the id of the conversation.
         person: the user in charge.
         columns: the values of `META_COLUMNS`.
-        cursor: the position in the list.
+        cursor: the position of the conversation in the list.
 
     Raises:
         InvalidDocumentError: the row is damaged.
@@ -94,17 +94,17 @@ def describe(id: str, person: str | None, columns: Sequence[object], cursor: str
 
 
 def entry_checksum(entry: bytes) -> int:
-    """Return the checksum of an entry."""
+    """Return the checksum of a log entry."""
     return crc32(entry)
 
 
 def wait_checksum(tool: str, place: int, kind: str, moment: int | None, wait: bytes) -> int:
-    """Return the checksum of the row of a waiting call. The arguments are its columns."""
+    """Return the checksum of a waiting call's row, given the columns of the row."""
     return crc32(wait, crc32(dump_bytes([tool, place, kind, moment])))
 
 
 def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002 - the field's own name
-    """Return the row of a conversation.
+    """Parse the row of a conversation from its columns, and verify the checksum.
 
     Args:
         id: the id of the conversation.
@@ -140,7 +140,7 @@ def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002
 
 
 def entry_from_columns(id: str, number: int, entry: object, checksum: int | None) -> bytes:  # noqa: A002
-    """Return an entry.
+    """Return the JSON of a log entry, after verifying its checksum.
 
     Args:
         id: the id of the conversation.
@@ -161,11 +161,11 @@ def entry_from_columns(id: str, number: int, entry: object, checksum: int | None
 
 
 def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | DamagedWait:
-    """Return a waiting call.
+    """Parse the row of a waiting call. If it is damaged, return a `DamagedWait`.
 
     Args:
         columns: `id` and `person` of the conversation; `tool`, `place`, `kind`, `moment`, `wait` and `crc` of the wait.
-        cursor: the position in the list.
+        cursor: the position of the row in the list.
     """
     id, person, tool, place, kind, moment, wait, checksum = columns  # noqa: A001 - the field's own name
     try:
@@ -181,7 +181,7 @@ def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | Da
 
 
 def past_time(column: object, now: datetime) -> datetime:
-    """Return the time in a column of a list, or `now` if the column is damaged: reading the conversation raises."""
+    """Return the time in a column, or `now` if the column is damaged. Opening the conversation reports the damage."""
     try:
         return from_microseconds(int(cast("int", column)))
     except _CONVERSION_ERRORS:
@@ -189,9 +189,9 @@ def past_time(column: object, now: datetime) -> datetime:
 
 
 def job_to_columns(job: StoredJob) -> tuple[str, str, str, int, int | None, bytes, int]:
-    """Return the columns `kind`, `name`, `state`, `moment`, `until`, `job` and `crc` of a job.
+    """Convert a job to the columns `kind`, `name`, `state`, `moment`, `until`, `job` and `crc`.
 
-    The state `last` is that of a queued job in its last attempt, which cannot be taken again.
+    A queued job whose last attempt has begun gets the state `last`, because it cannot be taken again.
     """
     state = "last" if job.state == "queued" and job.attempts >= job.max_attempts else job.state
     columns = (job.kind, job.key, state, to_microseconds(job.at), to_microseconds(job.lease_until))
@@ -200,7 +200,7 @@ def job_to_columns(job: StoredJob) -> tuple[str, str, str, int, int | None, byte
 
 
 def job_from_columns(columns: Sequence[object]) -> StoredJob:
-    """Return the job of a row.
+    """Parse the row of a job, and verify its checksum.
 
     Args:
         columns: the values that `job_to_columns()` returned.

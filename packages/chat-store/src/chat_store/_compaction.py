@@ -16,14 +16,17 @@ from chat_store._entries import Document, ToolUpdated, TurnAdded, TurnMarked, pa
 from chat_store._log_state import LogState
 
 SMALLEST_TAIL = 64 * 1024
-"""The size of the tail of a log, in bytes, up to which no snapshot is written."""
+"""The largest tail of a log, in bytes, for which no snapshot is written."""
 LARGEST_RATIO = 2
-"""The ratio of the tail to the entry at which reading begins up to which no snapshot is written."""
+"""The largest tail for which no snapshot is written, as a multiple of the size of the entry before the tail."""
 
 
 @final
 class LogTail:
-    """The sizes of the entry at which reading begins and of the tail, the entries after it."""
+    """A measure of how much of a log must be read to open the conversation.
+
+    Reading begins at the newest entry with a snapshot, or at the first entry. The entries after it are the tail.
+    """
 
     __slots__ = ("_first", "_later")
 
@@ -31,11 +34,11 @@ class LogTail:
         self._first = self._later = 0
 
     def add(self, size: int, *, begins: bool) -> None:
-        """Add an entry.
+        """Count an entry that was read or written.
 
         Args:
-            size: its size in bytes.
-            begins: whether reading begins at this entry.
+            size: the size of the entry in bytes.
+            begins: whether reading begins at this entry, because it is the first one or has a snapshot.
         """
         if begins:
             self._first, self._later = size, 0
@@ -44,15 +47,15 @@ class LogTail:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether the tail is larger than `SMALLEST_TAIL` and than twice the entry at which reading begins."""
+        """Whether the tail is so large that the next entry should contain a snapshot."""
         return self._later > max(SMALLEST_TAIL, LARGEST_RATIO * self._first)
 
 
 def make_snapshot(entries: Sequence[Document], state: LogState) -> Document:
-    """Return a snapshot for the next entry of a log.
+    """Return the snapshot to store in the next entry of a log.
 
     Args:
-        entries: the entries from the one at which reading begins.
+        entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
         state: the state after these entries.
     """
     return {**state.to_snapshot(), "messages": loads(_replay(entries, state.id).to_json())}

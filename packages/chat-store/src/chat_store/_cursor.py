@@ -1,4 +1,4 @@
-"""The cursors of `ConversationStore.changes()`, `waiting()`, `due()`, `conversations()` and `jobs()`."""
+"""Cursors: texts that mark a position in the changes of a store or in one of its lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chat_store.sql.values import from_microseconds, to_microseconds
 @final
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position among the changes of a store, in the form that `ConversationStore.changes()` takes and returns.
+    """A position in the changes of a store. `ConversationStore.changes()` accepts and returns it as text.
 
     Attributes:
         at: the time up to which due conversations have been reported.
@@ -33,7 +33,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a cursor.
+        """Parse the text form of a cursor.
 
         Raises:
             UsageError: the text is not a cursor.
@@ -46,27 +46,27 @@ class Cursor:
 
 
 def invalid_cursor_error(text: str) -> UsageError:
-    """Return the error for a text that is not a cursor of a store."""
+    """Return the error to raise for a text that is not a valid cursor."""
     msg = f"{text!r} is not a cursor of this database: pass one that changes() returned, or none to begin"
     return UsageError(msg)
 
 
 ListPosition: TypeAlias = Sequence[int | str | None]
-"""The values by which a list is sorted, of one of its rows."""
+"""The sort key of one row in a list."""
 
 
 def list_cursor(*position: object) -> str:
-    """Return the cursor of a row of a list.
+    """Encode the sort key of a row in a list as a cursor.
 
     Args:
-        *position: the values by which the list is sorted. Those of a damaged row may have any type.
+        *position: the values of the sort key. In a damaged row, they may have any type.
     """
     values = [value if value is None or isinstance(value, int | str) else str(value) for value in position]
     return urlsafe_b64encode(dump_bytes(values)).rstrip(b"=").decode()
 
 
 def parse_list_cursor(text: str, *types: type[int | str] | None) -> ListPosition:
-    """Return the values in a cursor of a list.
+    """Decode a list cursor to the sort key of the row that it marks.
 
     Args:
         text: the cursor.
@@ -91,7 +91,7 @@ def _has_type(value: object, kind: type[int | str] | None) -> bool:
 
 
 def waiting_position(cursor: str | None) -> dict[str, object]:
-    """Return the parameters of a query that continues the list of waiting calls behind a cursor, if any."""
+    """Return the SQL parameters that continue the list of waiting calls after a cursor, or start it without one."""
     if cursor is None:
         return {"last": None, "moment": None, "key": None, "tool": None, "place": None}
     moment, key, tool, place = parse_list_cursor(cursor, None, int, str, int)
@@ -99,18 +99,18 @@ def waiting_position(cursor: str | None) -> dict[str, object]:
 
 
 def due_position(cursor: str | None) -> dict[str, object]:
-    """Return the parameters of a query that continues the list of due conversations behind a cursor, if any."""
+    """Return the SQL parameters that continue the list of due conversations after a cursor, or start it without one."""
     due, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"due": due, "key": key}
 
 
 def meta_position(cursor: str | None) -> dict[str, object]:
-    """Return the parameters of a query that continues the list of conversations behind a cursor, if any."""
+    """Return the SQL parameters that continue the list of conversations after a cursor, or start it without one."""
     active, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"active": active, "key": key}
 
 
 def job_position(cursor: str | None) -> dict[str, object]:
-    """Return the parameters of a query that continues the list of jobs behind a cursor, if any."""
+    """Return the SQL parameters that continue the list of jobs after a cursor, or start it without one."""
     moment, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"moment": moment, "key": key}

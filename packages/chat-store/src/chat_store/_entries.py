@@ -12,7 +12,7 @@ from chat_core.messages import Interrupted, Messages, Role, Running, Suspended, 
 from chat_core.messages.content import ROLES
 
 ToolPath: TypeAlias = tuple[str, ...]
-"""The ids of the outer tools whose inner conversations hold a tool, outermost first, then the tool's own id."""
+"""The ids of the tool calls that lead to a tool, outermost first. The last one is the id of the tool itself."""
 Document: TypeAlias = dict[str, object]
 
 
@@ -33,7 +33,7 @@ class ToolRevision:
 
     @classmethod
     def from_tool(cls, tool: Tool) -> ToolRevision:
-        """Return the stamp of the current state of a tool."""
+        """Create a stamp from the current state of a tool and its inner conversation."""
         inner = tool.inner
         if inner is None:
             return cls(tool.revision)
@@ -42,21 +42,21 @@ class ToolRevision:
 
 
 def revisions_of(turn: Turn) -> dict[str, ToolRevision]:
-    """Return the stamps of the current states of the tools of a turn, by id."""
+    """Create a version stamp for each tool call in a turn, and return the stamps by call id."""
     return {tool.id: ToolRevision.from_tool(tool) for tool in turn.tools}
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """A change of a tool that is not in the log yet.
+    """A new state of a tool that is not in the log yet.
 
     Attributes:
         path: the path of the tool.
-        base: the revision that the log has.
-        revision: the revision after the change.
-        document: the state of the tool after the change, as a JSON object.
-        keeps_inner: whether the inner conversation stays as it is in the log. The document has an empty one.
+        base: the version stamp of the state in the log.
+        revision: the version stamp of the new state.
+        document: the new state, as a JSON object.
+        keeps_inner: whether the inner conversation in the log stays as it is. If so, `document` has an empty one.
     """
 
     path: ToolPath
@@ -66,7 +66,7 @@ class ToolChange:
     keeps_inner: bool = False
 
     def to_dict(self) -> Document:
-        """Return the JSON object stored in the entry."""
+        """Return the change as a JSON object for a log entry."""
         above = {"path": list(self.path[:-1])} if len(self.path) > 1 else {}
         kept = {"keeps_inner": True} if self.keeps_inner else {}
         return {**above, **kept, "tool": self.document}
@@ -80,8 +80,8 @@ class NewTurn:
     Attributes:
         role: the role of the turn.
         document: the turn as a JSON object.
-        revisions: the revisions of its tools, by id.
-        post: the key of the post that the turn comes from, if any.
+        revisions: the version stamps of the tool calls in the turn, by call id.
+        post: the key with which the turn was posted, if it was.
     """
 
     role: Role
@@ -91,17 +91,17 @@ class NewTurn:
 
     @classmethod
     def from_turn(cls, role: Role, turn: Turn, post: str | None = None) -> NewTurn:
-        """Return a copy of the current state of a turn.
+        """Create a `NewTurn` from the current state of a turn.
 
         Args:
             role: the role of the turn.
-            turn: the turn.
-            post: the key of the post that the turn comes from, if any.
+            turn: the turn, which is copied.
+            post: the key with which the turn was posted, if it was.
         """
         return cls(role, codec.turn_to_dict(turn), revisions_of(turn), post)
 
     def to_dict(self) -> Document:
-        """Return the JSON object stored in the entry."""
+        """Return the turn as a JSON object for a log entry."""
         posted = {} if self.post is None else {"post": self.post}
         return {"role": self.role, **posted, "turn": self.document}
 
@@ -122,21 +122,21 @@ class InnerTurns:
     turns: tuple[NewTurn, ...]
 
     def to_dicts(self) -> list[Document]:
-        """Return the JSON objects stored in the entry, one for each turn."""
+        """Return one JSON object for each turn, for a log entry."""
         return [{"path": list(self.path), **turn.to_dict()} for turn in self.turns]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes that are written as one entry.
+    """A set of changes that is written to the log as one entry.
 
     Attributes:
         known_turns: the number of turns in the log that the new ones follow.
         turns: the new turns.
         tools: the changed tools.
         inner: the new turns of inner conversations.
-        marks: the marks of the last turn, as from `codec.turn_marks()`, None if they are not written.
+        marks: the marks of the last turn, as returned by `codec.turn_marks()`, None if they are not written.
     """
 
     known_turns: int
@@ -147,7 +147,7 @@ class Batch:
 
     @classmethod
     def of(cls, known_turns: int, turns: Sequence[NewTurn], changes: Sequence[ToolChange | InnerTurns]) -> Batch:
-        """Return a batch of new turns and of the changes from `collect_changes()`."""
+        """Create a batch from new turns and the changes that `collect_changes()` yields."""
         tools = tuple([item for item in changes if isinstance(item, ToolChange)])
         return cls(known_turns, tuple(turns), tools, tuple([item for item in changes if isinstance(item, InnerTurns)]))
 
@@ -160,7 +160,7 @@ class Batch:
         return bool(self.turns or self.tools or self.inner or self.marks)
 
     def to_dict(self) -> Document:
-        """Return the fields stored in the entry."""
+        """Return the batch as the fields of a log entry."""
         fields: Document = {}
         if self.turns:
             fields["turns"] = [turn.to_dict() for turn in self.turns]
@@ -177,7 +177,7 @@ class Batch:
 @final
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The exclusive right of one run to write.
+    """The exclusive right of one run to write to a conversation.
 
     Attributes:
         fence: the number of the run.
@@ -190,7 +190,7 @@ class Lease:
     until: datetime | None = None
 
     def to_dict(self) -> Document:
-        """Return the JSON object stored in the entry."""
+        """Return the lease as a JSON object for a log entry."""
         if self.until is None:
             return {"fence": self.fence, "released": True}
         return {"fence": self.fence, "holder": self.holder, "until": self.until.isoformat()}
@@ -199,13 +199,13 @@ class Lease:
 @final
 @dataclass(frozen=True, slots=True)
 class TurnAdded:
-    """A turn added by an entry of the log.
+    """A turn that a log entry adds to a conversation.
 
     Attributes:
         role: the role of the turn.
         turn: the turn.
-        path: the path of the tool whose inner conversation has the turn. Empty for the outermost conversation.
-        post: the key of the post that the turn comes from, if any.
+        path: the path of the tool whose inner conversation contains the turn. Empty for the outermost conversation.
+        post: the key with which the turn was posted, if it was.
     """
 
     role: Role
@@ -217,12 +217,12 @@ class TurnAdded:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolUpdated:
-    """A tool state stored by an entry of the log.
+    """A new tool state that a log entry contains.
 
     Attributes:
         path: the path of the tool.
         tool: the new state.
-        keeps_inner: whether the entry leaves the inner conversation as it was. `tool` has an empty one.
+        keeps_inner: whether the entry leaves the inner conversation as it was. If so, `tool` has an empty one.
     """
 
     path: ToolPath
@@ -230,30 +230,30 @@ class ToolUpdated:
     keeps_inner: bool = False
 
     def merged_into(self, known: Tool) -> Tool:
-        """Return a tool with the new state. It shares the inner conversation of `known` if the entry leaves that."""
+        """Return the tool in its new state. If the entry keeps the inner conversation, it is taken from `known`."""
         return replace_inner(self.tool, known.inner) if self.keeps_inner and known.inner is not None else self.tool
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TurnMarked:
-    """Marks of the last turn stored by an entry of the log.
+    """Marks that a log entry sets on the last turn, such as whether its answer was delivered.
 
     Attributes:
-        marks: the marks, as from `codec.turn_marks()`.
+        marks: the marks, as returned by `codec.turn_marks()`.
     """
 
     marks: Document
 
     def apply_to(self, turn: Turn) -> None:
-        """Set the marks of a turn."""
+        """Set these marks on a turn."""
         codec.set_turn_marks(turn, self.marks)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A parsed entry of the log, other than the first one, which holds the initial messages.
+    """A parsed log entry, other than the first entry, which contains the initial messages.
 
     Attributes:
         at: when the entry was written, None if it adds no turns.
@@ -281,13 +281,13 @@ class Entry:
 
 
 def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[ToolChange | InnerTurns]:
-    """Yield the changes of a tool and of its inner conversation since a revision.
+    """Yield the changes of a tool and its inner conversation that are not in the log yet.
 
-    What the log has of the inner conversation is not written again.
+    Until the tool ends, inner turns that the log contains already are not yielded again.
 
     Args:
         tool: the tool in its current state.
-        base: the revision that the log has.
+        base: the version stamp of the state in the log.
         path: the path of the tool.
     """
     now = ToolRevision.from_tool(tool)
@@ -310,17 +310,17 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
 
 
 def collect_own_change(tool: Tool, base: ToolRevision, path: ToolPath) -> ToolChange:
-    """Return the change of the status of a tool whose inner conversation is in the log."""
+    """Return a change of a tool's own status that leaves its inner conversation as it is in the log."""
     revision = ToolRevision(tool.revision, base.turns, base.inner)
     return ToolChange(path, base, revision, own_document(tool), keeps_inner=True)
 
 
 def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> InnerTurns:
-    """Return the turns of an inner conversation since a revision of its tool.
+    """Return the turns of a tool's inner conversation that are not in the log yet.
 
     Args:
-        inner: the conversation.
-        base: the revision that the log has of the tool.
+        inner: the inner conversation.
+        base: the version stamp of the tool's state in the log.
         path: the path of the tool.
     """
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in inner for turn in content.turns]
@@ -328,7 +328,7 @@ def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> 
 
 
 def _continues(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
-    """Return whether an inner conversation is the one that the log has, with or without further turns."""
+    """Return whether an inner conversation begins with the turns and tool calls that are in the log."""
     if not base.turns or now.turns < base.turns or not base.inner.keys() <= now.inner.keys():
         return False
     turns = [turn for content in inner for turn in content.turns]
@@ -336,12 +336,12 @@ def _continues(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
 
 
 def own_document(tool: Tool) -> Document:
-    """Return a tool as a JSON object, with an empty inner conversation in place of its own."""
+    """Return a tool as a JSON object. The inner conversation of a tool that has not ended is left empty."""
     return codec.tool_to_dict(tool if tool.inner is None else replace_inner(tool, Messages()))
 
 
 def replace_inner(tool: Tool, inner: Messages) -> Tool:
-    """Return a copy of a tool that has started, with another inner conversation."""
+    """Return a copy of a tool. If it is running, suspended or interrupted, replace its inner conversation."""
     status = tool.status
     return tool.with_status(
         replace(status, inner=inner) if isinstance(status, (Running, Suspended, Interrupted)) else status
@@ -349,7 +349,7 @@ def replace_inner(tool: Tool, inner: Messages) -> Tool:
 
 
 def outermost_tools(messages: Messages) -> Iterator[Tool]:
-    """Yield the tools of a conversation, excluding those of inner conversations."""
+    """Yield the tool calls of a conversation, excluding those in inner conversations."""
     for content in messages:
         yield from content.tools
 
@@ -363,11 +363,11 @@ def copy_tool(tool: Tool) -> Tool:
 
 
 class parsing:  # noqa: N801 - used as a statement
-    """A context manager that turns errors of parsing an entry into `InvalidDocumentError` with the entry's number.
+    """A context manager that converts parsing errors to `InvalidDocumentError` with the number of the log entry.
 
     Args:
         document: the entry.
-        id: the id of the conversation, if it is known.
+        id: the id of the conversation, empty if it is unknown.
     """
 
     def __init__(self, document: Mapping[str, object], id: str = "") -> None:  # noqa: A002 - the field's own name
@@ -384,7 +384,7 @@ class parsing:  # noqa: N801 - used as a statement
 
 
 def parse_entry(document: Mapping[str, object]) -> Entry:
-    """Parse an entry other than the first one. Must be called inside `parsing(document)`."""
+    """Parse a log entry other than the first one. Must be called inside `parsing(document)`, which converts errors."""
     turns = [parse_turn(item) for item in _items(document, "turns")]
     tools = [_parse_tool(item) for item in _items(document, "tools")]
     inner = [parse_turn(item) for item in _items(document, "inner_turns")]
@@ -410,7 +410,7 @@ def _parse_marks(document: Mapping[str, object]) -> list[TurnMarked]:
 
 
 def parse_turn(item: Document) -> TurnAdded:
-    """Parse a turn of an entry. Must be called inside `parsing(document)`."""
+    """Parse a turn in a log entry. Must be called inside `parsing(document)`, which converts errors."""
     role = item["role"]
     if role not in ROLES:
         msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
@@ -426,7 +426,7 @@ def _parse_tool(item: Document) -> ToolUpdated:
 
 
 def parse_lease(document: Mapping[str, object]) -> Lease | None:
-    """Return the lease of an entry, or None if the entry does not change it. Must be called inside `parsing()`."""
+    """Parse the lease in a log entry. Return None if the entry does not change it. Call it inside `parsing()`."""
     lease = cast("Document | None", document.get("lease"))
     if lease is None:
         return None

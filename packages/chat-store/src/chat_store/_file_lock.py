@@ -42,7 +42,7 @@ def open_file(path: Path, *, create: bool) -> int:
 
 
 def try_lock(fd: int) -> bool:
-    """Take the exclusive lock of an open file without waiting. Return whether it was taken."""
+    """Try to take the exclusive lock of an open file without waiting, and return whether it was taken."""
     try:
         if sys.platform == "win32":  # pragma: no cover
             os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
@@ -65,14 +65,14 @@ def unlock(fd: int) -> None:
 
 @contextlib.contextmanager
 def locked(fd: int, timeout: float) -> Generator[None]:
-    """Hold the exclusive lock of an open file for the block.
+    """Return a context manager that holds the exclusive lock of an open file.
 
     Args:
         fd: a descriptor from `open_file()`.
         timeout: how many seconds to wait for the lock, blocking the thread.
 
     Raises:
-        TimeoutError: another process held the lock all the time. It may have been stopped in the middle of a write,
+        TimeoutError: another process held the lock the whole time. It may have been stopped in the middle of a write,
             which it would complete when it is resumed, so the lock must not be broken.
     """
     deadline, wait = time.monotonic() + timeout, _FIRST_WAIT
@@ -123,7 +123,7 @@ def sync(fd: int) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the directory entry of a new file durable. Does nothing on Windows."""
+    """Flush a directory to the disk, so that a new file in it survives a crash. Does nothing on Windows."""
     if sys.platform == "win32":  # pragma: no cover
         return
     fd = os.open(directory, os.O_RDONLY)

@@ -41,7 +41,7 @@ from chat_store.sql.values import to_microseconds
 
 @final
 class FileLog(ConversationLog):
-    """A conversation log in a journal. All methods except `drop_lease` take the journal lock.
+    """A conversation log in a journal file. Methods that read or write the log take the journal lock.
 
     Args:
         path: the path of the journal.
@@ -62,17 +62,17 @@ class FileLog(ConversationLog):
 
     @property
     def owner(self) -> str | None:
-        """The user whose conversation it is, if any."""
+        """The user who owns the conversation, if any."""
         return self.state.owner
 
     def open(self, id: str, owner: str | None = None) -> Messages:  # noqa: A002 - the field's own name
-        """Return the messages of the first entry. If the file is empty, write an empty conversation.
+        """Read the log, and return the messages of its newest snapshot or, without one, of its first entry.
+
+        The changes of later entries are in `updates`. If the file is empty, an empty conversation is written.
 
         Args:
             id: the id of a new conversation.
-            owner: the user whose conversation a new one is.
-
-        The changes of later entries are in `updates`.
+            owner: the user who owns a new conversation.
         """
         with self._locked():
             if self._journal.empty:
@@ -81,12 +81,12 @@ class FileLog(ConversationLog):
         return self._take_first_messages()
 
     def create(self, id: str, messages: Messages, owner: str | None = None) -> None:  # noqa: A002
-        """Write a new conversation.
+        """Write a new conversation to the file.
 
         Args:
             id: the id of the conversation.
             messages: the messages to begin with.
-            owner: the user whose conversation it is.
+            owner: the user who owns the conversation.
 
         Raises:
             FileExistsError: the file contains a conversation already.
@@ -112,11 +112,11 @@ class FileLog(ConversationLog):
     # --- A run ---------------------------------------------------------------------------------------------------
 
     def claim(self, batch: Batch) -> None:
-        """Take the lease for a run, and append a batch.
+        """Take the lease for a new run, and append a batch of changes.
 
         Raises:
             ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._locked():
             self._require_open()
@@ -137,7 +137,7 @@ class FileLog(ConversationLog):
             self._remove_run_file(before)
 
     def renew(self) -> None:
-        """Extend the lease.
+        """Extend the lease of the run.
 
         Raises:
             LeaseLostError: another run took over.
@@ -147,11 +147,11 @@ class FileLog(ConversationLog):
             self._append(None, self._next_lease(lease.fence, self._now()))
 
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and extend the lease.
+        """Append a batch of changes made by the run, and extend its lease.
 
         Raises:
-            LeaseLostError: another run took over. The batch was stored as late.
-            StaleToolError: nothing was written.
+            LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._locked():
             lease = self._require_lease(batch)
@@ -160,7 +160,7 @@ class FileLog(ConversationLog):
                 self._append(batch, self._next_lease(lease.fence, self._now()))
 
     def apply_posts(self) -> int:
-        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+        """Append the posted turns on behalf of the run, add them to `updates`, and return their number.
 
         Raises:
             LeaseLostError: another run took over.
@@ -193,7 +193,7 @@ class FileLog(ConversationLog):
             return True
 
     def release(self, *, looked_at: datetime | None = None) -> None:  # noqa: ARG002 - a file has no list of due conversations
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+        """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
             looked_at: ignored.
@@ -221,19 +221,19 @@ class FileLog(ConversationLog):
 
     @property
     def holds_lease(self) -> bool:
-        """Whether this object has claimed a run that has not ended."""
+        """Whether a run that this object began with `claim()` has not ended yet."""
         return self._lease is not None and self._pid == os.getpid()
 
     # --- Outside of a run --------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append decisions, which is also allowed while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
         An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._locked():
             if batch:
@@ -251,12 +251,12 @@ class FileLog(ConversationLog):
         self._append(batch, None, fields)
 
     def apply(self, batch: Batch, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
-        """Append decisions, changes of the description and new jobs, as one entry.
+        """Append a batch of changes, changes to the description and new jobs, as one entry.
 
         Raises:
-            ConflictError: as from `save()`. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._locked():
             fields = self._new_jobs(jobs)
@@ -288,18 +288,18 @@ class FileLog(ConversationLog):
                 self._append_fields({"meta": {"closed": None}})
 
     def read_meta(self) -> StoredMeta:
-        """Return the description."""
+        """Return the description of the conversation."""
         with self._locked():
             return self._described()
 
     def read_jobs(self) -> list[StoredJob]:
-        """Return the jobs."""
+        """Return all jobs in the file."""
         with self._locked():
             return [job_from_dict(job) for job in self.state.jobs.values()]
 
     @contextlib.contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:
-        """Return a context manager that appends the changed jobs as one entry on exit."""
+        """Return a context manager for a transaction on the jobs. On exit, it appends the changed jobs as one entry."""
         with self._locked():
             jobs = [job_from_dict(job) for job in self.state.jobs.values()]
             transaction = JobChanges({(job.kind, job.key): job for job in jobs})
@@ -322,12 +322,12 @@ class FileLog(ConversationLog):
             raise ConversationClosedError(msg)
 
     def read_entries(self) -> list[Document]:
-        """Return all entries, oldest first."""
+        """Return all entries of the log, oldest first."""
         with self._locked():
             return self._journal.read_entries()
 
     def close(self) -> None:
-        """Close the files. A run that has not ended counts as dead."""
+        """Close the journal and the run file. A run that has not ended counts as dead."""
         self.drop_lease()
         self._journal.close()
 
@@ -335,7 +335,7 @@ class FileLog(ConversationLog):
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        """Hold the journal lock, after reading the new entries of others."""
+        """Hold the journal lock for the block, and first read the entries that others have written."""
         self._require_this_process()
         with self._journal.locked():
             self._journal.refresh(self._apply)
@@ -351,7 +351,7 @@ class FileLog(ConversationLog):
         self.updates.extend(entry.updates())
 
     def _make_snapshot(self) -> Document:
-        """Return the fields of a snapshot, if the next entry needs one."""
+        """Return the `snapshot` field for the next entry, or no field if the log is short enough without one."""
         if not self._journal.needs_snapshot:
             return {}
         return {"snapshot": make_snapshot(self._journal.read_tail(), self.state)}
@@ -403,10 +403,10 @@ class FileLog(ConversationLog):
         return self._path.with_name(f"{self._path.name}.run-{fence}")
 
     def _is_locked(self, fence: int) -> bool | None:
-        """Return whether a live process holds the run lock.
+        """Return whether a live process holds the lock of the run with this number.
 
         Returns:
-            None if this is unknown: the run file was deleted, or the file system ignores locks.
+            None if this cannot be determined, because the run file was deleted or the file system ignores locks.
         """
         path = self._run_file(fence)
         try:
@@ -420,7 +420,7 @@ class FileLog(ConversationLog):
             return None
 
     def _remove_leftover_run_files(self) -> None:
-        """Remove the files of runs whose processes died: before or after the last run, or after its end."""
+        """Remove the run files that processes left behind when they died."""
         fence, lease = self.state.fence, self.state.lease
         self._remove_run_file(fence - 1)
         self._remove_run_file(fence + 1)

@@ -1,4 +1,4 @@
-"""The description of a conversation in a file, and its form in the entries of the journal."""
+"""Functions that convert the description of a conversation in a file to journal fields and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_store.sql.values import from_microseconds, to_microseconds
 
 
 def meta_to_dict(meta: StoredMeta) -> Document:
-    """Return the fields of a description that can change, as they are stored in an entry."""
+    """Convert the changeable fields of a description to a JSON object for a journal entry."""
     return {
         "title": meta.title,
         "flow": meta.flow,
@@ -23,7 +23,7 @@ def meta_to_dict(meta: StoredMeta) -> Document:
 
 
 def meta_from_state(state: LogState) -> StoredMeta:
-    """Return the description that the entries of a log contain."""
+    """Return the description of a conversation, as recorded in the entries of its log."""
     fields = state.meta
     return StoredMeta(
         state.owner,
