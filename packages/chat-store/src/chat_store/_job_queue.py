@@ -1,4 +1,4 @@
-"""The methods of stores that take and cancel jobs."""
+"""The part of a store that takes and cancels jobs, and renews the leases of taken jobs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @final
 class JobQueue:
-    """The jobs of a store, as its workers use them.
+    """A queue from which workers take jobs. While a worker has a job, the queue renews its lease.
 
     Args:
-        storage: where the jobs are stored.
+        storage: the database or file that contains the jobs.
         lease_length: how long a lease lasts after each renewal.
         now: the clock. It returns times in UTC.
     """
@@ -74,7 +74,13 @@ class JobQueue:
         return await self._change(partial(_job_rules.cancel, kind=kind, key=key))
 
     async def _keep_lease(self, job: StoredJob, lost: list[LeaseLostError], block: CancelScope) -> None:
-        """Renew the lease of a job until the task is cancelled. If the lease is lost, cancel the block."""
+        """Renew the lease of a job until the task is cancelled.
+
+        Args:
+            job: the taken job.
+            lost: receives the error if the lease is lost.
+            block: the scope of the worker's block. It is cancelled if the lease is lost.
+        """
         while True:
             await anyio.sleep(self._lease_length.total_seconds() / 3)
             try:
@@ -88,7 +94,7 @@ class JobQueue:
                 continue
 
     async def _change(self, work: Callable[..., T]) -> T:
-        """Run one of the rules in a transaction."""
+        """Call `work` in a thread with a job transaction and the current time, and return its result."""
 
         def change() -> T:
             with self._storage.job_transaction() as transaction:

@@ -1,4 +1,4 @@
-"""The rules of jobs: leases, fences, attempts and cancellation, over the rows of any backend.
+"""The rules for leases, fences, attempts and cancellation of jobs, shared by all backends.
 
 A stored job is `queued` or in a final state. A lease makes a queued job `running`. The last attempt is never repeated:
 if its lease expires, the job has failed.
@@ -27,7 +27,10 @@ _DIED: Final = "the worker stopped during the last attempt"
 @final
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The arguments of `ConversationStore.jobs()`."""
+    """Filters and page limits for the list of jobs.
+
+    The fields are the arguments of `ConversationStore.jobs()`.
+    """
 
     kind: str | None = None
     state: JobState | None = None
@@ -37,23 +40,23 @@ class JobFilter:
 
 
 class JobTransaction(Protocol):
-    """A transaction on jobs. It excludes other writers of the jobs that it returns."""
+    """A transaction on stored jobs. Until it ends, no other transaction can write the jobs that it returns."""
 
     def find(self, kind: str, key: str) -> StoredJob | None:
-        """Return a job, or None if it is not stored."""
+        """Return the job with this kind and key, or None if it is not stored."""
         ...
 
     def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
-        """Return the job of these kinds that can be taken and is longest overdue, skipping jobs that others lock."""
+        """Return the longest overdue job of these kinds that can be taken, or None. Skip jobs that others lock."""
         ...
 
     def write(self, job: StoredJob) -> None:
-        """Replace a stored job."""
+        """Replace the stored job that has the same kind and key."""
         ...
 
 
 class JobStorage(Protocol):
-    """Where jobs are stored."""
+    """A database or file that stores jobs."""
 
     def job_transaction(self) -> AbstractContextManager[JobTransaction]:
         """Return a context manager for a transaction. It commits on exit, or rolls back if the block raises."""
@@ -61,7 +64,7 @@ class JobStorage(Protocol):
 
 
 def queue(conversation: str, job: Job, now: datetime) -> StoredJob:
-    """Return the row of a new job.
+    """Convert a new job to a `StoredJob`, which can be taken from its start time on.
 
     Args:
         conversation: the id of the conversation.
@@ -90,17 +93,17 @@ def can_be_taken(job: StoredJob, now: datetime) -> bool:
 
 
 def takeable_at(job: StoredJob) -> datetime:
-    """Return when a queued job can be taken: at its time, and not before its lease expires."""
+    """Return the time from which a queued job can be taken: its start time, or a later expiry of its lease."""
     return job.at if job.lease_until is None else max(job.at, job.lease_until)
 
 
 def observed(job: StoredJob, now: datetime, cursor: str = "") -> StoredJob:
-    """Return a job with its state at a time.
+    """Return a copy of a stored job with its state at `now`, such as `running` until its lease expires.
 
     Args:
         job: the stored job.
         now: the current time.
-        cursor: the position in the list.
+        cursor: the position of the job in the list of jobs.
     """
     if job.state != "queued" or job.lease_until is None:
         return replace(job, cursor=cursor)
@@ -112,11 +115,11 @@ def observed(job: StoredJob, now: datetime, cursor: str = "") -> StoredJob:
 
 
 def take(transaction: JobTransaction, kinds: Sequence[str], now: datetime, lease_length: timedelta) -> StoredJob | None:
-    """Take the job that is longest overdue, and return it as running. Return None if there is no such job.
+    """Take the longest overdue job, and return it in the state `running`. Return None if no job can be taken.
 
     Args:
         transaction: the transaction.
-        kinds: the kinds of jobs.
+        kinds: the kinds of jobs to take.
         now: the current time.
         lease_length: how long the lease lasts.
     """
@@ -152,7 +155,7 @@ def renew(transaction: JobTransaction, job: StoredJob, now: datetime, lease_leng
 
 
 def complete(transaction: JobTransaction, job: StoredJob, now: datetime) -> None:
-    """End a taken job as done.
+    """Mark a taken job as done.
 
     Raises:
         LeaseLostError: the lease has expired, or the job was cancelled.
@@ -161,7 +164,7 @@ def complete(transaction: JobTransaction, job: StoredJob, now: datetime) -> None
 
 
 def fail(transaction: JobTransaction, job: StoredJob, now: datetime, error: str) -> None:
-    """End the attempt of a taken job, which is queued again unless it was the last attempt.
+    """End an attempt of a taken job as failed. The job is queued again, unless this was the last attempt.
 
     Args:
         transaction: the transaction.
@@ -219,7 +222,7 @@ def _require_lease(transaction: JobTransaction, job: StoredJob, now: datetime) -
 
 
 def _backoff(job: StoredJob, attempts: int) -> timedelta:
-    """Return the time before the next attempt.
+    """Return how long a job waits before its next attempt.
 
     Args:
         job: the job.
@@ -253,7 +256,7 @@ def job_to_dict(job: StoredJob) -> dict[str, object]:
 
 
 def job_from_dict(document: dict[str, object]) -> StoredJob:
-    """Return the job of a JSON object.
+    """Parse a job from a JSON object.
 
     Raises:
         LookupError, TypeError: the object was not written by `job_to_dict()`.

@@ -1,4 +1,4 @@
-"""Jobs that are held in memory, by a store in memory or for a file."""
+"""Transactions on jobs and lists of jobs that are in memory, for `MemoryStore` and `FileConversation`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from chat_store.sql.values import to_microseconds
 
 @final
 class JobChanges:
-    """A `JobTransaction` that reads jobs and collects the writes.
+    """A `JobTransaction` on jobs in memory. It collects the changed jobs, which the caller then stores.
 
     Args:
         jobs: the stored jobs, by kind and key.
 
     Attributes:
-        written: the changed jobs.
+        written: the changed jobs, by kind and key.
     """
 
     def __init__(self, jobs: Mapping[tuple[str, str], StoredJob]) -> None:
@@ -42,12 +42,12 @@ class JobChanges:
 
 
 def list_jobs(jobs: Iterable[StoredJob], now: datetime, filters: JobFilter) -> list[StoredJob]:
-    """Return jobs with their states at `now`, in the order of their times.
+    """Return the jobs that match the filters, with their states at `now`, earliest start time first.
 
     Args:
         jobs: the stored jobs.
         now: the current time.
-        filters: the arguments of `jobs()`.
+        filters: the filters, the limit and the cursor.
     """
     found = [observed(job, now, list_cursor(*_position(job))) for job in jobs]
     found = [

@@ -51,7 +51,7 @@ _SECTOR = 512
 
 
 def encode(entry: Mapping[str, object]) -> bytes:
-    """Return the line for an entry, which must not be empty. The line of entry 1 names the format."""
+    """Encode an entry, which must not be empty, as a line of the journal. The first line also names the format."""
     fields = dump_bytes(entry)[1:]
     length = len(fields) + _CHECKSUM_LENGTH
     body = b'%s"length":%d,%s' % (_FIRST_FIELDS if entry.get("n") == 1 else b"{", length, fields)
@@ -59,7 +59,7 @@ def encode(entry: Mapping[str, object]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, object] | None:
-    """Parse a line without its line feed. Return None if the checksum is wrong."""
+    """Parse a line of the journal, given without its line feed. Return None if the checksum is wrong."""
     body = line[:-_CHECKSUM_LENGTH] + b"}"
     if line[-_CHECKSUM_LENGTH:] != b',"crc":"%08x"}' % crc32(body):
         return None
@@ -81,7 +81,7 @@ class Disk:
 
 @final
 class Journal:
-    """An open journal. Its methods block. All except `locked` and `close` must be called inside `locked()`."""
+    """An open journal file. Its methods block. All except `locked` and `close` must be called inside `locked()`."""
 
     disk: ClassVar[Disk] = Disk()
 
@@ -97,7 +97,7 @@ class Journal:
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Exclude other readers and writers, in this process and others, for the block.
+        """Return a context manager that locks the file against other readers and writers, in any process.
 
         Raises:
             TimeoutError: another process did not finish its write in time.
@@ -108,9 +108,9 @@ class Journal:
             yield
 
     def refresh(self, apply: Callable[[dict[str, object]], None]) -> None:
-        """Call a function with every entry that was not read yet, in order.
+        """Call `apply` with every entry that was not read yet, in order.
 
-        An exception of `apply` is raised to the caller. The next call of `refresh()` begins with the same entry.
+        If `apply` raises, the exception propagates, and the next call of `refresh()` begins with the same entry.
 
         Raises:
             InvalidDocumentError: the file is damaged, or is not a journal.
@@ -122,7 +122,7 @@ class Journal:
             self._add(entry, length)
 
     def _add(self, entry: Mapping[str, object], length: int) -> None:
-        """Add an entry that was read or written."""
+        """Advance the position behind an entry that was read or written, whose line has this length in bytes."""
         begins = self._count == 0 or "snapshot" in entry
         if begins:
             self._start = (self._offset, self._count)
@@ -133,8 +133,8 @@ class Journal:
     def _read_from_snapshot(self) -> bytes:
         """Return the data from the newest snapshot on, and set the position to it. Without a snapshot, return all data.
 
-        The file is read backward. A snapshot that is incomplete or damaged is skipped: reading the lines from an
-        earlier one finds out which of both it is.
+        The file is read backward. A snapshot that is incomplete or damaged is skipped. Parsing the data from an earlier
+        snapshot on then tells these two cases apart.
         """
         if _file_lock.read_from(self._fd, 0, len(_FIRST_FIELDS)) != _FIRST_FIELDS:
             return _file_lock.read_from(self._fd, 0)
@@ -152,7 +152,7 @@ class Journal:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether the next entry should have a snapshot. It must be the first field of that entry."""
+        """Whether the next entry should contain a snapshot, which must be the first field of the entry."""
         return self._tail.needs_snapshot
 
     def read_tail(self) -> list[dict[str, object]]:
@@ -166,7 +166,7 @@ class Journal:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no entry: the file is new, or the process that created it died before its first write."""
+        """Whether the file has no entry, because it is new or its creator died before the first write."""
         return self._count == 0
 
     def append(self, entry: Mapping[str, object], read: Callable[[dict[str, object]], T]) -> T:
@@ -227,7 +227,7 @@ def _parse_entries(data: bytes, offset: int, count: int, path: Path) -> Iterator
     Args:
         data: the part of the file, up to its end.
         offset: the position of the part in the file.
-        count: the number of entries before it.
+        count: the number of entries before this part.
         path: the path of the file, for errors.
     """
     if count == 0:
@@ -251,11 +251,11 @@ def _parse_entries(data: bytes, offset: int, count: int, path: Path) -> Iterator
 
 
 def _is_incomplete_write(rest: bytes, offset: int) -> bool:
-    """Return whether the end of a file is what a crash leaves of a write.
+    """Return whether the data at the end of a file was left by a write that a crash interrupted.
 
     Args:
-        rest: the data behind the last valid line.
-        offset: its position in the file.
+        rest: the data after the last valid line.
+        offset: the position of this data in the file.
     """
     first, *others = rest.split(b"\n")
     if b"\0" not in first:
@@ -269,7 +269,7 @@ def _is_incomplete_write(rest: bytes, offset: int) -> bool:
 
 
 def _is_whole_line(line: bytes) -> bool:
-    """Return whether a line has its full length, so that the last byte is in place of its line feed."""
+    """Return whether a line without a line feed has its full length, so that another byte replaced the line feed."""
     field = _LENGTH_FIELD.match(line)
     if field is not None and len(line) >= field.end() + int(field[1]):
         return True

@@ -30,11 +30,11 @@ LogUpdate: TypeAlias = TurnAdded | ToolUpdated | TurnMarked | Batch
 
 @final
 class StaleToolError(Exception):
-    """Tools of a batch have changed in the log since the batch was collected. Nothing was written.
+    """An error for a batch whose tools have changed in the log since the batch was collected. Nothing was written.
 
     Attributes:
-        tools: the path and the durable state of each of these tools, and of an outermost tool that has ended and so
-            ended the tools in its inner conversation.
+        tools: the path and the stored state of each of these tools. If a tool in an inner conversation is outdated
+            because the outermost tool has ended, the outermost tool is listed, too.
     """
 
     def __init__(self, tools: list[tuple[ToolPath, Tool]]) -> None:
@@ -66,20 +66,20 @@ class ConversationLog(ABC):
     @property
     @abstractmethod
     def owner(self) -> str | None:
-        """The user whose conversation it is, if any."""
+        """The user who owns the conversation, if any."""
 
     @abstractmethod
     def claim(self, batch: Batch) -> None:
-        """Take the lease for a run, and append a batch.
+        """Take the lease for a new run, and append a batch of changes.
 
         Raises:
             ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
 
     @abstractmethod
     def renew(self) -> None:
-        """Extend the lease.
+        """Extend the lease of the run.
 
         Raises:
             LeaseLostError: another run took over.
@@ -87,25 +87,25 @@ class ConversationLog(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and extend the lease.
+        """Append a batch of changes made by the run, and extend its lease.
 
         Raises:
-            LeaseLostError: another run took over. The batch was stored as late.
-            StaleToolError: nothing was written.
+            LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
 
     @abstractmethod
     def release(self, *, looked_at: datetime | None = None) -> None:
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+        """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
-                is due again after a stored change, or at a deadline of a wait that is after this time.
+            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+                The conversation is then due again after a stored change, or at a deadline after this time.
         """
 
     @abstractmethod
     def apply_posts(self) -> int:
-        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+        """Append the posted turns on behalf of the run, add them to `updates`, and return their number.
 
         Raises:
             LeaseLostError: another run took over.
@@ -114,22 +114,22 @@ class ConversationLog(ABC):
     @property
     @abstractmethod
     def holds_lease(self) -> bool:
-        """Whether this object has claimed a run that has not ended."""
+        """Whether a run that this object began with `claim()` has not ended yet."""
 
     @abstractmethod
     def save(self, batch: Batch) -> None:
-        """Append decisions, which is also allowed while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
         An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
 
     @abstractmethod
     def read_entries(self) -> list[Document]:
-        """Return all entries, oldest first."""
+        """Return all entries of the log, oldest first."""
 
     # --- Rules shared by all logs --------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class ConversationLog(ABC):
             raise UsageError(msg)
 
     def _require_current(self, batch: Batch) -> None:
-        """Raise if a batch does not follow from the durable state."""
+        """Raise an error if a batch is based on an outdated state of the conversation."""
         if stale := self.state.stale_paths(batch):
             found = [(path, self.state.find(path)) for path in stale]
             tops = [(path[:1], self.state.find(path[:1])) for path in stale]
@@ -154,7 +154,7 @@ class ConversationLog(ABC):
             raise ConflictError(msg)
 
     def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
-        """Return whether a batch may be written while another process's run is live: it only decides waiting tools."""
+        """Return whether a batch only decides waiting tools, so that it may be written while another run is live."""
         return not batch.adds_turns and all(self.state.is_waiting(change.path, now) for change in batch.tools)
 
     def _next_lease(self, fence: int, now: datetime) -> Lease:
@@ -162,12 +162,12 @@ class ConversationLog(ABC):
 
 
 def _ended(top: Tool | None, tool: Tool | None) -> bool:
-    """Return whether an outermost tool has ended, so that it replaces a tool in its inner conversation."""
+    """Return whether `top`, the outermost tool around a tool, has ended, or the tool itself does not exist."""
     return tool is None or (top is not None and top.resolved)
 
 
 def lease_length(seconds: float) -> timedelta:
-    """Return the length of leases.
+    """Convert the length of a lease from seconds to a `timedelta`.
 
     Raises:
         UsageError: `seconds` is not positive, or is more than 100 years.

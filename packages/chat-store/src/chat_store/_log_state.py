@@ -35,15 +35,15 @@ class LogState:
 
     Attributes:
         id: the id of the conversation.
-        owner: the user whose conversation it is, if the first entry names one.
+        owner: the user who owns the conversation, if the first entry names one.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
         delivered: whether the hooks of the last turn have run, so that no run is needed; None if it has no hooks.
         last_turn_at: when the last turn was stored, if it is known.
         posts: the posted turns that no run has appended yet, by key, oldest first.
         created_at: when the conversation was stored.
-        meta: the description of a conversation in a file, as in its entries.
-        jobs: the jobs in a file, by kind and key, as in its entries.
+        meta: for a conversation in a file, the description fields that its entries contain.
+        jobs: for a conversation in a file, the jobs that its entries contain, by kind and key.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
     """
@@ -65,7 +65,7 @@ class LogState:
         self._tools: dict[str, Tool] = {}
 
     def begin(self, document: Mapping[str, object]) -> Messages:
-        """Apply the first entry or one with a snapshot, at which reading begins, and return its messages."""
+        """Set the state from the first entry or from an entry with a snapshot, and return the messages in the entry."""
         with parsing(document, self.id):
             source = cast("Mapping[str, object]", document.get("snapshot", document))
             self.id = cast("str", source["id"])
@@ -103,7 +103,7 @@ class LogState:
         return entry
 
     def apply(self, entry: Entry) -> None:
-        """Apply an entry that `parse()` returned."""
+        """Update the state with an entry that `parse()` returned."""
         self._tools.update({tool.id: copy_tool(tool) for item in entry.turns for tool in item.turn.tools})
         for item in entry.tools:
             stored = self.find(item.path)
@@ -134,7 +134,7 @@ class LogState:
             self.lease = lease if lease.until is not None else None
 
     def to_snapshot(self) -> Document:
-        """Return the fields of a snapshot, besides the messages. `begin()` reads them."""
+        """Return the fields of a snapshot of this state, without the messages. `begin()` restores the state."""
         fields: Document = {
             "id": self.id,
             "owner": self.owner,
@@ -149,7 +149,7 @@ class LogState:
         return {name: value for name, value in fields.items() if value or name == "id"}
 
     def _restore(self, source: Mapping[str, object]) -> None:
-        """Set the fields that are neither in the messages nor numbers."""
+        """Restore the posts, the description and the jobs from a first entry or a snapshot."""
         posts = [parse_turn(item) for item in cast("list[Document]", source.get("posts", []))]
         self.posts = {post.post or "": post for post in posts}
         self._post_keys = dict.fromkeys(cast("list[str]", source.get("post_keys", [])))
@@ -157,11 +157,11 @@ class LogState:
         self.jobs = {(job["kind"], job["key"]): job for job in cast("list[Document]", source.get("jobs", []))}
 
     def was_posted(self, key: str) -> bool:
-        """Return whether a turn was posted with a key, even if a run has appended it since."""
+        """Return whether a turn was ever posted with this key, even if a run has appended the turn since."""
         return key in self._post_keys
 
     def post_batch(self) -> Batch:
-        """Return a batch that appends the posted turns."""
+        """Return a batch that appends all posted turns to the conversation."""
         turns = [NewTurn.from_turn(post.role, post.turn, key) for key, post in self.posts.items()]
         return Batch(self.turns, tuple(turns))
 
@@ -196,7 +196,7 @@ class LogState:
         return ToolRevision.from_tool(tool) != change.base and codec.tool_to_dict(tool) != change.document
 
     def follows(self, batch: Batch) -> bool:
-        """Return whether the turns of a batch follow the turns of the log, in every conversation."""
+        """Return whether no turn was added to the conversations that a batch extends since the batch was collected."""
         if (batch.turns or batch.marks) and batch.known_turns != self.turns:
             return False
         return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)
@@ -205,9 +205,9 @@ class LogState:
         return sum(len(content.turns) for content in self.find_inner(path) or ())
 
     def is_waiting(self, path: ToolPath, now: datetime) -> bool:
-        """Return whether a tool may be decided while a run is live: it waits, and no tool around it has ended.
+        """Return whether a tool waits and no outer tool has ended, so that it may be decided while a run is live.
 
-        A tool around it may be running: its chat receives the decision with its next write.
+        An outer tool may be running. Its chat receives the decision with its next write.
 
         Args:
             path: the path of the tool.

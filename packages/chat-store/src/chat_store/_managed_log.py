@@ -1,4 +1,4 @@
-"""The conversation log of a store, with the changes that concern the conversation as a whole."""
+"""The conversation log of a store, with operations on the whole conversation, such as closing it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from chat_store.meta import ConversationMeta, MetaChanges
 
 
 class ManagedLog(StoreLog):
-    """A conversation log whose conversation can be described, closed and reopened, and that queues jobs."""
+    """A conversation log of a store that can also describe, close and delete its conversation, and queue jobs."""
 
     def create(self, messages: Messages, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
         """Store a new conversation.
 
         Args:
             messages: the messages to begin with.
-            meta: the description.
+            meta: the description of the conversation.
             jobs: the jobs to queue.
 
         Raises:
@@ -45,12 +45,12 @@ class ManagedLog(StoreLog):
         return head.describe()
 
     def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
-        """Append decisions, change the description and queue jobs, in one transaction.
+        """Append a batch of changes, change the description and queue jobs, in one transaction.
 
         Raises:
-            ConflictError: as from `save()`. Nothing was written.
-            ConversationClosedError: the conversation is closed.
-            StaleToolError: nothing was written.
+            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
+            ConversationClosedError: the conversation is closed, and the batch is not empty.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._writing() as transaction:
             if batch:
@@ -123,7 +123,7 @@ class ManagedLog(StoreLog):
                 self._write_head(transaction, replace(self._head, due=due, meta=meta))
 
     def _describe(self, transaction: WriteTransaction, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
-        """Change the description and queue jobs."""
+        """Change the description and queue jobs. If the conversation is not stored yet, store an empty one first."""
         if not self._head.entries:
             self._begin(transaction, Messages())
         if meta or jobs:

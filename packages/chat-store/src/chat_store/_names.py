@@ -1,4 +1,4 @@
-"""Checks of the texts that a store writes into columns."""
+"""Functions that check names, descriptions, jobs and posts before a store writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_store.meta import MetaChanges
 
 
 def require_storable(*names: str | None) -> None:
-    """Raise unless every database can store the names.
+    """Raise an error unless every database can store these names.
 
     Raises:
         UsageError: a name has a null character or an unpaired surrogate.
@@ -25,7 +25,7 @@ def require_storable(*names: str | None) -> None:
 
 
 def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
-    """Raise unless every database can store the changes of a description and the jobs.
+    """Raise an error unless every database can store these description changes and jobs.
 
     Raises:
         UsageError: a name, the data or a payload cannot be stored, or the kind or the key of a job is empty.
@@ -42,7 +42,7 @@ def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
 
 
 def require_post(turn: Turn, key: str) -> None:
-    """Raise unless a turn can be posted with a key.
+    """Raise an error unless this turn can be posted with this key.
 
     Raises:
         UsageError: the turn has tool calls, or the key is empty or cannot be stored.
@@ -54,7 +54,7 @@ def require_post(turn: Turn, key: str) -> None:
 
 
 def _require_json(name: str, value: Mapping[str, object]) -> None:
-    """Raise unless a value is a JSON object, nested so little that every parser reads it."""
+    """Raise an error unless a value is a JSON object with finite numbers and at most `MAX_DEPTH` levels."""
     try:
         parsed = loads(dump_bytes(dict(value)))
     except (TypeError, ValueError, RecursionError):

@@ -38,17 +38,17 @@ _LIST = (
 
 @final
 class PostgresJobs:
-    """A `JobTransaction` on a connection in a transaction."""
+    """A `JobTransaction` on a PostgreSQL connection that is in a transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, conversation: int | None, jobs: Sequence[StoredJob]) -> None:
-        """Add the jobs that are not stored yet.
+        """Insert jobs, except jobs whose kind and key are stored already.
 
         Args:
-            conversation: the key of the conversation.
-            jobs: the jobs.
+            conversation: the primary key of the conversation's row.
+            jobs: the jobs to insert.
         """
         for job in jobs:
             self._connection.execute(_INSERT, (conversation, *job_to_columns(job)))

@@ -1,4 +1,4 @@
-"""The list of conversations in a PostgreSQL database."""
+"""The query that lists the conversations in a PostgreSQL database."""
 
 from __future__ import annotations
 

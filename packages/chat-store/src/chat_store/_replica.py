@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @final
 class _DurablePrefix:
-    """The position of the last durable turn in messages, from which later turns are found without a full scan.
+    """A marker behind the last durable turn of a conversation, which finds later turns without a full scan.
 
     Attributes:
         turns: the number of durable turns.
@@ -49,7 +49,7 @@ class _DurablePrefix:
         self.extend(sum([len(content.turns) for content in messages]))
 
     def later_turns(self) -> list[tuple[Role, Turn]]:
-        """Return the turns that are not durable, oldest first."""
+        """Return the turns that are not durable yet with their roles, oldest first."""
         found: list[tuple[Role, Turn]] = []
         within = self._within
         for index in range(self._content, len(self._messages)):
@@ -111,7 +111,7 @@ class Replica:
 
     @property
     def owner(self) -> str | None:
-        """The user whose conversation it is, given when it was created, if any."""
+        """The user who owns the conversation, set when it was created, or None."""
         return self._log.owner
 
     @property
@@ -126,7 +126,7 @@ class Replica:
 
     @property
     def renew_every(self) -> float | None:
-        """How often a run should renew the lease: a third of its length, in seconds. Writes also renew it."""
+        """The time in seconds after which a run should renew the lease, a third of its length. Writes also renew it."""
         return self._renew_every
 
     # --- A run -----------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Replica:
         """Make the state of one tool durable before returning.
 
         Turns that are not durable yet are written with the tool. If the inner conversation that contains the tool is
-        not durable yet, the whole outer tool is written; otherwise only what has changed.
+        not durable yet, the whole outer tool is written. Otherwise, only the changes are written.
 
         Args:
             path: the path of the tool in `messages`, including its own id: `messages.tool(*path)`.
@@ -207,7 +207,7 @@ class Replica:
         await self._commit(collect, self._log.write)
 
     async def write_marks(self) -> None:
-        """Make the marks of the last turn durable before returning.
+        """Store the marks of the last turn, such as whether its answer was delivered, before returning.
 
         Raises:
             LeaseLostError: another run took over. The marks were recorded as late.
@@ -215,11 +215,11 @@ class Replica:
         await self._commit(self._collect_marks, self._log.write)
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
-        """Release the lease. A lost lease is no error.
+        """Release the lease. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
-                is due again after a stored change, or at a deadline of a wait that is after this time.
+            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+                The conversation is then due again after a stored change, or at a deadline after this time.
         """
         async with self._write_lock:
             await self._run_in_thread(partial(self._log.release, looked_at=looked_at))
@@ -273,7 +273,7 @@ class Replica:
         return Batch(self._durable.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in later]))
 
     def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
-        """Return the change of a tool, or of the innermost tool around it that the log has."""
+        """Return the new changes of a tool or, if the log does not have it yet, the new turns that contain it."""
         if not path or self._find(path) is not tool:
             msg = f"write_tool() requires a tool of these messages at its path, not {tool!r}"
             raise UsageError(msg)
@@ -284,7 +284,7 @@ class Replica:
         return Batch.of(self._durable.turns, (), [*collect_changes(tool, base, path)])
 
     def _collect_inner(self, path: ToolPath, tool: Tool) -> Batch:
-        """Return the new turns of the inner conversation of a tool, or the tool if the log has no such conversation."""
+        """Return the new turns of a tool's inner conversation, or the whole tool if the log lacks that conversation."""
         base, inner = self._revision_at(path), tool.inner
         if base is None or not base.turns or inner is None:
             return self._collect_tool(path, tool)
@@ -343,7 +343,7 @@ class Replica:
                         marked.apply_to(self._durable.last_turn())
 
     def _confirm(self, own: Batch) -> None:
-        """Record that the log has a batch of this object."""
+        """Mark the changes in a batch as durable after this object has written them to the log."""
         self._durable.extend(len(own.turns))
         for turn in own.turns:
             self._revisions.update(turn.revisions)
@@ -372,14 +372,19 @@ class Replica:
         self._extend_inner(path, revisions_of(turn))
 
     def _extend_inner(self, path: ToolPath, revisions: dict[str, ToolRevision]) -> None:
-        """Mark the next turn of an inner conversation as durable, and the tools of the turn with these revisions."""
+        """Mark the next turn of an inner conversation and its tool calls as durable.
+
+        Args:
+            path: the path of the tool that contains the conversation.
+            revisions: the version stamps of the tool calls in the turn, by call id.
+        """
         base = self._revision_at(path)
         if base is not None:
             base.turns += 1
             base.inner.update(revisions)
 
     def _update_tool(self, update: ToolUpdated) -> None:
-        """Apply a tool state from the log, unless the tool was changed here: then the next write raises."""
+        """Apply a tool state from the log. A tool that was also changed here is skipped, and the next write raises."""
         mine, base = self._find(update.path), self._revision_at(update.path)
         if mine is None:
             return
@@ -438,7 +443,7 @@ def _has_turn(messages: Messages, turn: Turn) -> bool:
 
 @asynccontextmanager
 async def save_on_exit(replica: Replica, log: ConversationLog) -> AsyncGenerator[None]:
-    """Save the conversation if the block exits without an error, and always release the lease."""
+    """Return a context manager that saves the conversation if its block succeeds, and always releases the lease."""
     try:
         yield
         await replica.save()

@@ -1,4 +1,4 @@
-"""Functions that read and write a stored conversation at once, for `ConversationStore.load()` and `save()`."""
+"""Functions that load and change a stored conversation without keeping it open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
 
 
 def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
-    """Append the changes of messages since a revision.
+    """Store the changes that were made to messages since they were loaded at a revision.
 
     Args:
         log: the log of the conversation.

@@ -14,7 +14,7 @@ from chat_store.jobs import StoredJob
 from chat_store.sql.values import to_microseconds
 
 JOB_MOMENT = "max(moment, ifnull(until, moment))"
-"""When a queued job can be taken: at its time, and not before its lease expires. The expression is indexed."""
+"""The indexed SQL expression for the time from which a queued job can be taken."""
 _COLUMNS = "kind, name, state, moment, until, job, crc"
 _INSERT = (
     f"INSERT INTO chat_jobs (conversation, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own names
@@ -33,17 +33,17 @@ _LIST = (
 
 @final
 class SqliteJobs:
-    """A `JobTransaction` on a connection in a transaction."""
+    """A `JobTransaction` on a SQLite connection that is in a transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def add(self, conversation: int | None, jobs: Sequence[StoredJob]) -> None:
-        """Add the jobs that are not stored yet.
+        """Insert jobs, except jobs whose kind and key are stored already.
 
         Args:
-            conversation: the key of the conversation.
-            jobs: the jobs.
+            conversation: the primary key of the conversation's row.
+            jobs: the jobs to insert.
         """
         self._connection.executemany(_INSERT, [(conversation, *job_to_columns(job)) for job in jobs])
 

@@ -1,4 +1,4 @@
-"""The list of conversations in a SQLite file."""
+"""The query that lists the conversations in a SQLite file."""
 
 from __future__ import annotations
 

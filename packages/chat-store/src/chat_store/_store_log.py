@@ -39,11 +39,11 @@ VERSION = 1
 
 
 class StoreLog(ConversationLog):
-    """A conversation log in the rows of a backend.
+    """A conversation log in the rows of a database.
 
     Args:
         backend: the database, owned by the store.
-        head: the first row of the conversation if it is new.
+        head: the row to store if the conversation is new.
         lease_length: how long a lease lasts after each write.
         now: the clock. It returns times with a time zone.
     """
@@ -78,16 +78,16 @@ class StoreLog(ConversationLog):
     # --- Opening -------------------------------------------------------------------------------------------------
 
     def open(self) -> Messages:
-        """Return the messages of the first entry, or empty ones if nothing is stored.
+        """Read the log, and return the messages of its newest snapshot or, without one, of its first entry.
 
-        The changes of later entries are in `updates`.
+        The changes of later entries are in `updates`. If nothing is stored, the messages are empty.
         """
         with self._reading():
             self._opened = True
         return self._first_messages
 
     def open_stored(self, revision: int | None = None) -> Messages:
-        """Open a stored conversation, reading entries up to a revision. Default: all entries.
+        """Return the first messages of a conversation. The changes up to a revision (default: all) are in `updates`.
 
         Raises:
             UnknownConversationError: the conversation is not stored.
@@ -106,11 +106,11 @@ class StoreLog(ConversationLog):
     # --- A run ---------------------------------------------------------------------------------------------------
 
     def claim(self, batch: Batch) -> None:
-        """Take the lease for a run, and append a batch.
+        """Take the lease for a new run, and append a batch of changes.
 
         Raises:
             ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._writing() as transaction:
             self._require_open()
@@ -124,7 +124,7 @@ class StoreLog(ConversationLog):
         self._fence = fence
 
     def renew(self) -> None:
-        """Extend the lease.
+        """Extend the lease of the run.
 
         Raises:
             LeaseLostError: another run took over.
@@ -135,11 +135,11 @@ class StoreLog(ConversationLog):
         self._require_lease()
 
     def write(self, batch: Batch) -> None:
-        """Append a batch of the run, and extend the lease.
+        """Append a batch of changes made by the run, and extend its lease.
 
         Raises:
-            LeaseLostError: another run took over. The batch was stored as late.
-            StaleToolError: nothing was written.
+            LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         with self._writing() as transaction:
             if self._is_overtaken():
@@ -151,7 +151,7 @@ class StoreLog(ConversationLog):
         self._require_lease()
 
     def apply_posts(self) -> int:
-        """Append the posted turns for the run, and return how many there were. They are added to `updates`.
+        """Append the posted turns on behalf of the run, add them to `updates`, and return their number.
 
         Raises:
             LeaseLostError: another run took over.
@@ -170,11 +170,11 @@ class StoreLog(ConversationLog):
         return count
 
     def release(self, *, looked_at: datetime | None = None) -> None:
-        """End the run, even if the release cannot be written. Does nothing if the lease was lost.
+        """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls, if it has done all that it can do. The conversation
-                is due again after a stored change, or at a deadline of a wait that is after this time.
+            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+                The conversation is then due again after a stored change, or at a deadline after this time.
         """
         if self._fence is None:
             return
@@ -193,29 +193,29 @@ class StoreLog(ConversationLog):
 
     @property
     def person(self) -> str | None:
-        """The user in charge, if any."""
+        """The user in charge of the conversation, if any."""
         return self._head.person
 
     @property
     def owner(self) -> str | None:
-        """The user whose conversation it is, if any."""
+        """The user who owns the conversation, if any."""
         return self._head.meta.owner
 
     @property
     def holds_lease(self) -> bool:
-        """Whether this object has claimed a run that has not ended."""
+        """Whether a run that this object began with `claim()` has not ended yet."""
         return self._fence is not None and self._pid == os.getpid()
 
     # --- Outside of a run ----------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append decisions, which is also allowed while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
         An empty batch only reads the new entries of others.
 
         Raises:
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: nothing was written.
+            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         if not batch:
             with self._reading():
@@ -239,17 +239,17 @@ class StoreLog(ConversationLog):
         self._append(transaction, {}, batch, head)
 
     def assign(self, person: str | None) -> None:
-        """Put a user in charge, or no one."""
+        """Put a user in charge of the conversation, or no one if `person` is None."""
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
 
     def read_entries(self) -> list[Document]:
-        """Return all entries, oldest first."""
+        """Return all entries of the log, oldest first."""
         with self._backend.read_transaction(self._id) as transaction:
             return [self._parse_document(number, entry) for number, entry in enumerate(transaction.read_entries(0), 1)]
 
     def find_wait(self, tool: object, place: object) -> Wait | None:
-        """Return the wait for a row of the index, or None if there is no such wait.
+        """Return the wait that a row of the waits table stands for, or None if there is no such wait.
 
         Args:
             tool: the column with the id of the outermost call.
@@ -287,7 +287,7 @@ class StoreLog(ConversationLog):
         self._own_updates.clear()
 
     def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
-        """Read the row and the new entries, up to a revision if one is given."""
+        """Read the row and the new entries of the conversation, up to a revision if one is given."""
         head = transaction.read_head()
         if self._reported_entries and (head is None or head.incarnation != self._incarnation):
             raise self._unknown_conversation_error()
@@ -313,8 +313,8 @@ class StoreLog(ConversationLog):
     ) -> tuple[int, list[bytes]]:
         """Return the entries that were not read yet, and the number of entries before them.
 
-        The first read begins at the newest snapshot, unless it is later than the revision. So does the first one after
-        a failed write, unless `updates` then lacked entries before the snapshot.
+        The first read begins at the newest snapshot, unless that snapshot is later than the revision. A read after a
+        failed write does the same, unless `updates` would then lack the changes before the snapshot.
         """
         before = self._head.entries
         if before or not head.snapshot or 0 < self._reported_entries < head.snapshot - 1:
@@ -328,7 +328,7 @@ class StoreLog(ConversationLog):
         return head.snapshot - 1, entries
 
     def _make_snapshot(self, transaction: ReadTransaction) -> Document:
-        """Return the fields of a snapshot, if the next entry needs one."""
+        """Return the `snapshot` field for the next entry, or no field if the log is short enough without one."""
         if not self._tail.needs_snapshot:
             return {}
         first = max(self._head.snapshot, 1)
@@ -430,7 +430,7 @@ class StoreLog(ConversationLog):
     # --- The lease -----------------------------------------------------------------------------------------------
 
     def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
-        """Return the row with a new lease, due now: the conversation is listed as due when the lease expires.
+        """Return the row with a new lease, and due now, so that the conversation is due when the lease expires.
 
         A conversation whose last turn is delivered is not due, even if the process of its run dies.
 
