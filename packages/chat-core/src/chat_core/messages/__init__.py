@@ -1,6 +1,7 @@
-"""Data model of a conversation: messages, contents, turns, parts and the life of a tool call.
+"""Data model for conversations: messages, contents, turns, parts, and tool calls with their status.
 
-`Messages` is a list of `Content`, a `Content` a list of consecutive `Turn`s of one role, a `Turn` a list of parts.
+A `Messages` object is a list of `Content` objects. A `Content` holds consecutive `Turn`s of one role. A `Turn` holds
+parts, such as texts, files and tool calls.
 """
 
 from chat_core import errors

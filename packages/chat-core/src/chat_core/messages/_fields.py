@@ -1,4 +1,4 @@
-"""Checked access to the fields of a stored document, with the path of a malformed value in the error."""
+"""Functions that read and check fields of a stored JSON document. Errors contain the path of a malformed value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREE = [f"{number:03}" for number in range(1000)]
 
 
 class MalformedError(Exception):
-    """Error about a malformed value. Each reader that it passes on its way out prepends a step to `path`."""
+    """Error for a malformed value in a stored document. Each enclosing reader prepends its step to `path`."""
 
     def __init__(self, message: str, *path: str) -> None:
         super().__init__(message)
@@ -26,13 +26,13 @@ class MalformedError(Exception):
         self.path: list[str] = list(path)
 
     def within(self, *steps: str) -> MalformedError:
-        """Prepend steps to the path, and return this error."""
+        """Prepend `steps` to `path` and return this error."""
         self.path[:0] = steps
         return self
 
     @property
     def where(self) -> str:
-        """Path from the document's root, such as `contents[2].turns[0]`."""
+        """Path of the malformed value from the document's root, such as `contents[2].turns[0]`."""
         return ".".join(self.path).replace(".[", "[")
 
 
@@ -40,14 +40,14 @@ class MalformedError(Exception):
 
 
 def require_object(value: object) -> Fields:
-    """Return `value` if it is an object."""
+    """Return `value` if it is a dict. Otherwise, raise `MalformedError`."""
     if type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
     raise MalformedError(describe_mismatch("an object", value))
 
 
 def describe_mismatch(expected: str, value: object) -> str:
-    """Return the message for a value that is not the expected one."""
+    """Return the error message for a value that is not of the expected kind."""
     return f"expected {expected}, not {_abbreviate(value)}"
 
 
@@ -61,7 +61,7 @@ def _abbreviate(value: object) -> str:
 
 
 def read_string(data: Fields, key: str) -> str:
-    """Return a required string."""
+    """Return the string in the required field `key`."""
     value = data.get(key)
     if type(value) is str:
         return value
@@ -69,7 +69,7 @@ def read_string(data: Fields, key: str) -> str:
 
 
 def read_optional_string(data: Fields, key: str) -> str | None:
-    """Return a string, or None if it is absent."""
+    """Return the string in the field `key`, or None if the field is absent or null."""
     value = data.get(key)
     if value is None or type(value) is str:
         return value
@@ -77,13 +77,13 @@ def read_optional_string(data: Fields, key: str) -> str | None:
 
 
 def read_string_or(data: Fields, key: str, default: str) -> str:
-    """Return a string, or `default` if it is absent."""
+    """Return the string in the field `key`, or `default` if the field is absent or null."""
     value = read_optional_string(data, key)
     return default if value is None else value
 
 
 def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
-    """Return an integer, or `default` if it is absent. The value must be at least `least`."""
+    """Return the integer in the field `key`, or `default` if the field is absent. The minimum is `least`."""
     value = data.get(key, default)
     if type(value) is float and value.is_integer():
         value = int(value)
@@ -93,7 +93,7 @@ def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
 
 
 def read_optional_seconds(data: Fields, key: str) -> float | None:
-    """Return a number from 0, or None if it is absent."""
+    """Return the non-negative number in the field `key`, or None if the field is absent or null."""
     value = data.get(key)
     if value is None:
         return None
@@ -103,7 +103,7 @@ def read_optional_seconds(data: Fields, key: str) -> float | None:
 
 
 def read_boolean(data: Fields, key: str) -> bool:
-    """Return a boolean, or False if it is absent."""
+    """Return the boolean in the field `key`, or False if the field is absent or null."""
     value = data.get(key)
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -111,7 +111,7 @@ def read_boolean(data: Fields, key: str) -> bool:
 
 
 def read_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> ChoiceT:
-    """Return a required string that is one of `choices`."""
+    """Return the string in the required field `key`, which must be one of `choices`."""
     value = data.get(key)
     if type(value) is not str:
         value = read_string(data, key)
@@ -121,12 +121,12 @@ def read_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> Choic
 
 
 def read_optional_choice(data: Fields, key: str, choices: Mapping[str, ChoiceT]) -> ChoiceT | None:
-    """Return a string that is one of `choices`, or None if it is absent."""
+    """Return the string in the field `key`, which must be one of `choices`, or None if it is absent or null."""
     return read_choice(data, key, choices) if data.get(key) is not None else None
 
 
 def read_object(data: Fields, key: str) -> Fields:
-    """Return a required object."""
+    """Return the JSON object in the required field `key`."""
     value = data.get(key)
     if isinstance(value, dict):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
@@ -134,7 +134,7 @@ def read_object(data: Fields, key: str) -> Fields:
 
 
 def read_optional_object(data: Fields, key: str) -> Fields | None:
-    """Return an object, or None if it is absent."""
+    """Return the JSON object in the field `key`, or None if the field is absent or null."""
     value = data.get(key)
     if value is None or type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
@@ -142,7 +142,7 @@ def read_optional_object(data: Fields, key: str) -> Fields | None:
 
 
 def read_nested(data: Fields, key: str, read: Callable[[Fields], ItemT]) -> ItemT:
-    """Return `read(data)`, for an object `data` that is the field `key` of another one."""
+    """Return `read(data)`. If it raises a `MalformedError`, prepend `key` to the path in the error."""
     try:
         return read(data)
     except MalformedError as error:
@@ -150,7 +150,7 @@ def read_nested(data: Fields, key: str, read: Callable[[Fields], ItemT]) -> Item
 
 
 def read_array(data: Fields, key: str) -> list[object]:
-    """Return a required array."""
+    """Return the list in the required field `key`."""
     value = data.get(key)
     if isinstance(value, list):
         return value  # pyright: ignore[reportUnknownVariableType] - JSON
@@ -158,7 +158,7 @@ def read_array(data: Fields, key: str) -> list[object]:
 
 
 def read_items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
-    """Return the items of a required array, each converted by `read`."""
+    """Return the items of the list in the required field `key`, each converted by `read`."""
     values = read_array(data, key)
     items: list[ItemT] = []
     try:
@@ -170,12 +170,12 @@ def read_items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[
 
 
 def read_optional_items(data: Fields, key: str, read: Callable[[object], ItemT]) -> list[ItemT]:
-    """Return the items of an array, each converted by `read`; empty if the array is absent."""
+    """Return the items of the list in the field `key`, each converted by `read`. An absent field is an empty list."""
     return read_items(data, key, read) if data.get(key) is not None else []
 
 
 def read_time(data: Fields, key: str) -> datetime:
-    """Return a required time with a time zone."""
+    """Return the ISO 8601 time in the required field `key`. The time must have a time zone."""
     text = data.get(key)
     if type(text) is not str:
         text = read_string(data, key)
@@ -189,7 +189,7 @@ def read_time(data: Fields, key: str) -> datetime:
 
 
 def format_time(at: datetime) -> str:
-    """Return `at.isoformat()`. Times in UTC with microseconds, which are nearly all, take half as long."""
+    """Return `at.isoformat()`, computed in half the time for the usual case: UTC with microseconds."""
     micro = at.microsecond
     if at.tzinfo is not UTC or not micro or (year := at.year) < _FOUR_DIGITS or type(at) is not datetime:
         return at.isoformat()
@@ -200,17 +200,17 @@ def format_time(at: datetime) -> str:
 
 
 def read_optional_time(data: Fields, key: str) -> datetime | None:
-    """Return a time with a time zone, or None if it is absent."""
+    """Return the ISO 8601 time in the field `key`, or None if the field is absent or null."""
     return read_time(data, key) if data.get(key) is not None else None
 
 
 def unknown_fields(data: Fields, known: frozenset[str]) -> Fields | None:
-    """Return the fields whose names are not in `known`, or None if there are none."""
+    """Return the fields of `data` whose names are not in `known`, or None if there are none."""
     return None if known.issuperset(data) else {key: value for key, value in data.items() if key not in known}
 
 
 def merge_unknown_fields(data: Fields, extra: Mapping[str, object] | None, known: Collection[str]) -> Fields:
-    """Add the unknown fields in `extra` to `data`, in place, and return `data`."""
+    """Add the fields in `extra` whose names are not in `known` to `data`, in place, and return `data`."""
     if extra:
         data.update({key: value for key, value in extra.items() if key not in known})
     return data

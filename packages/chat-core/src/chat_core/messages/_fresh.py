@@ -1,8 +1,8 @@
-"""Fast constructors for the immutable values of which a history holds thousands.
+"""Fast constructors for immutable values, for reading histories that contain thousands of them.
 
 The `__init__` of a frozen dataclass calls `object.__setattr__` for every field, which took a third of the time of
 reading a history. These constructors fill a mutable class with the same slots instead, and then assign `__class__`.
-Python allows that only between classes of the same layout.
+Python allows this assignment only between classes with the same layout.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _MutableTool:
 
 
 def new_text(content: str) -> Text:
-    """Return `Text(content)`."""
+    """Create the same value as `Text(content)`, but faster."""
     instance: Any = _MutableText()
     instance.text = content
     instance.opaque = instance.extra = None
@@ -58,7 +58,10 @@ def new_text(content: str) -> Text:
 
 
 def new_call(name: str, arguments: Mapping[str, object], raw: str) -> FunctionCall:
-    """Return `FunctionCall(name, arguments, raw=raw)`, of arguments without arrays and objects."""
+    """Create the same value as `FunctionCall(name, arguments, raw=raw)`, but faster.
+
+    The arguments must not contain lists or dicts, because they are not frozen recursively.
+    """
     instance: Any = _MutableCall()
     instance.name = name
     instance.arguments = FrozenDict(arguments)
@@ -71,7 +74,7 @@ def new_call(name: str, arguments: Mapping[str, object], raw: str) -> FunctionCa
 
 
 def new_completed(result: object) -> Completed:
-    """Return `Completed(result)`."""
+    """Create the same value as `Completed(result)`, but faster."""
     instance: Any = _MutableCompleted()
     instance.result = result
     instance.files = instance.data = ()
@@ -90,7 +93,7 @@ def new_tool(  # noqa: PLR0917 - as many as a stored tool has
     attempts: int,
     revision: int,
 ) -> Tool:
-    """Return a resolved `Tool` without checking the arguments."""
+    """Create a completed `Tool` with the given fields, without validating them."""
     instance: Any = _MutableTool(status)
     instance.call = call
     instance.id = id
@@ -115,7 +118,7 @@ def new_turn(
     delivered: bool | None = None,
     view_offset: int = 0,
 ) -> Turn:
-    """Return a `Turn` without checking the arguments."""
+    """Create a `Turn` with the given fields, without validating them."""
     instance: Any = Turn.__new__(Turn)
     instance.parts = parts
     instance.finish_reason = reason

@@ -1,4 +1,4 @@
-"""JSON objects of turn metadata. Token counts of 0 are left out."""
+"""Reader and writer for the metadata of turns in stored JSON documents. Token counts of zero are omitted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USAGE = frozenset(_COUNTS)
 
 
 def write_metadata(metadata: Metadata) -> Fields:
-    """Return metadata as a JSON object."""
+    """Return the metadata of a turn as a JSON object."""
     data: Fields = {}
     if metadata.provider is not None:
         data["provider"] = metadata.provider
@@ -46,7 +46,7 @@ def write_metadata(metadata: Metadata) -> Fields:
 
 
 def read_metadata(data: Fields) -> Metadata:
-    """Read metadata from a JSON object."""
+    """Return the metadata of a turn, parsed from a JSON object."""
     counts = read_optional_object(data, "usage")
     unread = unknown_fields(data, _METADATA)
     usage = NO_USAGE
@@ -67,5 +67,5 @@ def read_metadata(data: Fields) -> Metadata:
 
 
 def read_usage(data: Fields) -> Usage:
-    """Read token counts from a JSON object."""
+    """Return the token usage in a JSON object. Missing counts are zero."""
     return Usage(*[read_integer(data, name, 0) if name in data else 0 for name in _COUNTS])

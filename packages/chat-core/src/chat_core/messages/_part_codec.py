@@ -1,4 +1,7 @@
-"""JSON objects of all parts but tools. Each has its `type`; fields at their default are left out."""
+"""Readers and writers for the parts of a turn in stored JSON documents, except tool calls.
+
+Each JSON object has a `type`. Fields with default values are omitted.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,12 @@ REWIND = frozenset({"type", "to"})
 
 
 def write_opaque(opaque: Opaque) -> Fields:
-    """Return opaque data as a JSON object."""
+    """Return the opaque data of a provider as a JSON object."""
     return merge_unknown_fields({"provider": opaque.provider, "data": dict(opaque.data)}, opaque.extra, OPAQUE)
 
 
 def read_opaque(data: Fields) -> Opaque | None:
-    """Read the optional field `opaque` of `data`."""
+    """Return the opaque data in the field `opaque` of `data`, or None if the field is absent."""
     value = read_optional_object(data, "opaque")
     return None if value is None else read_nested(value, "opaque", _read_opaque)
 
@@ -69,7 +72,7 @@ def _read_opaque(data: Fields) -> Opaque:
 
 
 def write_text(part: Text) -> Fields:
-    """Return a text as a JSON object."""
+    """Return a text part as a JSON object."""
     data: Fields = {"type": "text", "text": part.text}
     if part.opaque is None and part.extra is None:
         return data
@@ -79,7 +82,7 @@ def write_text(part: Text) -> Fields:
 
 
 def read_text(data: Fields) -> Text:
-    """Read a text from a JSON object."""
+    """Return a text part, parsed from a JSON object."""
     text = data.get("text")
     if type(text) is str and len(data) == 2:  # noqa: PLR2004 - only `type` and `text`, the usual case
         return Text(text)
@@ -87,7 +90,7 @@ def read_text(data: Fields) -> Text:
 
 
 def write_reasoning(part: Reasoning) -> Fields:
-    """Return reasoning as a JSON object."""
+    """Return a reasoning part as a JSON object."""
     data: Fields = {"type": "reasoning", "text": part.text}
     if part.signature is not None:
         data["signature"] = part.signature
@@ -106,7 +109,7 @@ def _read_reasoning(data: Fields) -> Reasoning:
 
 
 def write_structured(part: Structured) -> Fields:
-    """Return a structured value as a JSON object."""
+    """Return a structured part as a JSON object."""
     return merge_unknown_fields({"type": "structured", "value": part.value}, part.extra, STRUCTURED)
 
 
@@ -120,7 +123,7 @@ def _read_structured(data: Fields) -> Structured:
 
 
 def write_file(part: File) -> Fields:
-    """Return a file as a JSON object, its bytes in base64."""
+    """Return a file part as a JSON object, with its content in base64."""
     data: Fields = {"type": "file", "mime": part.mime}
     if part.data is not None:
         data["data"] = base64.b64encode(part.data).decode()
@@ -134,7 +137,7 @@ def write_file(part: File) -> Fields:
 
 
 def read_file(value: object) -> File:
-    """Read a file from a JSON object, with or without the field `type`."""
+    """Return a file part, parsed from a JSON object with or without the field `type`."""
     data = require_object(value)
     encoded = read_optional_string(data, "data")
     url = read_optional_string(data, "url")
@@ -153,7 +156,7 @@ def read_file(value: object) -> File:
 
 
 def write_embedding(part: Embedding) -> Fields:
-    """Return an embedding as a JSON object."""
+    """Return an embedding part as a JSON object."""
     return merge_unknown_fields({"type": "embedding", "vector": list(part.vector)}, part.extra, EMBEDDING)
 
 
@@ -174,7 +177,7 @@ def _read_embedding(data: Fields) -> Embedding:
 
 
 def write_summary(part: Summary) -> Fields:
-    """Return a summary as a JSON object."""
+    """Return a summary part as a JSON object."""
     data: Fields = {"type": "summary", "text": part.text, "covers": part.covers, "digest": part.digest}
     return merge_unknown_fields(data, part.extra, SUMMARY)
 
@@ -189,7 +192,7 @@ def _read_summary(data: Fields) -> Summary:
 
 
 def write_rewind(part: Rewind) -> Fields:
-    """Return a rewind as a JSON object."""
+    """Return a rewind part as a JSON object."""
     return merge_unknown_fields({"type": "rewind", "to": part.to}, part.extra, REWIND)
 
 
@@ -198,7 +201,7 @@ def _read_rewind(data: Fields) -> Rewind:
 
 
 def write_provider(part: ProviderPart) -> Fields:
-    """Return a provider part as a JSON object; a part of unknown type as it was read."""
+    """Return a provider part as a JSON object. A part of unknown type is written as it was read."""
     if part.provider == NOBODY:
         return {"type": part.kind, **part.data}
     data: Fields = {"type": "provider", "provider": part.provider, "kind": part.kind, "data": dict(part.data)}
@@ -213,7 +216,7 @@ def _read_provider(data: Fields) -> ProviderPart:
 
 
 def read_unknown(data: Fields, kind: str) -> ProviderPart:
-    """Read a part of a type that this version does not know."""
+    """Return a `ProviderPart` that keeps all fields of a part whose type `kind` is unknown to this version."""
     return ProviderPart(NOBODY, kind, {key: value for key, value in data.items() if key != "type"})
 
 
@@ -227,4 +230,4 @@ READERS: dict[str, Callable[[Fields], SimplePart]] = {
     "summary": _read_summary,
     "rewind": _read_rewind,
 }
-"""Reader of each part by `type`. Tools, which contain conversations, are read in `_tool_codec.py`."""
+"""Reader for each `type` of part. Tool calls are read in `_tool_codec.py`, because they can contain conversations."""

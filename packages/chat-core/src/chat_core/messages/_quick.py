@@ -1,9 +1,9 @@
 """Fast reader for ordinary turns of a stored conversation.
 
-It reads the turns that nearly every history consists of, and returns `None` for any other turn, valid or not. The full
-reader in `codec.py` then reads that turn from its beginning, keeps unknown fields and reports errors. A turn read here
-equals the turn that the full reader would return. Conversations inside tools are left to the full reader: trying both
-readers at every depth would double the work with each level.
+`read_turn_fast()` reads turns that have only common fields. It returns `None` for any other turn, valid or not. The
+full reader in `codec.py` then reads that turn from its beginning, keeps unknown fields and reports errors. Both readers
+return equal turns. Only the full reader reads conversations inside tools, because trying both readers at every depth
+would double the work with each level.
 """
 
 # Parsed JSON is untyped, and `cast()` is a function call, which would cost one call per field.
@@ -34,7 +34,7 @@ _parse_time = datetime.fromisoformat
 
 
 def read_turn_fast(data: dict[str, Any]) -> Turn | None:
-    """Return the turn in `data`, or `None` if the full reader must read it."""
+    """Return the turn in `data`, or `None` if the turn is unusual and the full reader must read it."""
     parts, reason, metadata = data.get("parts"), data.get("finish_reason"), data.get("metadata")
     delivered, view_offset = data.get("delivered"), data.get("view_offset", 0)
     if (

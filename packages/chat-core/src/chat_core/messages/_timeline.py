@@ -1,6 +1,6 @@
-"""Index of a history: which of its turns a view contains, where a view may begin, and how large it is.
+"""Index of a conversation history. It builds the views that models receive and estimates their sizes.
 
-The index reads each turn once, so the work per request does not grow with a conversation that is held open.
+The index reads each turn once, so the work per request does not grow while a conversation stays open.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 
 def is_view_turn(turn: Turn) -> bool:
-    """Return whether a turn holds a `Summary` or a `Rewind` of the engine."""
+    """Return whether the engine wrote this turn and it contains a `Summary` or a `Rewind`."""
     return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
 
 
 def turn_digest(role: Role, turn: Turn) -> str:
-    """Return a digest of the content of a turn whose tools are resolved."""
+    """Return a digest of a turn, which shows later whether the turn has changed.
+
+    The digest covers the role, the time, the parts and the results of tool calls.
+    """
     parts = [[tool.id, tool.name, tool.call.text, tool.result_text() if tool.resolved else None] for tool in turn.tools]
     stored = turn_to_dict(Turn([part for part in turn.parts if part not in turn.tools]))["parts"]
     created_at = turn.created_at.astimezone(UTC).isoformat()
@@ -42,7 +45,7 @@ def turn_digest(role: Role, turn: Turn) -> str:
 @final
 @dataclass(slots=True)
 class _Cached:
-    """A view with what it depends on. It is extended while only turns are appended."""
+    """Cached view with the key of its inputs. While the key stays the same, new turns are appended to the view."""
 
     key: object
     view: View
@@ -53,11 +56,13 @@ class _Cached:
 
 @final
 class Timeline:
-    """Index of a history. A turn is live unless it was left out by a rewind or only changes the view.
+    """Index of a conversation history, from which views for models are built.
+
+    A turn is live unless a rewind removed it from the view or the turn itself only changes the view.
 
     Attributes:
         whole: view of a history in which every turn is live.
-        ignored: summaries and rewinds without effect, because the history before them is not what they expect.
+        ignored: summaries and rewinds without effect, because they do not match the turns before them.
     """
 
     __slots__ = (
@@ -66,10 +71,10 @@ class Timeline:
     )  # fmt: skip
 
     def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
-        """Initialize the index. No turn is read before it is needed.
+        """Initialize the index without reading any turn yet.
 
         Args:
-            turns: turns of the history, a list that grows.
+            turns: turns of the history, each with its role. The caller may append turns to this list later.
         """
         self._turns = turns
         self.whole: View = View(turns=turns, timeline=self)
@@ -91,10 +96,10 @@ class Timeline:
     # --- Views ----------------------------------------------------------------------------------------------
 
     def view(self, chosen: View | None) -> View:
-        """Return the view of the history, or the view that a context policy has chosen.
+        """Return the view that a model receives: the default view, or the one that a context policy has chosen.
 
         Args:
-            chosen: the policy's choice, or `None`.
+            chosen: offset and shortened results chosen by a context policy, or `None` for the default view.
 
         Raises:
             UsageError: the view cannot begin at the chosen offset.
@@ -134,12 +139,12 @@ class Timeline:
     # --- Choices of a policy --------------------------------------------------------------------------------
 
     def tokens(self, view: View) -> int:
-        """Return the estimated number of tokens of a view of this history."""
+        """Return the estimated number of tokens in a view that this index has built."""
         saved = sum([cached.saved for cached in self._cached.values() if cached.view is view])
         return self.tokens_from(view.offset) - saved
 
     def tokens_from(self, offset: int) -> int:
-        """Return the estimated number of tokens of the view that begins at `offset`."""
+        """Return the estimated number of tokens in the view that begins at `offset`."""
         self._update()
         sizes = self._sizes
         for index in self._live[len(sizes) - 1 :]:
@@ -153,7 +158,7 @@ class Timeline:
         return tokens + (estimate_turn(self._summaries[-1][1]) if self._summaries else 0)
 
     def tokens_of(self, chosen: View) -> int:
-        """Return the estimated number of tokens of the view that a policy chooses."""
+        """Return the estimated number of tokens in a view that a context policy may choose."""
         saved = 0
         for tool in self.tools_from(chosen.offset) if chosen.elided else ():
             if tool.id in chosen.elided:
@@ -163,12 +168,17 @@ class Timeline:
         return self.tokens_from(chosen.offset) - saved
 
     def count_before(self, offset: int) -> int:
-        """Return the number of live turns before `offset`."""
+        """Return the number of live turns before the history index `offset`."""
         self._update()
         return bisect_left(self._live, offset)
 
     def boundaries_after(self, offset: int, *, summarized: bool) -> Sequence[int]:
-        """Return the offsets after `offset` at which a view may begin. `View.boundaries()` explains the argument."""
+        """Return the offsets after `offset` at which a view may begin, lowest first.
+
+        Args:
+            offset: index in the history after which to search.
+            summarized: whether a new summary will cover the turns before the view, which allows more offsets.
+        """
         self._update()
         if summarized or self._summaries or not self._last_user:
             return self._boundaries[bisect_right(self._boundaries, offset) :]
@@ -177,7 +187,10 @@ class Timeline:
         return self._user_boundaries[bisect_right(self._user_boundaries, offset) :] + self._boundaries[first_step:]
 
     def turns_before(self, view: View, offset: int) -> Sequence[tuple[Role, Turn]]:
-        """Return the turns, other than system turns, that leave `view` if it begins at `offset`."""
+        """Return the turns that `view` would lose if it began at `offset`, without system turns.
+
+        The first of them is the current summary, if there is one.
+        """
         self._update()
         summary: list[tuple[Role, Turn]] = [("user", self._summaries[-1][1])] if self._summaries else []
         places = self._live[bisect_left(self._live, view.offset) : bisect_left(self._live, offset)]
@@ -185,12 +198,12 @@ class Timeline:
         return [*summary, *[(role, turn) for role, turn in leaving if role != "system"]]
 
     def tools_from(self, offset: int) -> list[Tool]:
-        """Return the tool calls of the live turns from `offset` on."""
+        """Return the tool calls in the live turns from `offset` on, oldest first."""
         self._update()
         return [tool for index in self._live[bisect_left(self._live, offset) :] for tool in self._turns[index][1].tools]
 
     def summary(self, text: str, offset: int) -> Summary:
-        """Return a summary of the turns before `offset`, with the digest of the last of them.
+        """Create a `Summary` part that replaces the turns before `offset` by `text`.
 
         Raises:
             UsageError: a summary cannot end at `offset`.
@@ -213,11 +226,14 @@ class Timeline:
         return place < len(self._boundaries) and self._boundaries[place] == offset
 
     def _may_come_first(self, offset: int) -> bool:
-        """Return whether a view without summary may begin here: providers refuse an answer without a question."""
+        """Return whether a view without a summary may begin at `offset`.
+
+        A user turn must come first, because providers reject conversations that begin with a model's turn.
+        """
         return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
 
     def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
-        """Return the last live turn of a model, and the live turns after it."""
+        """Return the last live turn of a model, or `None`, and the live turns after it, newest first."""
         self._update()
         later: list[Turn] = []
         for index in reversed(self._live):
@@ -229,12 +245,12 @@ class Timeline:
 
     @property
     def length(self) -> int:
-        """Number of turns of the history."""
+        """Number of turns in the history, including turns that are not live."""
         return len(self._turns)
 
     @property
     def response_index(self) -> int:
-        """Index of the last live turn of a model; -1 if there is none."""
+        """Index of the last live model turn in the history; -1 if there is none."""
         self._update()
         return next((index for index in reversed(self._live) if self._turns[index][0] == "model"), -1)
 
@@ -247,7 +263,7 @@ class Timeline:
 
     @property
     def last_live(self) -> int | None:
-        """Index of the last live turn."""
+        """Index of the last live turn in the history, or `None` if there is none."""
         self._update()
         return self._live[-1] if self._live else None
 
@@ -289,7 +305,7 @@ class Timeline:
         self._live.append(index)
 
     def _follows_completed_step(self) -> bool:
-        """Return whether a model turn that is read now begins a step after another step."""
+        """Return whether a model turn at this point begins a new step after a completed one."""
         if self._previous is None:
             return False
         role, turn = self._turns[self._previous]
@@ -327,7 +343,7 @@ class Timeline:
         self._read_end_again()
 
     def _read_end_again(self) -> None:
-        """Restore what depends on the last live turns, after a rewind."""
+        """Recompute the fields that describe the last live turns, after a rewind removed turns."""
         live = self._live
         self._previous = next((index for index in reversed(live) if self._turns[index][0] != "system"), None)
         start = self._start_of_run(len(live))
@@ -342,7 +358,7 @@ class Timeline:
             end = start if run else end - 1
 
     def _start_of_run(self, end: int) -> int:
-        """Return the place of the first of the consecutive user turns that end before place `end`."""
+        """Return the position in `_live` where the run of consecutive user turns before position `end` starts."""
         while end and self._turns[self._live[end - 1]][0] == "user":
             end -= 1
         return end

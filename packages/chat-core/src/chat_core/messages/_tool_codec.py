@@ -1,4 +1,4 @@
-"""JSON objects of tool calls: the call, its status and the decisions about it."""
+"""Readers and writers for tool calls in stored JSON documents, with their status and decisions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _present(**values: object) -> Fields:
 
 
 def write_tool(tool: Tool, write_inner: WriteInner) -> Fields:
-    """Return a tool call as a JSON object."""
+    """Return a tool call as a JSON object. Inner conversations are converted by `write_inner`."""
     data: Fields = {"type": "tool", "id": tool.id}
     if tool.call_id is not None:
         data["call_id"] = tool.call_id
@@ -161,9 +161,9 @@ def _is_derived_from_raw(call: FunctionCall) -> bool:
 
 
 def parse_plain_arguments(raw: str) -> Fields | None:
-    """Return the arguments that `FunctionCall.parse()` would find, or None if that method must be called.
+    """Parse `raw` as a JSON object of simple values, or return None if `FunctionCall.parse()` must parse it.
 
-    This is faster, and handles only objects whose values are strings, integers, booleans and null.
+    This is faster than `FunctionCall.parse()`, but handles only strings, integers, booleans and null as values.
     """
     try:
         arguments = require_object(parse(raw))
@@ -240,7 +240,7 @@ def _write_completed(status: Completed) -> Fields:
 
 
 def write_data(item: Data) -> Fields:
-    """Return data for the application as a JSON object."""
+    """Return data that a tool produced for the application as a JSON object."""
     payload = item.payload
     content: Fields = {"file": write_file(payload)} if isinstance(payload, File) else {"payload": payload}
     return merge_unknown_fields({"type": item.type, **content}, item.extra, DATA)
@@ -254,7 +254,7 @@ def _write_optional_inner(inner: Messages | None, write_inner: WriteInner) -> Fi
 
 
 def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
-    """Read a tool call from a JSON object."""
+    """Return a tool call, parsed from a JSON object. Inner conversations are parsed by `read_inner`."""
     id = read_string(data, "id")  # noqa: A001 - the field's own name
     if not id:
         raise MalformedError(describe_mismatch("an id", id), "id")
@@ -393,13 +393,13 @@ def _read_completed(data: Fields, _: ReadInner) -> Completed:
 
 
 def read_state(data: Fields) -> Mapping[str, object] | None:
-    """Read the optional field `state` of `data`, a change of the state of a conversation."""
+    """Return the object in the field `state`, which changes the conversation's state, or None if it is absent."""
     value = read_optional_object(data, "state")
     return None if value is None else read_nested(value, "state", read_json_object)
 
 
 def read_json_object(value: object) -> Mapping[str, object]:
-    """Read a JSON object of the application, such as the declaration of a client tool."""
+    """Return a frozen copy of a JSON object from the application, such as a client tool's declaration."""
     try:
         return json_object(value)
     except UsageError:

@@ -1,4 +1,4 @@
-"""Checks and copies of the values that a `Tool` receives, and what its messages say about them."""
+"""Helper functions for `Tool`, which check and copy values, compute statuses and format results."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ if TYPE_CHECKING:
 
 
 def retried(status: ToolStatus) -> ToolStatus:
-    """Return the status of an interrupted call that may run again: a chat resumes its conversation."""
+    """Return the status for retrying an interrupted call.
+
+    A chat used as a tool becomes `Suspended`, so that it resumes its conversation. Any other call becomes `Approved`.
+    """
     if isinstance(status, Interrupted) and status.inner is not None:
         return Suspended(status.inner, status.attempt_id, status.attempt)
     return Approved()
 
 
 def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolStatus:
-    """Return the new status of a call.
+    """Return the new status of a call if the event may lead to it.
 
     Args:
         event: an event that the old status allows.
@@ -48,8 +51,8 @@ def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolSt
         new: the new status.
 
     Raises:
-        IllegalTransitionError: `TRANSITIONS` has another new status.
-        UsageError: the inner conversation of the new status is something else.
+        IllegalTransitionError: the event leads to another status in `TRANSITIONS`.
+        UsageError: the inner conversation of the new status is not a `Messages` object.
     """
     target, inner = TRANSITIONS[type(old)][event], getattr(new, "inner", None)
     resumes = event is ToolEvent.RETRY and isinstance(new, Suspended)
@@ -64,12 +67,12 @@ def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolSt
 
 
 def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
-    """Return the status of a cancelled call. It keeps the status of a call that had started."""
+    """Return the status of a cancelled call. If the call had started, `started` contains its previous status."""
     return Rejected(reason, "cancelled", started=status if isinstance(status, (Interrupted, Suspended)) else None)
 
 
 def now_or_aware(at: datetime | None) -> datetime:
-    """Return the current time for None. Raise `UsageError` for a time without a zone."""
+    """Return `at`, or the current time if `at` is None. Raise `UsageError` if `at` has no time zone."""
     if at is None:
         return datetime.now(UTC)
     require_zone(at)
@@ -77,19 +80,19 @@ def now_or_aware(at: datetime | None) -> datetime:
 
 
 def require_zone(at: datetime | None) -> None:
-    """Raise `UsageError` for a time without a zone."""
+    """Raise `UsageError` if `at` is a time without a time zone."""
     if at is not None and at.utcoffset() is None:
         msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
 
 
 def equal_as_json(one: object, other: object) -> bool:
-    """Return whether two values have the same JSON. In Python 1, 1.0 and True are equal; in JSON they are not."""
+    """Return whether two values have the same JSON text. Unlike in Python, 1, 1.0 and True differ from each other."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def json_copy(value: object, label: str) -> object:
-    """Return a copy of a JSON value, so that a recorded value cannot change afterwards.
+    """Return a deep copy of a JSON value, so that later changes to the original do not affect it.
 
     Args:
         value: the value.
@@ -135,7 +138,7 @@ def json_object(value: object, label: str = "arguments") -> Mapping[str, object]
 
 
 def result_text(tool: Tool) -> str:
-    """Return the result of a resolved tool call as the model receives it.
+    """Return the result of a resolved tool call as text for the model.
 
     Raises:
         IllegalTransitionError: the tool call is not resolved.
@@ -163,7 +166,7 @@ def _edit_note(tool: Tool, outcome: Literal["ran with", "failed with"]) -> str:
 
 
 def effects_inside(inner: Messages | None) -> list[str]:
-    """Return a line for each call in the conversation of a chat that may have taken effect."""
+    """Return a line of text for each resolved call in an inner conversation that may have had side effects."""
     tools = [tool for content in inner or () for tool in content.tools]
     return [
         model_texts.effect_inside(tool.name, dumps(dict(tool.effective_arguments)), tool.result_text())
@@ -173,7 +176,11 @@ def effects_inside(inner: Messages | None) -> list[str]:
 
 
 def _may_have_acted(tool: Tool) -> bool:
-    """Return whether a call may have had effects. A call of a chat counts if that chat ended or ran such a call."""
+    """Return whether a resolved call may have had side effects.
+
+    A chat that was cancelled while it was suspended counts only if one of its own calls counts. Any other call counts
+    if it has been started.
+    """
     if tool.inner is None or isinstance(tool.status, Failed):
         return tool.attempts > 0
     interrupted = isinstance(tool.status, Rejected) and isinstance(tool.status.started, Interrupted)
@@ -181,17 +188,17 @@ def _may_have_acted(tool: Tool) -> bool:
 
 
 def status_name(status: ToolStatus) -> str:
-    """Return the name of a status for errors."""
+    """Return the class name of a status, for error messages."""
     return type(status).__name__
 
 
 def is_waiting(status: ToolStatus) -> bool:
-    """Return whether a wait has begun."""
+    """Return whether a call with this status is waiting for an approval, a time or a result."""
     return isinstance(status, Pending) and status.kind is not None
 
 
 def awaits_outcome(status: ToolStatus) -> bool:
-    """Return whether the result of a call comes from outside: of an interrupted call, or of one that is deferred."""
+    """Return whether the application must record the outcome of a call, which was interrupted or deferred."""
     return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind == "result")
 
 
@@ -201,7 +208,7 @@ def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"
     Args:
         tool: the call.
         at: time of the decision.
-        kind: kind of the wait that may have expired.
+        kind: what the call waits for, for the error message.
     """
     status = tool.status
     if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
@@ -211,21 +218,21 @@ def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"
 
 
 def expiry_of(status: ToolStatus) -> datetime | None:
-    """Return the expiry of the wait, also after an approval."""
+    """Return the time at which the wait expires, or None. An approved call keeps the expiry of its wait."""
     return status.expires_at if isinstance(status, (Pending, Approved)) else None
 
 
 def approver_of(status: ToolStatus) -> str | None:
-    """Return the role or name of the principal that must decide, also after an approval."""
+    """Return the role or name of the required approver, or None. An approved call keeps the value of its wait."""
     return status.of if isinstance(status, (Pending, Approved)) else None
 
 
 def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
-    """Return the status of a call that begins to wait. A wait that has begun keeps its terms.
+    """Return the status of a call that must wait. A call that already waits keeps its status.
 
     Args:
-        status: the status before.
-        wait: the terms of the wait.
+        status: the current status.
+        wait: the status for a new wait. The error of an earlier approval is added to it.
     """
     return status if is_waiting(status) else replace(wait, error=error_of(status))
 
@@ -234,8 +241,8 @@ def wait_again(status: ToolStatus, error: str | None) -> Pending:
     """Return the status of a call whose approval was revoked.
 
     Args:
-        status: the status before.
-        error: why the edited arguments are invalid. Without an error, the strategy decides anew.
+        status: the current status.
+        error: why the edited arguments are invalid. If None, the strategy decides about the call again.
     """
     if error is None:
         return Pending()
@@ -243,7 +250,7 @@ def wait_again(status: ToolStatus, error: str | None) -> Pending:
 
 
 def error_of(status: ToolStatus) -> str | None:
-    """Return why an earlier approval was revoked, if one was."""
+    """Return why an earlier approval was revoked, or None if no approval was revoked."""
     return status.error if isinstance(status, Pending) else None
 
 
@@ -253,10 +260,12 @@ def new_tool_id() -> str:
 
 
 def with_deadline(status: ToolStatus, expires_at: datetime | None, at: datetime | None) -> ToolStatus:
-    """Return an interrupted status with its deadline, or the same object if there is no deadline or already one.
+    """Return a copy of an interrupted status with a deadline.
+
+    Return `status` itself if no deadline is given, if it already has one, or if it is not `Interrupted`.
 
     Args:
-        status: the status.
+        status: the current status.
         expires_at: deadline of a rule `RequireApproval(expires_in=...)`.
         at: deadline of a rule `Schedule(at)`.
     """

@@ -1,4 +1,4 @@
-"""Turns of a history, with the view that a model has of them. The base of `Messages`."""
+"""Base class of `Messages` that stores all turns of a conversation and builds the view that a model receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ViewedTurns:
-    """All turns of a history with their roles, and the view of them."""
+    """Turns of a conversation with their roles, and the view of these turns that a model receives."""
 
     __slots__ = ("_chosen", "_has_view_turns", "_timeline", "_turns")
 
@@ -39,12 +39,12 @@ class ViewedTurns:
     def view(self, chosen: View | None = None) -> View:
         """Return the turns that a model receives.
 
-        These are all turns, unless the engine wrote a `Summary` or a `Rewind`. With a summary, they are all system
-        turns, the newest valid summary, the last message of the user if the summary covers it and no later one exists,
-        and the turns that the summary does not cover. Turns that a rewind left out are not among them.
+        Without a `Summary` or a `Rewind`, the view contains all turns. With a summary, it contains all system turns,
+        the newest valid summary, and the turns that the summary does not cover. If the summary covers the last user
+        message, the view also contains that message. Turns removed by a rewind are not in the view.
 
         Args:
-            chosen: choice of a context policy. During a run, the choice of the chat's policy by default.
+            chosen: view chosen by a context policy. During a run, the default is the choice of the chat's policy.
 
         Raises:
             UsageError: the view cannot begin at the chosen offset.
@@ -57,17 +57,17 @@ class ViewedTurns:
         return timeline.view(chosen)
 
     def choose_view(self, chosen: View | None) -> None:
-        """Set the choice of a context policy, which `view()` follows until the run ends. For the engine."""
+        """Set the view that a context policy chose, which `view()` uses until the run ends. The engine calls this."""
         self._chosen = chosen
 
     @property
     def live_turns(self) -> Sequence[tuple[Role, Turn]]:
-        """All turns with their roles, without turns that only change the view and turns that a rewind left out."""
+        """Turns with their roles, without turns removed by a rewind and turns that only change the view."""
         return self._index().live_turns() if self._has_view_turns else self._turns
 
     @property
     def last_turn(self) -> tuple[Role, Turn] | None:
-        """Last turn with its role, without turns that only change the view and turns that a rewind left out."""
+        """Last turn with its role, or `None`. Turns removed by a rewind or only changing the view are ignored."""
         if not self._has_view_turns:
             return self._turns[-1] if self._turns else None
         last = self._index().last_live

@@ -1,8 +1,8 @@
-"""Conversations as JSON documents.
+"""Reader and writer for conversations as JSON documents.
 
-The document is compact: fields at their default are left out, and so is everything that can be computed. Unknown fields
-and parts of unknown type are kept at every level and written back. Reading refuses documents of a later version and
-malformed documents; the error has the path of the malformed value, such as `contents[2].turns[0].parts[1].status`.
+The document is compact: it omits fields with default values and values that can be computed. Unknown fields and parts
+of unknown type are kept at every level and written back. Malformed documents and documents of a later version are
+rejected. The error has the path of the malformed value, such as `contents[2].turns[0].parts[1].status`.
 
 `schema()` returns the JSON Schema of the document.
 """
@@ -99,12 +99,12 @@ _Iterate = Callable[[list[object]], Iterator[object]]
 
 
 class MakeMessages(Protocol):
-    """Callable that creates a conversation from its contents: `Messages`."""
+    """Callable that creates a conversation from its contents, such as the `Messages` class."""
 
     def __call__(
         self, contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
     ) -> Messages:
-        """Return a conversation of these contents, with this initial state."""
+        """Create a conversation with these contents, initial state and unknown document fields."""
         ...
 
 
@@ -119,12 +119,12 @@ def schema() -> dict[str, object]:
 
 
 def write(contents: Iterable[Content], state: Mapping[str, object], extra: Extra) -> str:
-    """Return a conversation as one JSON document.
+    """Return a conversation as the text of one JSON document.
 
     Args:
         contents: contents of the conversation.
         state: state before the first turn.
-        extra: unknown fields that the document was read with.
+        extra: unknown fields of the document that the conversation was read from.
 
     Raises:
         UsageError: a value in the conversation is not JSON.
@@ -164,14 +164,14 @@ def _write_with_stdlib(document: Fields) -> str:
 
 
 def read(document: str | bytes, make: MakeMessages) -> Messages:
-    """Read a conversation from a document written by `write()`.
+    """Parse a document written by `write()` and return the conversation.
 
     Args:
         document: the JSON text.
-        make: `Messages`, passed in because its module imports this one.
+        make: the `Messages` class or a similar callable, passed in because the module of `Messages` imports this one.
 
     Raises:
-        InvalidDocumentError: the document is malformed; `path` says where.
+        InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
         NewerVersionError: the document was written by a later version of this library.
     """
     try:
@@ -197,7 +197,7 @@ def _parse(document: str | bytes) -> object:
 
 
 class _NewerVersionError(MalformedError):
-    """Malformed because its version is newer than this library."""
+    """Error for a document whose version is newer than the versions that this library can read."""
 
 
 def _document_error(error: MalformedError) -> InvalidDocumentError:
@@ -279,7 +279,7 @@ def _read_contents(values: Iterable[object], read_inner: ReadInner) -> list[Cont
 
 
 def turn_to_dict(turn: Turn) -> dict[str, object]:
-    """Return a turn as a JSON object, as in a document. Stores write it into their journals."""
+    """Return a turn as a JSON object in the format of stored documents. Stores also write it to their journals."""
     data: Fields = {"parts": [_write_part(part) for part in turn.parts]}
     if turn.finish_reason is not None:
         data["finish_reason"] = turn.finish_reason
@@ -300,7 +300,7 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
 
 
 def turn_marks(turn: Turn) -> dict[str, object]:
-    """Return the fields of a turn that can change after it was stored, as a JSON object."""
+    """Return `delivered` and `failed_usage` as a JSON object: the fields that can change after a turn was stored."""
     data: Fields = {} if turn.delivered is None else {"delivered": turn.delivered}
     if turn.failed_usage is not None:
         data["failed_usage"] = turn.failed_usage.to_dict()
@@ -308,7 +308,7 @@ def turn_marks(turn: Turn) -> dict[str, object]:
 
 
 def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
-    """Set the fields of a turn from an object made by `turn_marks()`.
+    """Set `delivered` and `failed_usage` of a turn to the values in an object made by `turn_marks()`.
 
     Args:
         turn: the turn to change.
@@ -331,14 +331,14 @@ def _set_turn_marks(turn: Turn, data: Fields) -> None:
 
 
 def turn_from_dict(data: object, make: MakeMessages) -> Turn:
-    """Read a turn from an object made by `turn_to_dict()`.
+    """Return a turn, read from an object made by `turn_to_dict()`.
 
     Args:
         data: the parsed JSON object.
-        make: `Messages`.
+        make: the `Messages` class or a similar callable, which creates inner conversations.
 
     Raises:
-        InvalidDocumentError: the turn is malformed; `path` says where.
+        InvalidDocumentError: the turn is malformed. Its `path` attribute shows the position.
         NewerVersionError: an inner conversation was written by a later version of this library.
     """
     try:
@@ -349,19 +349,19 @@ def turn_from_dict(data: object, make: MakeMessages) -> Turn:
 
 
 def tool_to_dict(tool: Tool) -> dict[str, object]:
-    """Return a tool call as a JSON object, as in a document. Stores write it into their journals."""
+    """Return a tool call as a JSON object in the format of stored documents. Stores also write it to their journals."""
     return write_tool(tool, _write_inner)
 
 
 def tool_from_dict(data: object, make: MakeMessages) -> Tool:
-    """Read a tool call from an object made by `tool_to_dict()`.
+    """Return a tool call, read from an object made by `tool_to_dict()`.
 
     Args:
         data: the parsed JSON object.
-        make: `Messages`.
+        make: the `Messages` class or a similar callable, which creates inner conversations.
 
     Raises:
-        InvalidDocumentError: the tool call is malformed; `path` says where.
+        InvalidDocumentError: the tool call is malformed. Its `path` attribute shows the position.
         NewerVersionError: an inner conversation was written by a later version of this library.
     """
     try:
@@ -371,11 +371,11 @@ def tool_from_dict(data: object, make: MakeMessages) -> Tool:
 
 
 def copy_tool(tool: Tool, make: MakeMessages) -> Tool:
-    """Return a copy of a tool call in the same state that shares nothing mutable with it.
+    """Return an independent copy of a tool call with the same status, arguments and decisions.
 
     Args:
         tool: the tool call, which is not changed.
-        make: `Messages`, for the copies of inner conversations.
+        make: the `Messages` class or a similar callable, which creates the copies of inner conversations.
     """
     if tool.inner is not None:
         return tool_from_dict(tool_to_dict(tool), make)
@@ -385,11 +385,11 @@ def copy_tool(tool: Tool, make: MakeMessages) -> Tool:
 
 
 def copy_turn(turn: Turn, make: MakeMessages) -> Turn:
-    """Return a copy of a turn that has tool calls of its own, and shares the other parts.
+    """Return a copy of a turn in which tool calls are copied and all other parts are shared.
 
     Args:
         turn: the turn, which is not changed.
-        make: `Messages`, for the copies of inner conversations.
+        make: the `Messages` class or a similar callable, which creates the copies of inner conversations.
     """
     copied = copy(turn)
     copied.parts = tuple([copy_tool(part, make) if isinstance(part, Tool) else part for part in turn.parts])

@@ -1,7 +1,7 @@
-"""Turns, and contents made of consecutive turns of one role.
+"""`Turn`, one contribution to a conversation, and `Content`, which groups consecutive turns of one role.
 
-The parts of a `Turn` never change after construction. Only the status of its tools does, and only forward. As soon as
-all tools of a turn are resolved, the turn cannot change any more, so it caches the encodings that codecs make of it.
+The parts of a `Turn` never change after construction. Only the status of its tool calls changes. As soon as all calls
+are resolved, the turn cannot change any more, so it caches the encodings that codecs produce.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Role: TypeAlias = Literal["system", "user", "model"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]
 """Normalized reason why a model stopped. The provider's own value is in the turn's metadata.
 
-Decoders report every value that they do not know to mean one of the others as `"other"`. The engine runs calls after
-`"stop"`, `"tool_calls"` and `"pause"` only. After `"other"`, or without a reason, a response with calls is an
-`InvalidResponseError`, and a response without calls is an answer.
+Decoders report unknown values as `"other"`. The engine runs calls after `"stop"`, `"tool_calls"` and `"pause"` only.
+After `"other"`, or without a reason, a response with calls is an `InvalidResponseError`, and a response without calls
+is an answer.
 """
 
 WITHDRAWN_REASONS: Final[frozenset[FinishReason]] = frozenset({"content_filter", "refusal"})
@@ -51,7 +51,7 @@ ROLES: tuple[Role, ...] = ("system", "user", "model")
 
 
 APPLICATION: Final = "application"
-"""`Turn.by` of a call that the application made."""
+"""Value of `Turn.by` for a turn with a call that the application made."""
 
 
 @final
@@ -67,17 +67,17 @@ class Turn:
         created_at: time at which the turn was closed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; `"application"` for a
             call made by `chat.call()`; otherwise `None`.
-        delivered: whether the after-hooks were called for this turn, a final response of the model. `False` until a
-            run has called them, which makes a stored conversation due. `None` if there are no hooks for the turn.
+        delivered: whether the after-hooks were called for this turn, if it is a final response of the model. While it
+            is `False`, a stored conversation is due, so that a run calls the hooks. `None` if the turn has no hooks.
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
             received no turn. `None` if there are none.
         state: object that is merged into the state of the conversation; `None` for turns of a model.
         client_tools: tools that the client declares with this user turn, as JSON objects, see `ClientTools`.
-        view_offset: index in the history of the first turn that the request for this turn sent, apart from system turns
-            and the question: the offset of its `View`.
+        view_offset: offset of the `View` that was sent to request this turn: the index in the history of its first
+            turn, apart from system turns and the last user message.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
-        owned: whether the turn is in messages. Other messages copy it if it has tool calls.
+        owned: whether a `Messages` object contains the turn. If the turn has tool calls, another one then copies it.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Concatenated text parts."""
+        """Concatenated text of the text parts; empty if the turn has no text."""
         return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
@@ -140,7 +140,7 @@ class Turn:
 
     @property
     def usage(self) -> Usage:
-        """Tokens used by the request that produced this turn."""
+        """Tokens used by the request that produced this turn; zero if the provider reported none."""
         return self.metadata.usage if self.metadata is not None else Usage()
 
     @property
@@ -149,10 +149,10 @@ class Turn:
         return all(part.resolved for part in self.parts if isinstance(part, Tool))
 
     def encoded(self, key: Hashable, encode: Callable[[Turn], bytes]) -> bytes:
-        """Return `encode(self)`, cached under `key` if the turn is settled.
+        """Return `encode(self)`. The result is cached under `key` if all tool calls of the turn are resolved.
 
         Args:
-            key: identifies the codec and its configuration: everything but the turn that the encoding depends on.
+            key: cache key. It identifies the codec and the part of its configuration that affects the encoding.
             encode: encoder of one turn, called on a cache miss.
         """
         cache = self.encodings
@@ -218,12 +218,12 @@ class Content:
         return self._turns
 
     def append(self, turn: Turn, /) -> None:
-        """Append a turn, for `Messages.append()`, which also registers its tool calls."""
+        """Append a turn. Only `Messages.append()` calls this method, because it also registers the tool calls."""
         list[Turn].append(self._turns, turn)
 
     @classmethod
     def of(cls, role: Role, *parts: Part | str) -> Self:
-        """Create a content of one turn.
+        """Create a content that consists of a single turn.
 
         Args:
             role: role of the content.
@@ -264,7 +264,7 @@ class Content:
 
 
 def describe_part(part: Part) -> str:
-    """Return a part as text for people."""
+    """Return a readable text for a part, such as its text or the name, arguments and result of a tool call."""
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Tool):

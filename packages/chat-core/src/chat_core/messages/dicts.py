@@ -1,4 +1,4 @@
-"""Messages in the form of OpenAI's Chat Completions API, which many programs and files use."""
+"""Reader for messages in the format of OpenAI's Chat Completions API, which many programs and files use."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ _AUDIO_TYPES: Final[Mapping[str, str]] = {"mp3": "audio/mpeg", "wav": "audio/wav
 
 
 def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Role, Turn]]:
-    """Yield the turns of messages in the form of the Chat Completions API.
+    """Convert messages in the format of the Chat Completions API to turns, and yield each with its role.
+
+    A tool message becomes the result of a call in the assistant's turn before it.
 
     Args:
         messages: the messages, as dicts.
 
     Raises:
-        UsageError: a message is malformed, has what a turn cannot hold, or is a result without a call.
+        UsageError: a message is malformed, has a field that a turn cannot hold, or is a tool result without a call.
     """
     items: list[object] = list(messages)
     index = 0
@@ -189,7 +191,7 @@ def _text(value: object, where: str) -> str:
 
 
 def _refuse_other_fields(value: Mapping[str, object], known: frozenset[str] | set[str], where: str) -> None:
-    """Raise `UsageError` for a field that is not `known` and not empty: leaving it out would change the message."""
+    """Raise `UsageError` if a field that is not in `known` has a value, because that value would be lost."""
     for name, item in value.items():
         if name not in known and item not in (None, "", [], {}):
             msg = f"{where} has the field {name!r}, which messages cannot hold: remove it"

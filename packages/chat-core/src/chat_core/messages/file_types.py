@@ -1,6 +1,6 @@
-"""MIME types of files, by their first bytes and then by their name.
+"""Detection of a file's MIME type from its first bytes and its name.
 
-The table has the types that models read. A library for hundreds of types would be a dependency of every program.
+The tables contain only types that models can read. A library for hundreds of types would be one more dependency.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _BRANDS: Final = {
 def detect_mime(data: bytes, name: str | None = None, /) -> str | None:
     """Return the MIME type of a file, or None if neither its content nor its name shows it.
 
-    Content takes precedence over the name. Between two types of audio or video, the name decides, because one container
-    has several names.
+    The content takes precedence over the name. If both indicate audio, or both indicate video, the name decides,
+    because one container format has several MIME types.
 
     Args:
         data: content of the file.

@@ -1,4 +1,4 @@
-"""Function calls as a model writes them, and as strategies receive them."""
+"""`FunctionCall`, a call that a model requests, and `CallContext`, which a strategy receives along with the call."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ValueT = TypeVar("ValueT")
 @final
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Circumstances of a call, for a strategy.
+    """Information about a tool call for the strategy that decides about it.
 
     Attributes:
         messages: contents of the conversation before the call, oldest first; read-only.
-        run: the run: its conversation, the owner and the values.
+        run: information about the current run, such as its conversation, owner and values.
         decisions: earlier decisions about this call.
     """
 
@@ -43,10 +43,10 @@ class CallContext:
 @final
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """Call of a function by name.
+    """Function call that a model requests, with a name and arguments.
 
-    In the history, this is the call as the model wrote it. Strategies receive a copy made by `shown()` with the
-    validated arguments, which will run.
+    The history contains the call as the model wrote it. A strategy receives a copy, made by `shown()`, with the
+    validated arguments that the tool will receive.
 
     Attributes:
         name: name of the tool.
@@ -55,7 +55,7 @@ class FunctionCall:
         raw: text of the arguments as the model wrote it; `None` if it equals the compact JSON of `arguments`.
         problem: why `raw` is not a JSON object, or is nested too deeply.
         opaque: data that the provider expects back with the call.
-        context: read-only circumstances of the call, for strategies; `None` in the history.
+        context: read-only information about the call, for strategies; `None` in the history.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FunctionCall:
     extra: Extra = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Freeze the arguments."""
+        """Freeze the arguments. If they are nested too deeply, remove them and set `problem`."""
         if isinstance(self.arguments, FrozenDict):
             return
         try:
@@ -78,12 +78,12 @@ class FunctionCall:
             object.__setattr__(self, "problem", model_texts.arguments_too_deep(error))
 
     def __reduce__(self) -> tuple[type[FunctionCall], tuple[object, ...]]:
-        """Copy and pickle by the constructor, which freezes the copied arguments."""
+        """Support copying and pickling through the constructor, which freezes the copied arguments."""
         return FunctionCall, tuple([getattr(self, item.name) for item in fields(self)])
 
     @classmethod
     def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:
-        """Parse the arguments from a model's text. Never raises: parse errors are reported in `problem`.
+        """Create a call from the text of a model's arguments. Never raises: `problem` describes a parse error.
 
         Empty text and `null` mean no arguments: some servers send them for functions without parameters.
 
@@ -113,7 +113,7 @@ class FunctionCall:
         return self.raw if self.raw is not None else dumps(self.arguments)
 
     def arguments_as(self, form: TypeForm[ValueT]) -> ValueT:
-        """Return the arguments as a value of a type, for policies that read them.
+        """Convert the arguments to a typed value and return it, for example in a strategy.
 
         Args:
             form: type of the arguments: a pydantic model, a dataclass, a `TypedDict`, or another type of JSON objects.
@@ -136,11 +136,11 @@ class FunctionCall:
         return value
 
     def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
-        """Return the copy of this call that a strategy receives.
+        """Return a copy of this call with its validated arguments and context, as a strategy receives it.
 
         Args:
-            arguments: validated arguments, which will run.
+            arguments: validated arguments, which the tool will receive.
             id: id of the tool call.
-            context: circumstances of the call.
+            context: information about the call.
         """
         return FunctionCall(self.name, arguments, id, self.text, self.problem, self.opaque, context, self.extra)

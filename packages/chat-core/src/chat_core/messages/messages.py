@@ -1,6 +1,6 @@
-"""Conversations: contents in order, with the state of every tool call.
+"""`Messages`, a conversation with the status of every tool call.
 
-A conversation is also the checkpoint of its runs: a paused run is a history that ends in tool calls without results.
+A conversation is also a checkpoint: a paused run is a history that ends with tool calls that have no result yet.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from chat_core.usage import Usage
 
 @final
 class Messages(ViewedTurns):
-    """Conversation: an ordered list of contents, and the checkpoint of its runs.
+    """Conversation: an ordered list of contents, from which a paused run can resume.
 
-    A content of the same role as the last one is merged into it. Its turns stay separate, and are shared with the
-    content that was passed. Turns with tool calls of other messages are copied, so that a decision changes only one
-    conversation. Tool ids are unique in a conversation: a repeated id is replaced by a new one, and the provider's id
-    stays in `Tool.call_id`.
+    A content with the same role as the last one is merged into the last one. Its turns stay separate, and are shared
+    with the passed content. Turns with tool calls that belong to another conversation are copied, so that a decision
+    changes only one conversation. Tool ids are unique in a conversation: a repeated id is replaced by a new one, and
+    the provider's id stays in `Tool.call_id`.
 
     Not safe to change from several threads or tasks. A run marks its messages as busy; changing them then raises
     `ConversationBusyError`.
@@ -72,17 +72,17 @@ class Messages(ViewedTurns):
 
     @classmethod
     def from_user(cls, *parts: Part | str) -> Self:
-        """Create a conversation that begins with a user message; a string is a text."""
+        """Create a conversation that begins with a user message. A string becomes a `Text` part."""
         return cls([Content.of("user", *parts)])
 
     @classmethod
     def from_system(cls, *parts: Part | str) -> Self:
-        """Create a conversation that begins with system instructions; a string is a text."""
+        """Create a conversation that begins with system instructions. A string becomes a `Text` part."""
         return cls([Content.of("system", *parts)])
 
     @classmethod
     def from_dicts(cls, messages: Iterable[Mapping[str, object]], /) -> Self:
-        """Create a conversation from messages in the form of OpenAI's Chat Completions API.
+        """Create a conversation from messages in the format of OpenAI's Chat Completions API.
 
         The roles are `system`, `developer`, `user`, `assistant` and `tool`. Content is a string, or a list of `text`,
         `image_url`, `video_url`, `input_audio` and `file` parts. A tool message completes the call with its
@@ -93,7 +93,7 @@ class Messages(ViewedTurns):
             messages: the messages, as dicts.
 
         Raises:
-            UsageError: a message is malformed, or has something that these messages cannot hold. The error names it.
+            UsageError: a message is malformed, or has a field that `Messages` cannot hold. The error names the field.
         """
         created = cls()
         for role, turn in read_dicts(messages):
@@ -103,7 +103,7 @@ class Messages(ViewedTurns):
     # --- Writing ---------------------------------------------------------------------------------------
 
     def push(self, content: Content, /) -> Self:
-        """Append a content, merged into the last one if both have the same role.
+        """Append a content. It is merged into the last content if both have the same role.
 
         Raises:
             PendingToolsError: tool calls are unresolved; decide them, or call `cancel_pending(reason)` first.
@@ -120,10 +120,10 @@ class Messages(ViewedTurns):
     def user(
         self, *parts: Part | str, state: Mapping[str, object] | None = None, client_tools: ClientToolObjects = ()
     ) -> Self:
-        """Push a user message; a string is a text. Raises the same errors as `push()`.
+        """Append a user message. Raises the same errors as `push()`.
 
         Args:
-            parts: parts of the message.
+            parts: parts of the message. A string becomes a `Text` part.
             state: JSON object merged into the state of the conversation, which models do not receive.
             client_tools: tools that the client runs, see `ClientTools`.
         """
@@ -131,11 +131,11 @@ class Messages(ViewedTurns):
         return self.push(Content("user", [Turn(given, state=state, client_tools=client_tools)]))
 
     def system(self, *parts: Part | str) -> Self:
-        """Push system instructions; a string is a text. Raises the same errors as `push()`."""
+        """Append system instructions. A string becomes a `Text` part. Raises the same errors as `push()`."""
         return self.push(Content.of("system", *parts))
 
     def file(self, file: File, /) -> Self:
-        """Push a file from the user. Raises the same errors as `push()`."""
+        """Append a user message that consists of a file. Raises the same errors as `push()`."""
         return self.push(Content.of("user", file))
 
     def append(self, role: Role, turn: Turn) -> None:
@@ -181,7 +181,7 @@ class Messages(ViewedTurns):
             last.extra = {**(last.extra or {}), **content.extra}
 
     def _set_contents(self, contents: list[Content]) -> None:
-        """Replace the contents, as a faster `_extend()` for contents that need no merging and no new ids."""
+        """Replace all contents. Unlike `_extend()`, this does not merge contents or replace repeated tool ids."""
         self._contents = contents
         self._set_turns([(content.role, turn) for content in contents for turn in content.turns])
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
@@ -198,11 +198,11 @@ class Messages(ViewedTurns):
     # --- The view of a model ---------------------------------------------------------------------------------
 
     def summarize(self, text: str, offset: int) -> Self:
-        """Replace the turns before `offset` by a summary in what a model receives. The history keeps them.
+        """Send models a summary instead of the turns before `offset`. The history keeps these turns.
 
         Args:
             text: the summary.
-            offset: index in the history of the first turn that is not covered, one of
+            offset: index in the history of the first turn that is not summarized, one of
                 `messages.view().boundaries(summarized=True)`.
 
         Raises:
@@ -214,13 +214,13 @@ class Messages(ViewedTurns):
         return self._append_view_part(self.view().summary(text, offset))
 
     def rewind(self, to: int) -> Self:
-        """Return to an earlier point: a model does not receive the turns from index `to` on. The history keeps them.
+        """Stop sending the turns from index `to` on to models. The history keeps these turns.
 
-        To ask for another answer, rewind to the index of the answer, and run the chat. To edit a message, rewind to its
-        index, and push the new one.
+        To get another answer, rewind to the index of the current answer and run the chat. To edit a message, rewind to
+        the index of the message and push the edited version.
 
         Args:
-            to: index in the history of the first turn that is left out, counted in turns and not in contents.
+            to: index in the history of the first turn that is no longer sent, counted in turns and not in contents.
 
         Raises:
             PendingToolsError: tool calls are unresolved.
@@ -234,13 +234,13 @@ class Messages(ViewedTurns):
         return self._append_view_part(Rewind(to))
 
     def fork(self, at: int | None = None) -> Messages:
-        """Return an independent copy of the first turns.
+        """Return a new conversation with independent copies of the first `at` turns.
 
         Args:
-            at: number of turns; all of them by default.
+            at: number of turns to copy; all turns by default.
 
         Raises:
-            PendingToolsError: a tool call in these turns is unresolved. It could run twice.
+            PendingToolsError: a tool call in these turns is unresolved, so it could run in both conversations.
             UsageError: the history has fewer turns.
         """
         count = len(self._turns) if at is None else at
@@ -290,7 +290,7 @@ class Messages(ViewedTurns):
 
     @property
     def contents(self) -> Sequence[Content]:
-        """Contents, oldest first, as a read-only view."""
+        """Contents, oldest first, as a read-only sequence."""
         # Each tool call receives all contents, and there may be thousands: build the tuple only when one is added.
         if len(self._contents_tuple) != len(self._contents):
             self._contents_tuple = tuple(self._contents)
@@ -303,7 +303,7 @@ class Messages(ViewedTurns):
 
     @property
     def usage(self) -> Usage:
-        """Total usage of the conversation, with chats used as tools and with failed requests."""
+        """Total token usage of the conversation, including chats used as tools and failed requests."""
         failed = [turn.failed_usage for _, turn in self._turns if turn.failed_usage is not None]
         return sum([*failed, *[usage for tool in self._tools.values() if (usage := tool.usage)]], self._usage)
 
@@ -314,16 +314,16 @@ class Messages(ViewedTurns):
 
     @property
     def state(self) -> Mapping[str, object]:
-        """Current state of the conversation, read-only: an object that tools share with the application.
+        """Current state of the conversation, a read-only object that tools share with the application.
 
-        It is the initial state with the changes of each turn: `state` of a user turn, then the `ToolOutput.state` of
-        completed calls, in the order of the calls. A later value of a key replaces an earlier one. Models do not
-        receive the state. The state inside a chat used as a tool is its own.
+        The initial state is updated by the `state` of each user turn and by the `ToolOutput.state` of each completed
+        call, in order. A later value of a key replaces the earlier value. Models do not receive the state. A chat used
+        as a tool has a state of its own.
         """
         return self._state.before(self._turns, len(self._turns))
 
     def state_before_calls(self, tools: Collection[Tool], /) -> dict[str, Mapping[str, object]]:
-        """Return the state at the beginning of the turn of each tool call, by the id of the call.
+        """Return the conversation's state before the turn that made each tool call, by the id of the call.
 
         Args:
             tools: tool calls of this conversation.
@@ -340,11 +340,11 @@ class Messages(ViewedTurns):
         return found
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
-        """Return the tool call with an id.
+        """Return the tool call with the given id.
 
         Args:
             id: id of the tool call, from any turn of the history.
-            path: further ids, each of a tool call in the inner conversation of the one before.
+            path: ids of nested tool calls, each in the inner conversation of the previous call.
 
         Raises:
             KeyError: no such tool call exists.
@@ -363,7 +363,7 @@ class Messages(ViewedTurns):
         return tool.inner.tool(*path)
 
     def pending(self) -> list[Tool]:
-        """Return all unresolved tool calls of the history, oldest first."""
+        """Return all unresolved tool calls in the history, oldest first."""
         waiting: list[Tool] = []
         for id, tool in [*self._unresolved.items()]:  # noqa: A001
             if tool.resolved:
@@ -373,11 +373,11 @@ class Messages(ViewedTurns):
         return waiting
 
     def adopt(self, path: Sequence[str], tool: Tool, /) -> None:
-        """Copy the state of a tool call from a store, which may be an earlier state.
+        """Update a tool call in place from its stored version, which may be older.
 
         Args:
             path: ids that lead to the tool call, as for `tool()`.
-            tool: the tool call as stored.
+            tool: the stored version of the tool call.
 
         Raises:
             KeyError: no such tool call exists.
@@ -397,18 +397,18 @@ class Messages(ViewedTurns):
     def cancel_pending(self, reason: str | None = None, *, by: str | None = None) -> list[Tool]:
         """Cancel all unresolved tool calls, so that the conversation can continue without them.
 
-        If one of them cannot be cancelled, none is.
+        If a call cannot be cancelled, no call is cancelled.
 
         Args:
             reason: reason that the model receives.
-            by: who cancelled them, for the record of decisions.
+            by: who cancelled the calls, for the record of decisions.
 
         Returns:
             The cancelled tool calls.
 
         Raises:
             ConversationBusyError: a run is using these messages.
-            IllegalTransitionError: a tool call is running, or its process died and nobody has called `lost()` yet.
+            IllegalTransitionError: a tool call is running, or its process died and `lost()` was not called.
         """
         self._require_idle("cancel_pending()")
         tools = self.pending()
@@ -435,7 +435,7 @@ class Messages(ViewedTurns):
         """Mark these messages as used by one run until the block exits.
 
         Raises:
-            ConversationBusyError: another run is using them.
+            ConversationBusyError: another run is using these messages.
         """
         self._require_idle("a second run")
         self._busy = True
@@ -473,7 +473,7 @@ class Messages(ViewedTurns):
         """Read a conversation from a document written by `to_json()`.
 
         Raises:
-            InvalidDocumentError: the document is malformed; `path` says where.
+            InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
             NewerVersionError: the document was written by a later version of this library.
         """
         return read(document, Messages._from_stored)
@@ -482,7 +482,7 @@ class Messages(ViewedTurns):
     def _from_stored(
         contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
     ) -> Messages:
-        """Return `Messages(contents, state=state, extra=extra)`, faster if contents share nothing and repeat no id."""
+        """Create messages from contents with unique tool ids, faster than the constructor if none must be merged."""
         items = [*contents]
         roles = [content.role for content in items]
         if any(map(eq, roles, roles[1:])) or not all(content.turns for content in items):

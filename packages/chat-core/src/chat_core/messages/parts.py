@@ -1,4 +1,7 @@
-"""Parts of a turn, all immutable. `Tool`, the part with a life cycle, is in `tool.py`, their union in `content.py`."""
+"""Immutable parts of a turn, such as texts and files.
+
+`Tool`, the only mutable part, is in `tool.py`. `Part`, the union of all parts, is in `content.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
 
 Extra: TypeAlias = Mapping[str, object] | None
-"""Fields of a stored document that this version does not know. They are kept, and written back unchanged."""
+"""Fields of a stored document that this version does not know. These fields are kept and written back unchanged."""
 
 
 @final
@@ -36,7 +39,7 @@ class Opaque:
 @final
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text, of any role."""
+    """Text part of a turn, for any role."""
 
     text: str
     opaque: Opaque | None = None
@@ -62,7 +65,7 @@ class Reasoning:
 @final
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """JSON value that a provider returned as a value instead of text. Structured answers in the history are text.
+    """JSON value that a provider returned instead of text. An answer sent as JSON text is stored as a `Text` part.
 
     Raises:
         UsageError: `value` is not JSON: it has bytes, a number that is not finite, or a key that is not a string.
@@ -80,7 +83,7 @@ class Structured:
 @final
 @dataclass(frozen=True, slots=True)
 class File:
-    """File, given by its bytes, its URL, or an id at its provider (in `opaque`).
+    """File part of a turn, specified by its bytes, its URL, or the provider's id for the file (in `opaque`).
 
     Attributes:
         mime: MIME type, such as `image/png`.
@@ -110,7 +113,7 @@ class File:
 
     @classmethod
     def from_path(cls, path: str | Path, mime: str | None = None) -> Self:
-        """Read a file from disk, synchronously.
+        """Create a `File` from a file on disk, which is read synchronously.
 
         Args:
             path: path of the file. Its last component becomes the name.
@@ -125,7 +128,7 @@ class File:
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str | None = None, *, name: str | None = None) -> Self:
-        """Create a file from its content.
+        """Create a `File` from the content of a file.
 
         Args:
             data: content of the file.
@@ -143,7 +146,7 @@ class File:
 
     @classmethod
     def from_url(cls, url: str, mime: str | None = None) -> Self:
-        """Refer to a file by URL, without fetching it.
+        """Create a `File` that refers to a URL, without fetching the URL.
 
         Args:
             url: URL that the provider can fetch.
@@ -171,7 +174,7 @@ def _guess_mime(name: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """One embedding vector."""
+    """Embedding vector as a part of a turn."""
 
     vector: tuple[float, ...]
     extra: Extra = field(default=None, repr=False)
@@ -180,10 +183,10 @@ class Embedding:
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderPart:
-    """Block that only its provider understands, kept whole: redacted thinking, a server-side tool, a refusal.
+    """Block in a provider's own format, such as redacted thinking, a server-side tool call or a refusal.
 
-    The provider sends `data` back at the same place; other providers leave the block out. Parts of an unknown type in a
-    stored document are read as blocks whose provider is `NOBODY`.
+    The same provider sends `data` back unchanged in later requests. Other providers omit the block. Parts of unknown
+    type in a stored document become blocks whose provider is `NOBODY`.
 
     Attributes:
         provider: name of the provider.
@@ -200,15 +203,15 @@ class ProviderPart:
 @final
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary that takes the place of the first turns of a conversation in what a model receives.
+    """Summary that a model receives instead of the first turns of a conversation.
 
-    Only a part of a user turn written by the engine has this effect. The summarized turns stay in the history. A
-    summary is ignored if the last turn that it covers has changed: see `Messages.view()`.
+    The summary has this effect only in a user turn written by the engine. The summarized turns stay in the history. A
+    summary is ignored if the last summarized turn has changed since.
 
     Attributes:
         text: the summary.
-        covers: number of turns of the history that it summarizes, from the first one.
-        digest: digest of the last of these turns.
+        covers: number of summarized turns, counted from the beginning of the history.
+        digest: digest of the last summarized turn, which shows whether that turn has changed.
 
     Raises:
         UsageError: `covers` is not a whole number from 0.
@@ -226,12 +229,12 @@ class Summary:
 @final
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """Return to an earlier point of a conversation: a model does not receive the turns from index `to` to this part.
+    """Marker that returns to an earlier point of a conversation, so that models do not receive the turns in between.
 
-    Only a part of a user turn written by the engine has this effect. The turns stay in the history.
+    The marker has this effect only in a user turn written by the engine. The turns stay in the history.
 
     Attributes:
-        to: index of the first turn that is left out.
+        to: index of the first turn that models do not receive.
 
     Raises:
         UsageError: `to` is not a whole number from 0.
@@ -251,4 +254,4 @@ def _require_index(name: str, value: object) -> None:
 
 
 NOBODY = ""
-"""Provider name of a `ProviderPart` that stands for a part of unknown type. It is written back as it was read."""
+"""Provider name of a `ProviderPart` that holds a part of unknown type. Such a part is written back unchanged."""

@@ -1,4 +1,4 @@
-"""State of a conversation: an object that the application shares with its tools, derived from the history."""
+"""State of a conversation, a JSON object shared by the application and its tools. It is computed from the turns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from chat_core.messages.content import Role, Turn
 from chat_core.messages.status import Completed
 
 NO_STATE: Final[Mapping[str, object]] = FrozenDict()
-"""State of a conversation in which nothing has set a key."""
+"""Empty state, the initial state of a conversation by default."""
 
 
 def state_changes(turn: Turn) -> Iterator[Mapping[str, object]]:
-    """Yield the objects that a turn adds to the state: its own, then those of its completed calls, call by call."""
+    """Yield the objects that a turn merges into the state: first its own, then the object of each completed call."""
     if turn.state is not None:
         yield turn.state
     for tool in turn.tools:
@@ -25,9 +25,10 @@ def state_changes(turn: Turn) -> Iterator[Mapping[str, object]]:
 
 @final
 class DerivedState:
-    """The state of a conversation after each of its turns, computed from the turns.
+    """Cached state of a conversation, computed from its turns.
 
-    Turns whose calls are all resolved are read once. A later key replaces an earlier one, whatever its value.
+    Each turn may merge objects into the state. A later value of a key replaces the earlier one. Turns whose calls are
+    all resolved are read only once.
 
     Attributes:
         initial: the state before the first turn.
@@ -40,12 +41,12 @@ class DerivedState:
         self.reset()
 
     def reset(self) -> None:
-        """Read the turns again from the first one, because a resolved call has changed."""
+        """Clear the cache after a resolved call has changed. The next `before()` reads all turns again."""
         self._settled: Mapping[str, object] = self.initial
         self._settled_turns: int = 0
 
     def before(self, turns: Sequence[tuple[Role, Turn]], index: int) -> Mapping[str, object]:
-        """Return the state before a turn, read-only.
+        """Return the state before the turn at `index`, read-only.
 
         Args:
             turns: all turns of the conversation.

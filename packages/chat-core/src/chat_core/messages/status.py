@@ -1,4 +1,4 @@
-"""Statuses of a tool call and the table of allowed transitions. Anything not in `TRANSITIONS` is refused."""
+"""Statuses of a tool call, and `TRANSITIONS`, the table of allowed changes from one status to another."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Refuser: TypeAlias = Literal["person", "policy", "expiry", "cancelled"]
 class Pending:
     """Status of a tool call that has not started and is not approved.
 
-    The terms of a wait (`expires_at`, `at`) are fixed when it begins.
+    The terms of a wait (`expires_at`, `at`) are fixed when the wait begins.
 
     Attributes:
-        kind: what the call waits for: an approver, a time, or a result that something else delivers; `None` before a
-            strategy has decided about it.
+        kind: what the call waits for: an approver, a time, or an external result; `None` before a strategy has decided
+            about the call.
         expires_at: time from which the call can no longer be approved, or completed.
         at: time from which a scheduled call may run.
         error: why an earlier approval was revoked: the approver's edited arguments were invalid.
@@ -50,7 +50,7 @@ class Approved:
 
     Attributes:
         expires_at: expiry of the wait that the approval ended. It applies again if the approval is revoked.
-        of: role or name of the principal that had to decide. It applies again, too.
+        of: role or name of the principal that had to decide. It applies again if the approval is revoked.
     """
 
     expires_at: datetime | None = None
@@ -69,7 +69,7 @@ class Running:
         started_at: time at which the attempt started.
         inner: for a chat used as a tool, its conversation, which is kept until the call ends.
         write_ahead: whether each step in `inner` was stored before its effect, so that another process can resume it.
-            Calls that earlier versions started lack it: `inner` does not show what happened after their start.
+            False for calls started by earlier versions, whose `inner` may lack later steps.
     """
 
     attempt_id: str
@@ -96,8 +96,8 @@ class Suspended:
 class Interrupted:
     """Status of a tool call whose process died, or was cancelled, after the body had started.
 
-    The body may or may not have taken effect. The deadline of the wait for its outcome (`expires_at`, `at`) is fixed
-    when the wait begins. It fails the call in the next run after it.
+    The body may or may not have taken effect. The deadline for recording the outcome (`expires_at` or `at`) is fixed
+    when the wait for the outcome begins. The first run after the deadline fails the call.
 
     Attributes:
         attempt_id: random id of the attempt.
@@ -120,12 +120,12 @@ class Interrupted:
 @final
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Data from a tool for the application. It is not sent to a model.
+    """Data that a tool produces for the application. Models do not receive the data.
 
     Attributes:
         type: kind of the data, chosen by the application, such as `"chart"`.
-        payload: any value that a tool can return, or a `File`. Events and stored conversations have it as JSON.
-        keep: whether the payload is stored with the result. Otherwise, it is only in the `ToolData` event.
+        payload: any value that a tool can return, or a `File`. Events and stored conversations contain it as JSON.
+        keep: whether the payload is stored with the result. Otherwise, only the `ToolData` event contains it.
     """
 
     type: str
@@ -147,7 +147,7 @@ class Completed:
     Attributes:
         result: returned value, as JSON.
         files: files returned along with the value.
-        data: the kept data for the application, which the model does not receive.
+        data: data for the application that is stored with the result; the model does not receive it.
         state: object that was merged into the state of the conversation, or `None`.
     """
 
@@ -182,8 +182,8 @@ class Rejected:
         reason: reason that the model receives.
         source: what refused the call: an approver (`"person"`), a strategy (`"policy"`), an expired approval
             (`"expiry"`) or a cancellation (`"cancelled"`).
-        started: for a call that had started when it was cancelled, its status then, which tells what is known about
-            its effects. The model receives that, too.
+        started: for a call that had started when it was cancelled, its status at that time. The model receives what is
+            known about its effects.
     """
 
     reason: str | None = None
@@ -217,7 +217,7 @@ class Decision:
 
 
 class ToolEvent(Enum):
-    """Events of a tool call's life, the keys of `TRANSITIONS`."""
+    """Events that change the status of a tool call. `TRANSITIONS` shows which status allows which events."""
 
     APPROVE = "approve"
     START = "start"
@@ -286,7 +286,7 @@ pending call can be completed only if it waits for a result, and then it cannot 
 
 
 def allowed_events(status: ToolStatus) -> list[ToolEvent]:
-    """Return the events that a call with this status can have."""
+    """Return the events that are allowed for a tool call with the given status."""
     events = TRANSITIONS[type(status)]
     if not isinstance(status, Pending):
         return list(events)
@@ -295,7 +295,7 @@ def allowed_events(status: ToolStatus) -> list[ToolEvent]:
 
 
 def tool_life() -> str:
-    """Return the reference page of `TRANSITIONS` as Markdown: a diagram and a table."""
+    """Return a reference page about `TRANSITIONS` as Markdown, with a diagram and a table."""
     steps = [
         (start.__name__, event.value, end.__name__) for start, row in TRANSITIONS.items() for event, end in row.items()
     ]

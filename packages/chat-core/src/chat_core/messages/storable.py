@@ -1,4 +1,4 @@
-"""Check that a turn of a provider can be stored and read again without a change."""
+"""Check that a turn returned by a provider can be stored and read again without changes."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
     ),
     Opaque: (("provider", _TEXT), ("data", _OBJECT), ("extra", _OPTIONAL_OBJECT)),
 }  # fmt: skip
-"""Types that a document requires of each field. Objects, arrays and structured values must also be JSON."""
+"""Allowed types for each field of a turn and its parts. Objects, arrays and structured values must also be JSON."""
 
 _NEW: Final = Pending()
 
 
 def require_storable(turn: Turn) -> Turn:
-    """Return a turn whose fields have their types, and whose data is JSON of a limited depth.
+    """Return `turn` if it can be stored: its fields have the right types, and its data is JSON of limited depth.
 
     Providers are not trusted to check this: a turn that could not be read again would make the whole conversation
     unreadable, and a value such as a date would be read as text.
@@ -130,13 +130,13 @@ def _require_json(value: object) -> None:
 
 
 def _is_new(tool: Tool) -> bool:
-    """Return whether a call has none of the fields that the engine writes."""
+    """Return whether no field of a tool call is set that only the engine sets, such as decisions or attempts."""
     written = tool.canonical or tool.edited or tool.decisions or tool.idempotency_key or tool.attempts or tool.revision
     return not written and tool.status == _NEW and tool.inner_usage is NO_USAGE and not tool.extra
 
 
 def _require_readable(tool: Tool) -> None:
-    """Raise if a call that a provider returned with a status or a decision could not be written and read."""
+    """Raise `MalformedError` if a tool call cannot be written to JSON and read again."""
     try:
         data = tool_to_dict(tool)
         tool_from_dict(data, Messages)

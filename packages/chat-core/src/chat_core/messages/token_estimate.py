@@ -1,4 +1,4 @@
-"""Estimates of the number of tokens of a turn, for when no provider has counted them. They err upward.
+"""Functions that estimate the tokens of turns and parts when no provider has counted them. They estimate too high.
 
 Tokenizers differ. The estimate counts three letters or spaces, one other ASCII character, or two bytes of any other
 character as one token. English prose has about four letters per token, so that its estimate is about a third too high.
@@ -14,18 +14,18 @@ from chat_core.messages.parts import File, Opaque, ProviderPart, Reasoning, Stru
 from chat_core.messages.tool import Tool
 
 TURN_TOKENS: Final = 8
-"""Tokens of a turn, or of a part, beside its content."""
+"""Tokens that each turn and each part adds to the tokens of its content."""
 FILE_TOKENS: Final = 2_000
-"""Tokens of a file that is not text: about the most that a provider counts for an image."""
+"""Tokens of a file that is not text, about as many as providers count at most for an image."""
 PAGE_BYTES: Final = 50_000
-"""Bytes of a document or a recording that are counted as one file."""
+"""Number of bytes of a document or recording that are counted as another `FILE_TOKENS` tokens."""
 
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \n"
 _ASCII: Final = bytes(range(128))
 
 
 def estimate_text(text: str) -> int:
-    """Return the estimated number of tokens of a text."""
+    """Return the estimated number of tokens in a text."""
     data = text.encode(errors="surrogatepass")
     without_letters = len(data.translate(None, _LETTERS))
     others = len(data.translate(None, _ASCII))
@@ -33,12 +33,12 @@ def estimate_text(text: str) -> int:
 
 
 def estimate_turn(turn: Turn) -> int:
-    """Return the estimated number of tokens of a turn with the results of its tools."""
+    """Return the estimated number of tokens in a turn, including the results of its tool calls."""
     return TURN_TOKENS + sum([estimate_part(part) for part in turn.parts])
 
 
 def estimate_part(part: Part) -> int:
-    """Return the estimated number of tokens of a part; for a tool call, with its result."""
+    """Return the estimated number of tokens in a part. A tool call includes its result."""
     if isinstance(part, Tool):
         return _tool_tokens(part)
     if isinstance(part, File):

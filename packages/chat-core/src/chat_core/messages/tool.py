@@ -1,4 +1,4 @@
-"""Tool calls: the call as the model wrote it, and its status.
+"""`Tool`, a tool call with its status and the decisions about it.
 
 `status.py` has the table of allowed transitions. Every method that changes the status goes through
 `Tool._transition()`, which raises `IllegalTransitionError` before anything changes.
@@ -42,12 +42,12 @@ FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
 _STATUSES_WITH_INNER = (*_STARTED_STATUSES, Failed)
 _MOST_LEVELS = 1000
-"""Depth of stored arguments. Documents of earlier versions may be deeper than the limit for new arguments."""
+"""Maximum nesting depth of stored arguments. Earlier versions stored arguments above the limit for new ones."""
 
 
 @final
 class Tool:
-    """Tool call and its life cycle.
+    """Tool call that a model made, with its status and the decisions about it.
 
     Attributes:
         id: id of this tool call, unique in its conversation; the provider's id if that is usable.
@@ -111,7 +111,7 @@ class Tool:
 
     @property
     def status(self) -> ToolStatus:
-        """Current status. Only the methods change it."""
+        """Current status, which only the methods of this class change."""
         return self._status
 
     @property
@@ -121,9 +121,9 @@ class Tool:
 
     @property
     def effective_arguments(self) -> Mapping[str, object]:
-        """Arguments that run: the approver's if they edited the call, otherwise the model's after validation.
+        """Arguments for the tool: the approver's if they edited the call, otherwise the model's after validation.
 
-        They are deeply read-only: another object is passed to `approve(arguments=…)`.
+        The arguments are deeply read-only. To edit them, pass a new object to `approve(arguments=…)`.
         """
         if self.edited is not None:
             return self.edited
@@ -136,16 +136,16 @@ class Tool:
 
     @property
     def inner(self) -> Messages | None:
-        """Conversation of a chat used as a tool, from its start until it completes, or for ever if it does not.
+        """Inner conversation of a chat used as a tool; `None` for any other tool call.
 
-        `None` for any other tool call.
+        The conversation exists from the start of the call, and is removed when the call completes.
         """
         status = self.status.started if isinstance(self.status, Rejected) else self.status
         return status.inner if isinstance(status, _STATUSES_WITH_INNER) else None
 
     @property
     def usage(self) -> Usage:
-        """Usage of a chat used as a tool, so far. Zero for any other tool call."""
+        """Token usage of a chat used as a tool, so far; zero for any other tool call."""
         inner = self.inner
         return self.inner_usage if inner is None else inner.usage
 
@@ -157,8 +157,8 @@ class Tool:
     def result_text(self) -> str:
         """Return the result as the model receives it: a string as it is, any other value as compact JSON.
 
-        The result of an edited call begins with a note of the arguments that were used. A rejection names its source.
-        The result of a call that was cancelled after its start has what is known about its effects.
+        The result of an edited call begins with a note about the arguments that were used. A rejection names its
+        source. If a call was cancelled after its start, the text describes the known effects.
 
         Raises:
             IllegalTransitionError: the tool call is not resolved.
@@ -172,7 +172,7 @@ class Tool:
 
     @property
     def data(self) -> tuple[Data, ...]:
-        """Kept data for the application. The model does not receive it."""
+        """Data for the application that is stored with the result. The model does not receive this data."""
         return self.status.data if isinstance(self.status, Completed) else ()
 
     # --- Decisions of an approver --------------------------------------------------------------------
@@ -229,10 +229,10 @@ class Tool:
         self._record_decision("reject", by, at, note)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None, at: datetime | None = None) -> None:
-        """Cancel the call, whatever it waits for. It becomes `Rejected` with the source `"cancelled"`.
+        """Cancel an unresolved call that is not running. It becomes `Rejected` with the source `"cancelled"`.
 
-        If the call has started, `Rejected.started` keeps what is known about its effects, and the model receives that.
-        The unresolved calls in its inner conversation are cancelled with it.
+        If the call has started, `Rejected.started` keeps its last status, and the model receives its known effects.
+        Unresolved calls in the inner conversation are cancelled too.
 
         Args:
             reason: reason that the model receives.
@@ -275,7 +275,7 @@ class Tool:
         note: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Record the result of a running call, of a call that waits for it, or of an interrupted call.
+        """Record the result of a call that is running, was interrupted, or waits for an external result.
 
         Args:
             result: the result, made of JSON types; it is copied.
@@ -301,7 +301,7 @@ class Tool:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 
     def fail(self, error: str, *, by: str | None = None, note: str | None = None, at: datetime | None = None) -> None:
-        """Record that the call failed. A chat keeps its conversation, in which unresolved calls are cancelled.
+        """Record that the call failed. For a chat used as a tool, cancel unresolved calls in its conversation.
 
         Args:
             error: description that the model receives and can act on.
@@ -328,11 +328,11 @@ class Tool:
         canonical: Mapping[str, object] | None = None,
         of: str | None = None,
     ) -> None:
-        """Make the call wait for an approver. Has no effect on the terms of a wait that has begun.
+        """Make the call wait for an approver. If the call already waits, the terms of that wait stay in effect.
 
         Args:
             expires_at: time from which the call can no longer be approved; no limit by default.
-            canonical: validated arguments, which the approver sees and which run.
+            canonical: validated arguments, which the approver sees and the tool receives.
             of: role or name of the principal that must decide.
         """
         values.require_zone(expires_at)
@@ -343,22 +343,22 @@ class Tool:
     def await_result(
         self, expires_at: datetime | None = None, *, canonical: Mapping[str, object] | None = None
     ) -> None:
-        """Make the call wait for a result from outside. Has no effect on the terms of a wait that has begun.
+        """Make the call wait for an external result. If the call already waits, the terms of that wait stay in effect.
 
         Args:
             expires_at: time from which the call can no longer be completed; no limit by default.
-            canonical: validated arguments, which whatever delivers the result receives.
+            canonical: validated arguments, which the source of the result receives.
         """
         values.require_zone(expires_at)
         self._transition(ToolEvent.AWAIT_RESULT, lambda old: values.begin_wait(old, Pending("result", expires_at)))
         self._set_canonical(canonical)
 
     def schedule(self, at: datetime, *, canonical: Mapping[str, object] | None = None) -> None:
-        """Make the call wait for a time. Has no effect on the terms of a wait that has begun.
+        """Make the call wait until a time. If the call already waits, the terms of that wait stay in effect.
 
         Args:
             at: time from which the call may run, with a time zone.
-            canonical: validated arguments, which will run.
+            canonical: validated arguments, which the tool will receive.
         """
         values.require_zone(at)
         self._transition(ToolEvent.SCHEDULE, lambda old: values.begin_wait(old, Pending("schedule", None, at)))
@@ -383,11 +383,11 @@ class Tool:
         self._transition(event, lambda _: Rejected(reason, source))
 
     def reconsider(self, error: str | None = None) -> None:
-        """Revoke an approval.
+        """Revoke the approval of the call, so that the call must be decided again.
 
         Args:
             error: why the approver's edited arguments are invalid. The call waits for an approver again, on the terms
-                of the earlier wait, and keeps the edited arguments. Without an error, the chat's strategy decides anew.
+                of the earlier wait, and keeps these arguments. Without an error, the chat's strategy decides again.
         """
         self._transition(
             ToolEvent.RECONSIDER,
@@ -395,7 +395,7 @@ class Tool:
         )
 
     def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:
-        """Record that the body is about to start: as a new attempt, or as the same attempt of a chat that resumes.
+        """Record that the tool is about to start, and return the new status. A suspended chat resumes its attempt.
 
         Args:
             at: time of the start; now by default.
@@ -407,7 +407,7 @@ class Tool:
         return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
 
     def again(self, at: datetime | None = None) -> Running:
-        """Record the next attempt of an idempotent call that was interrupted, under the same idempotency key."""
+        """Record the next attempt of an interrupted idempotent call, with the same idempotency key, and return it."""
         return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, values.now_or_aware(at), self.inner)
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
@@ -429,7 +429,7 @@ class Tool:
         )
 
     def await_outcome(self, expires_at: datetime | None = None, at: datetime | None = None) -> None:
-        """Begin the wait for the outcome of an interrupted call, until a deadline. The first deadline is kept.
+        """Make an interrupted call wait for its outcome until a deadline. An existing deadline is not changed.
 
         Args:
             expires_at: deadline of a rule `RequireApproval(expires_in=...)`, with a time zone.
@@ -477,12 +477,12 @@ class Tool:
         self.decisions = (*self.decisions, Decision(action, by, at, note, arguments))
 
     def with_status(self, status: ToolStatus) -> Tool:
-        """Return a copy with another status, for stores. The status of this call stays as it is."""
+        """Return a copy of this call with another status, for use by stores. This call does not change."""
         state = {name: getattr(self, name) for name in self.__slots__ if name not in {"_status", "call"}}
         return Tool(self.call, status=status, **state)
 
     def adopt(self, other: Tool) -> None:
-        """Copy the state of the same tool call from `other`. For a tool call in messages, use `Messages.adopt()`."""
+        """Update this call from another copy of the same call. For a call in messages, use `Messages.adopt()`."""
         self._status = other.status
         self.canonical = other.canonical
         self.edited = other.edited

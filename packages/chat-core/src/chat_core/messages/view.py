@@ -1,4 +1,4 @@
-"""View of a conversation: the turns that a model receives.
+"""`View`, the turns of a conversation that a model receives.
 
 The history keeps every turn. A `Summary` or a `Rewind` in a user turn written by the engine changes only the view.
 Providers encode a view; everything else reads the history.
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from chat_core.messages._timeline import Timeline
 
 RESULT_CHARACTERS: Final = 2_000
-"""Default number of characters that are sent of an elided tool result."""
+"""Default maximum length of a shortened tool result, in characters."""
 _HEAD_SHARE: Final = 0.65
-"""Share of the head in an elided result."""
+"""Share of a shortened result that comes from the beginning of the text. The rest comes from its end."""
 
 
 @final
 class View:
     """The turns of a conversation that a model receives, from `Messages.view()`.
 
-    A context policy returns `View(offset, elided=ids)`, without turns, to choose what the requests of a run contain.
+    A context policy returns `View(offset, elided=ids)`, without turns, to choose the turns that a run sends.
 
     Attributes:
-        offset: index in the history of the first turn that is sent. Of the turns before it, only system turns are sent,
-            a summary of them if there is one, and the last message of the user if no later one exists.
+        offset: index in the history of the first turn that is sent. Earlier turns are not sent, except system turns and
+            the last user message. If a summary of earlier turns exists, it is sent too.
         elided: ids of tool calls whose results are sent shortened.
-        result_characters: maximum number of characters of a shortened result.
-        cause: error because of which a policy chose this view instead of a summary. Observers receive it.
-        turns: turns to send, oldest first, each with its role. A summary is the text that a model receives. Read only.
-        timeline: index of the history, of a view from `Messages.view()`.
+        result_characters: maximum number of characters in a shortened result.
+        cause: error that made a policy choose this view instead of a summary. Observers receive it.
+        turns: turns to send, oldest first, each with its role; read-only. A summary is included as text.
+        timeline: index of the history, set if the view comes from `Messages.view()`.
     """
 
     __slots__ = ("_encoded_prefixes", "cause", "elided", "offset", "result_characters", "timeline", "turns")
@@ -71,7 +71,7 @@ class View:
         The leading turns whose tools are all resolved cannot change. Their joined encoding is cached.
 
         Args:
-            key: identifies the codec and its configuration: everything but the turns that the encoding depends on.
+            key: cache key. It identifies the codec and the part of its configuration that affects the encoding.
             encoders: encoder of a turn for each role.
         """
         turns = self.turns
@@ -89,14 +89,14 @@ class View:
 
     @property
     def tokens(self) -> int:
-        """Estimated number of tokens of the turns."""
+        """Estimated number of tokens in the turns of this view."""
         return self._index.tokens(self)
 
     def boundaries(self, *, summarized: bool = False) -> Sequence[int]:
         """Return the offsets at which a shorter view may begin, lowest first.
 
-        They are before a message of the user, and between the completed steps that follow the last one. A view with a
-        summary may also begin between the completed steps of earlier messages.
+        A view may begin before a user message, or between the completed steps after the last user message. A view with
+        a summary may also begin between the completed steps after earlier user messages.
 
         Args:
             summarized: whether a new summary will cover the turns before the offset.
@@ -104,37 +104,37 @@ class View:
         return self._index.boundaries_after(self.offset, summarized=summarized)
 
     def tokens_from(self, offset: int) -> int:
-        """Return the estimated number of tokens of the view that begins at `offset`, without elided results."""
+        """Return the estimated number of tokens in the view that begins at `offset`, with no results shortened."""
         return self._index.tokens_from(offset)
 
     def tokens_of(self, chosen: View) -> int:
-        """Return the estimated number of tokens of a view that a policy chooses, `View(offset, elided=ids)`."""
+        """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`."""
         return self._index.tokens_of(chosen)
 
     def count_before(self, offset: int) -> int:
-        """Return the number of turns before `offset`, without those that a rewind left out."""
+        """Return the number of turns before `offset`, not counting turns that a rewind removed."""
         return self._index.count_before(offset)
 
     @property
     def last_offset(self) -> int:
-        """Offset of the view that the last response was requested with."""
+        """Offset of the view that was sent to request the last response; 0 if there is no response."""
         turn, _ = self._index.turns_after_response()
         return 0 if turn is None else turn.view_offset
 
     def turns_before(self, offset: int) -> Sequence[tuple[Role, Turn]]:
-        """Return the turns of this view that leave it if it begins at `offset`, with the current summary as text."""
+        """Return the turns that this view would lose if it began at `offset`, including the current summary as text."""
         return self._index.turns_before(self, offset)
 
     def tools_from(self, offset: int) -> list[Tool]:
-        """Return the tool calls of the view that begins at `offset`, oldest first."""
+        """Return the tool calls in the view that begins at `offset`, oldest first."""
         return self._index.tools_from(offset)
 
     def summary(self, text: str, offset: int) -> Summary:
-        """Return a summary of the turns before `offset`, one of `boundaries(summarized=True)`.
+        """Create a `Summary` part that replaces the turns before `offset`.
 
         Args:
             text: the summary.
-            offset: index in the history of the first turn that is not covered.
+            offset: index in the history of the first turn that is not summarized, from `boundaries(summarized=True)`.
 
         Raises:
             UsageError: the view cannot begin at `offset`.
@@ -143,7 +143,7 @@ class View:
 
     @property
     def ignored(self) -> Sequence[Summary | Rewind]:
-        """Summaries and rewinds without effect, because the history before them is not the one they were made for."""
+        """Summaries and rewinds without effect, because they do not match the turns before them."""
         return self._index.ignored
 
     @property
@@ -155,12 +155,12 @@ class View:
 
 
 def elide_results(turn: Turn, elided: Collection[str], characters: int) -> Turn:
-    """Return a turn with shortened results; the same turn if no result is shortened.
+    """Return a copy of a turn with long tool results shortened, or the turn itself if no result is shortened.
 
     Args:
         turn: a turn of the history, which is not changed.
-        elided: ids of the calls whose results are shortened.
-        characters: maximum number of characters of a shortened result. The files of a result are kept.
+        elided: ids of the tool calls whose results are shortened.
+        characters: maximum number of characters in a shortened result. The files of a result are kept.
     """
     if not any(tool.id in elided and is_long(tool, characters) for tool in turn.tools):
         return turn
@@ -183,11 +183,11 @@ def elide_results(turn: Turn, elided: Collection[str], characters: int) -> Turn:
 
 
 def is_long(tool: Tool, characters: int) -> bool:
-    """Return whether a result can be shortened.
+    """Return whether the result of a tool call is longer than `characters`.
 
     Args:
         tool: the tool call.
-        characters: maximum number of characters of a shortened result.
+        characters: maximum number of characters in a shortened result.
     """
     return isinstance(tool.status, (Completed, Failed)) and len(tool.result_text()) > characters
 
