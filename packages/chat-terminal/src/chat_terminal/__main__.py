@@ -1,4 +1,4 @@
-"""Entry point of `python -m chat_terminal`, the same as `chat`."""
+"""Entry point of `python -m chat_terminal`, which runs the `chat` command."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _build_decision(verb: str, wait: Wait, person: str) -> Decision | None:
 
 
 def apply_decisions(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> None:
-    """Apply decisions to a conversation. A decision that came too late is reported, and the others still apply.
+    """Apply decisions to a conversation. A decision that is no longer possible is reported, and the others still apply.
 
     Args:
         decisions: Decisions to apply.

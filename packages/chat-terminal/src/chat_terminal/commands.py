@@ -47,7 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class QuestionGroup(click.Group):
-    """Command group that treats anything but a command as a question: `chat "why is the sky blue?"`."""
+    """Command group that treats any text that is not a command as a question: `chat "why is the sky blue?"`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -107,7 +107,7 @@ def _report_failures_as_json(ctx: click.Context, words: Sequence[str]) -> Genera
 
 
 def _split_group_options(args: list[str]) -> tuple[list[str], list[str]]:
-    """Split the leading `--store` options, which belong to the group, from the remaining arguments."""
+    """Split off the leading `--store` options, which belong to the group. Return them and the other arguments."""
     count = 0
     while count < len(args) and args[count].partition("=")[0] == "--store":
         count += 1 if "=" in args[count] else 2
@@ -115,7 +115,7 @@ def _split_group_options(args: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _use_store(ctx: click.Context, _param: click.Parameter, store: Path | None) -> None:
-    """Click callback of `--store`: use this session file."""
+    """Make the current command use the session file that `--store` names (Click callback)."""
     if store is not None:
         ctx.obj = Sessions(store)
 
@@ -131,7 +131,7 @@ _STORE: Final = click.option(
 
 
 def _model_options(command: F) -> F:
-    """Add the options of the commands that ask a model."""
+    """Decorate a Click command with the options that select a model and its tools."""
     options = [
         click.option("--model", "-m", default=LOCAL, envvar="CHAT_MODEL", show_default=True, help="PROVIDER:NAME."),
         click.option("--base-url", envvar="CHAT_BASE_URL", help="Of a server, for --model completions:NAME."),
@@ -206,7 +206,7 @@ def ask(
     resume_last: bool,
     **model_options: object,
 ) -> int:
-    """Ask a question in a session, and return the exit code.
+    """Ask the model a question in a session, print the response, and return the exit code.
 
     Args:
         sessions: Session file.
@@ -245,7 +245,7 @@ def ask(
 @_model_options
 @click.pass_obj
 def resume(sessions: Sessions, /, session: str | None, **model_options: object) -> int:
-    """Resume a session, and return the exit code.
+    """Resume a session, print the response, and return the exit code.
 
     Args:
         sessions: Session file.
@@ -332,7 +332,7 @@ def forget(sessions: Sessions, /, session: str) -> int:
 
 
 def _resolve_settings(session: Session | None, options: Mapping[str, object]) -> dict[str, object]:
-    """Return the model, base URL and tools to use: from the command line, else the session, else the environment."""
+    """Return the model, base URL and tools, from the command line, else the session, else the environment."""
     given = {name: options[name] for name in _SESSION_SETTINGS}
     given["model"] = make_absolute(str(given["model"]))
     given["tools"] = [make_absolute(place) for place in cast("Sequence[str]", given["tools"])]

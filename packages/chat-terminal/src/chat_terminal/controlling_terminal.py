@@ -47,9 +47,9 @@ def redirect_to_terminal() -> Generator[bool]:
 
 
 def _open_terminal() -> tuple[TextIO, TextIO] | None:
-    """Open the terminal for reading and writing.
+    """Open the terminal and return a reader and a writer, or None if that is not possible.
 
-    Returns None for a background process: the operating system would stop a background process that reads from it.
+    A background process gets None, because the operating system would stop it when it reads from the terminal.
     """
     encoding = sys.stderr.encoding or "utf-8"
     with suppress(OSError):

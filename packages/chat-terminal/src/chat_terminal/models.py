@@ -1,4 +1,4 @@
-"""Models named on the command line: `provider:name`, or the local model."""
+"""Lookup of the model that is named on the command line: `provider:name`, or the local model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
 
 
 def load_module(reference: str) -> ModuleType:
-    """Import a module by dotted name or by file path. A file is imported once, however often it is named.
+    """Import a module by dotted name or by file path, and return it. A file is imported only once.
 
     The directory of the file, or the current directory for a dotted name, is added to the import path.
 
@@ -81,7 +81,7 @@ def load_module(reference: str) -> ModuleType:
 
 
 def make_absolute(reference: str) -> str:
-    """Replace a relative file path in a model or tool reference by an absolute one, so it works from any directory."""
+    """Return a model or tool reference with an absolute file path, so that it works from any directory."""
     kind, _, rest = reference.partition(":")
     if kind == "python":
         return f"python:{make_absolute(rest)}"
@@ -94,14 +94,14 @@ def make_absolute(reference: str) -> str:
 
 
 def _add_import_path(folder: Path) -> None:
-    """Append a directory to the import path."""
+    """Append a directory to `sys.path`, unless it is already there."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # last, so that it shadows no other module
 
 
 def _load_file(path: Path) -> ModuleType:
     # Dataclasses and pydantic look up their module in `sys.modules`, so its name must be unique.
-    """Import a file as a module."""
+    """Import a Python file under a unique module name, and return the module."""
     name = f"{path.stem}_{crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
@@ -119,7 +119,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _format_error(error: BaseException) -> str:
-    """Format an import error with the line that raised it."""
+    """Return the message of an import error, with the file and line that raised it."""
     message = "".join(traceback.format_exception_only(error)).strip()
     frame = traceback.extract_tb(error.__traceback__)[-1]
     has_location = isinstance(error, SyntaxError) or frame.filename == __file__ or frame.filename.startswith("<")
@@ -127,7 +127,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def _load_provider(reference: str) -> ChatProvider:
-    """Return a provider object of a module: `MODULE:NAME`."""
+    """Import a module and return one of its provider objects, given a reference `MODULE:NAME`."""
     module, _, name = reference.rpartition(":")
     found: object = getattr(load_module(module), name, None) if module else None
     if not isinstance(found, StreamProvider):

@@ -1,4 +1,4 @@
-"""Entry point of the command, and its exit codes."""
+"""Entry point and exit codes of the `chat` command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat_terminal.screen import replace_control_characters
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command and exit the process.
+    """Run the `chat` command and exit the process.
 
     Exit codes: 0 answered, 1 failed, 2 usage error, 3 a call waits for a decision, 130 ctrl-C.
     """
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Run the command and return its exit code."""
+    """Run the `chat` command, print its errors, and return the exit code."""
     _require_streams()
     try:
         # Click handles a broken pipe itself: it exits with 1 and prints nothing.
@@ -41,7 +41,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _require_streams() -> None:
-    """Open the null device for closed standard streams, and escape characters that an output encoding lacks."""
+    """Replace closed standard streams by the null device, and escape characters that an output encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:

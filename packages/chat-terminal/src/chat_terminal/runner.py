@@ -1,4 +1,4 @@
-"""Running a session: stream the response, prompt for decisions, and store every step."""
+"""Runner for a session: it streams the response, prompts for decisions and stores every step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Outcome = ChatResponse | Paused
 @final
 @dataclass(frozen=True)
 class Runner:
-    """Runs a model on the sessions of a store.
+    """A runner that continues stored sessions with one model and one set of tools.
 
     Attributes:
         model: Provider of the model.
@@ -76,7 +76,7 @@ class Runner:
         return self.resume(session, push)
 
     def resume(self, session: str, prepare: Callable[[Messages], object] | None = None) -> Outcome:
-        """Run a session until the model has answered or a call is left undecided.
+        """Run a session until the model has answered or a call is left undecided, and return the outcome.
 
         Args:
             session: Name of the session.
@@ -127,7 +127,7 @@ class Runner:
 
 
 def format_outcome(session: str, outcome: Outcome) -> str:
-    """Format an outcome as one line of JSON.
+    """Format the outcome of a run as one line of JSON.
 
     Args:
         session: Name of the session.

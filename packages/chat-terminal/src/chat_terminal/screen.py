@@ -42,7 +42,7 @@ _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @final
 class Screen:
-    """Shows the events of a run.
+    """Terminal output for the events of a run.
 
     Args:
         quiet: Show no events; for `--json`, which prints one object at the end.
@@ -58,7 +58,7 @@ class Screen:
         self._last_redraw = 0.0
 
     def show_event(self, event: StreamEvent[ChatResponse, Paused]) -> None:
-        """Show an event of a stream."""
+        """Show one event of a run, such as received text or a started tool."""
         match event:
             case TextDelta(text):
                 self._append_text(text)
@@ -97,7 +97,7 @@ class Screen:
         self._err.print(Text(escape_invisible(replace_control_characters(text)), style=style))
 
     def finish_text(self) -> None:
-        """End the current text, and print its remainder."""
+        """Finish the response text that is being streamed, so that other lines can be printed after it."""
         if self._live is not None:
             self._live.update(_MarkdownBlock("".join(self._text), first=self._first), refresh=True)
             self._live.stop()
@@ -148,7 +148,7 @@ class Screen:
 
 @final
 class _MarkdownBlock:
-    """Section of a Markdown page, separated by one blank line from the section before it."""
+    """Rich renderable for a block of Markdown, with a blank line before it unless it is the first block."""
 
     def __init__(self, markdown: str, *, first: bool) -> None:
         self._markdown = markdown
@@ -168,12 +168,12 @@ class _MarkdownBlock:
 
 
 def _is_blank(line: list[Segment]) -> bool:
-    """Return whether a line is blank. Padding of a code block has a background color and is not blank."""
+    """Return whether a rendered line is blank. Padding of a code block has a background color and is not blank."""
     return all(not part.text.strip() and (part.style is None or part.style.bgcolor is None) for part in line)
 
 
 def split_finished(markdown: str) -> tuple[str, str]:
-    """Split Markdown after its last complete paragraph: into the part that cannot change any more, and the rest."""
+    """Split Markdown after its last complete paragraph. Return the finished part and the part that may still grow."""
     fence, cut, position = "", 0, 0
     for line in markdown.splitlines(keepends=True):
         marked = _FENCE.match(line)
@@ -204,5 +204,5 @@ def format_value(value: object) -> str:
 
 
 def replace_control_characters(text: str) -> str:
-    """Replace control characters that a terminal interprets, except line feeds and tabs. Drop carriage returns."""
+    """Return the text with control characters replaced, except line feeds and tabs. Carriage returns are removed."""
     return _CONTROL_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r", ""))

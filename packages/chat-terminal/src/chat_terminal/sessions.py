@@ -1,6 +1,6 @@
 """Sessions of the terminal: conversations in one SQLite file, and a table with their titles and settings.
 
-The conversations are those of a `SqliteStore`, so other programs can decide waiting calls in the same file.
+A `SqliteStore` stores the conversations, so other programs can use it to decide waiting calls in the same file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TABLE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Entry in the list of sessions.
+    """A session in the list of sessions.
 
     Attributes:
         id: Name of the session, and id of its conversation.
@@ -45,7 +45,7 @@ class Session:
 
 @final
 class Sessions:
-    """List of sessions in one file.
+    """The list of sessions in a session file.
 
     Args:
         path: The file. On first use, its directory is created if necessary, accessible only to this user.
@@ -55,11 +55,11 @@ class Sessions:
         self._path = path
 
     def store(self) -> SqliteStore:
-        """Return the store of the conversations."""
+        """Return a store for the conversations of all sessions."""
         return SqliteStore(self._prepare_path())
 
     def record_use(self, session: str | None, title: str, settings: Mapping[str, object]) -> str:
-        """Record that a session is used now.
+        """Record that a session is used now, and create the session if necessary.
 
         Args:
             session: Name of the session; None creates a session with a random name.

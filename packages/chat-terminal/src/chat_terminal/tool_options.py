@@ -25,7 +25,7 @@ Approve: TypeAlias = Literal["ask", "all", "none"]
 
 
 def load_scopes(references: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:
-    """Load the tools of modules.
+    """Load the tool collections of modules, each with its policy.
 
     A `ScopedCollection` keeps its own policy. Calls of a plain `ToolCollection` need approval unless `approve` is
     `all`.
@@ -41,7 +41,7 @@ def load_scopes(references: Iterable[str], approve: Approve) -> list[ToolScope[P
 
 
 def parse_tool_choice(value: str | None, scopes: Sequence[ToolScope[Paused]]) -> ToolChoice | None:
-    """Convert the value of `--tool-choice`.
+    """Convert the value of `--tool-choice` to the matching chat option.
 
     Args:
         value: `auto`, `required`, `none`, the name of a tool, or None if the option is missing.
