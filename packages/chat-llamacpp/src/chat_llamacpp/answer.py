@@ -1,4 +1,4 @@
-"""Translation of llama.cpp chunks to Chat Completions chunks, and assembly of a complete response."""
+"""Converters from llama.cpp chunks to Chat Completions chunks, and to a complete response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat_llamacpp.server import status_error
 
 @final
 class Translator:
-    """Translator of the chunks of one response.
+    """Translator from llama.cpp chunks to Chat Completions chunks, for one response.
 
     With `calls`, the generated JSON is decoded into text and tool calls. Otherwise chunks pass unchanged.
 
@@ -76,7 +76,7 @@ def _replace_choice_fields(chunk: Chunk, **changes: Any) -> Chunk:  # noqa: ANN4
 
 @final
 class ResponseAssembler:
-    """Assembler of a complete response from its streamed chunks."""
+    """Assembler that builds a complete Chat Completions response from its streamed chunks."""
 
     __slots__ = ("_arguments", "_call", "_content", "_finish", "_first", "_usage")
 
@@ -89,7 +89,7 @@ class ResponseAssembler:
         self._usage: object = None
 
     def add(self, chunk: Chunk) -> None:
-        """Add the next chunk.
+        """Add the next chunk to the response.
 
         Raises:
             TransportError: the chunk is an error reported by llama.cpp.
@@ -109,7 +109,7 @@ class ResponseAssembler:
                 self._arguments.append(call["function"]["arguments"])
 
     def body(self) -> Json:
-        """Return the response body.
+        """Return the body of the complete response.
 
         Raises:
             TransportError: the decoding ended without a finish reason.

@@ -1,4 +1,4 @@
-"""Builder of a provider for a local model. Only the state with weights has `build()`."""
+"""Builders of a provider for a local model. `build()` is available as soon as the weights are chosen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 64
 
 @final
 class LlamaCppBuilder:
-    """Builder of a provider for a model that runs in this process.
+    """Builder that creates a provider for a model that runs in this process.
 
     Call `.with_bundled_model()` or `.with_model_path("…")` first.
     """
@@ -129,7 +129,7 @@ def _require_positive(method: str, value: int) -> int:
 
 
 def local(model: str = "") -> CompletionsProvider:
-    """Return a model that runs in this process.
+    """Return a provider for a model that runs in this process.
 
     Args:
         model: path of a GGUF file. Default: the bundled model.

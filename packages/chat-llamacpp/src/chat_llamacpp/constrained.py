@@ -1,4 +1,4 @@
-"""Tool calls by constrained decoding, for models without support for tools.
+"""Support for tool calls by constrained decoding, for models without tool support.
 
 A Chat Completions request with `tools` is rewritten to a request without. The tools become a JSON Schema: a union of
 `{"call": <name>, "arguments": {…}}` for each tool and `{"say": <text>}` for a text response. llama.cpp enforces the
@@ -23,7 +23,7 @@ from chat_llamacpp.schema import UnconstrainableError, enforceable, has_referenc
 @final
 @dataclass(frozen=True, slots=True)
 class Constrained:
-    """A request for llama.cpp's server.
+    """A request for llama.cpp, with a schema that constrains the output.
 
     Attributes:
         body: request without tools.
@@ -100,7 +100,7 @@ def _select_functions(functions: Sequence[Json], choice: object) -> list[Json]:
 
 
 def _turn_schema(functions: Sequence[Json], text_schema: Json | None) -> Json:
-    """Return the schema of a turn: a call of one of the functions, or a text response unless `text_schema` is None."""
+    """Return the schema of the model's output: a call of one function or, if `text_schema` is given, text."""
     definitions: Json = {}
     variants: list[Json] = []
     for function in functions:
@@ -114,9 +114,10 @@ def _turn_schema(functions: Sequence[Json], text_schema: Json | None) -> Json:
 
 
 def _embed_schema(schema: Mapping[str, Any], owner: str, definitions: Json) -> Json:
-    """Return a schema for use inside the schema of the turn.
+    """Return a schema that can be embedded in the schema of the model's output.
 
-    A schema with references is added to `definitions` and referenced from there, so that its references stay valid.
+    A schema with references is added to `definitions`, and a reference to it is returned, so that its own references
+    stay valid.
     """
     if not has_references(schema):
         return _close_empty_object(enforceable(schema, owner))
@@ -126,7 +127,7 @@ def _embed_schema(schema: Mapping[str, Any], owner: str, definitions: Json) -> J
 
 
 def _close_empty_object(schema: Json) -> Json:
-    """Forbid properties if an object schema declares none. Return other schemas unchanged."""
+    """Return an object schema without properties in a form that forbids all properties, and other schemas unchanged."""
     return {**schema, "additionalProperties": False} if schema == {"type": "object", "properties": {}} else schema
 
 
@@ -143,7 +144,7 @@ def _closed_object(properties: Json) -> Json:
 
 
 def _convert_message(message: Mapping[str, Any]) -> Json:
-    """Convert a message for chat templates that support only text and the roles system, user and assistant."""
+    """Return a message in a form for chat templates that support only text and system, user and assistant roles."""
     role = message.get("role")
     content = _join_text(message.get("content"))
     if role == "tool":

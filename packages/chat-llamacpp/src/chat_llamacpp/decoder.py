@@ -1,7 +1,7 @@
-"""Incremental decoder of the JSON that the grammar allows into text and tool call deltas.
+"""Incremental decoder that converts the generated JSON into text and tool call deltas.
 
 The input is one object, `{"say": "…"}`, `{"say": {…}}` or `{"call": "name", "arguments": {…}}`, split at arbitrary
-positions. Whitespace may appear wherever JSON allows it. The decoder emits text and arguments as they arrive.
+positions. Whitespace may appear anywhere that JSON allows it. The decoder emits text and arguments as they arrive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\
 
 @final
 class TurnDecoder:
-    """Decoder from the generated text of a turn to Chat Completions deltas.
+    """Decoder that converts the JSON text of a model response into Chat Completions deltas.
 
     Attributes:
         called: whether a tool call is complete.
@@ -52,7 +52,7 @@ class TurnDecoder:
         return self._kind in {"say", "string", "raw"}
 
     def feed(self, text: str) -> list[Delta]:
-        """Return the deltas that become available with `text`."""
+        """Decode more generated text, and return the deltas that it completes."""
         self._rest += text
         deltas: list[Delta] = []
         while self._rest and not self.ended:
@@ -130,7 +130,7 @@ class _ValueScanner:
         self._scalar = False
 
     def feed(self, text: str) -> tuple[str, str, bool]:
-        """Return the text of the value, the text after it, and whether the value is complete."""
+        """Scan more text. Return the text of the value, the text after it, and whether the value is complete."""
         for position, character in enumerate(text):
             if not self._seen:
                 self._seen = True
@@ -163,7 +163,7 @@ class _ValueScanner:
 
 @final
 class _StringDecoder:
-    """Incremental unescaper of a JSON string. It buffers incomplete escapes and surrogate pairs."""
+    """Incremental decoder for the content of a JSON string. It buffers incomplete escapes and surrogate pairs."""
 
     __slots__ = ("_held",)
 
@@ -171,7 +171,7 @@ class _StringDecoder:
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, str, bool]:
-        """Return the unescaped text, the text after the closing quote, and whether the quote was found."""
+        """Decode more text. Return the decoded text, the text after the closing quote, and whether it was found."""
         text = self._held + text
         self._held = ""
         out: list[str] = []
@@ -194,7 +194,7 @@ class _StringDecoder:
 
 
 def _decode_escape(text: str, position: int) -> tuple[str, int] | None:
-    """Return the character of the escape at `position` and the end of the escape, or None if it is incomplete."""
+    """Return the character of the escape at `position`, and the position after it, or None if it is incomplete."""
     kind = text[position + 1 : position + 2]
     if kind != "u":
         return (_ESCAPES.get(kind, kind), position + 2) if kind else None

@@ -1,4 +1,4 @@
-"""Delivery of the chunks of one request from the model's thread to an event loop.
+"""Asynchronous iterator that delivers response chunks from the model's thread to an event loop.
 
 This module starts no task and keeps no cancel scope open, so a stream may be closed from any task. The thread never
 waits for the event loop: a stopped or closed loop delays neither the model nor later requests.
@@ -30,7 +30,7 @@ Work: TypeAlias = Callable[[Take, Stopped], None]
 class Decoding:
     """Asynchronous iterator over the chunks of one response, in batches.
 
-    Iterate and close it in the event loop that created it. `aclose()` stops the decoding and waits for its end.
+    Iterate and close it in the event loop that created it. `aclose()` stops the decoding and waits until it has ended.
     """
 
     __slots__ = (
@@ -47,7 +47,7 @@ class Decoding:
     )
 
     def __init__(self, worker: Worker, work: Work, *, idle: float | None = None) -> None:
-        """Submit `work` to `worker`.
+        """Submit `work` to the thread of `worker`.
 
         Args:
             worker: thread of the model. It runs jobs in the order of submission.
@@ -81,9 +81,10 @@ class Decoding:
             await self._wait_for_change()
 
     async def aclose(self) -> None:
-        """Stop the decoding and wait until it ended, even if the calling task is canceled.
+        """Stop the decoding and wait until it has ended, even if the calling task is canceled.
 
-        The decoding ends after the current token or, while the prompt is processed, after the current batch of it.
+        The decoding ends after the current token or, while the prompt is processed, after the current batch of prompt
+        tokens.
         """
         self.stop()
         self._chunks.clear()
@@ -109,7 +110,7 @@ class Decoding:
     # --- In the thread --------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the work and record its end or its exception. Called once by the worker's thread."""
+        """Run the work, and record its exception or that it has ended. The worker's thread calls this method once."""
         self._begun = True
         self._notify()
         try:

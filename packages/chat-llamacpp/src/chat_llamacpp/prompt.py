@@ -1,4 +1,4 @@
-"""Prompt that describes the tools to a model, in text and by example messages.
+"""Prompt that describes tools to a model in text and with example messages.
 
 The text and the order of the examples were found by experiment with a model of 135 million parameters. With another
 order of the examples, the model repeats the last call of the prompt.
@@ -30,12 +30,12 @@ _MAX_EXAMPLES = 3
 
 
 def with_prompt(messages: Sequence[Json], functions: Sequence[Json], text_schema: Json | None) -> list[Json]:
-    """Return the messages with a description and examples of the functions in front.
+    """Return the messages, preceded by a description of the functions and by example messages.
 
     Args:
         messages: messages with the roles system, user and assistant. The system messages are merged into one.
         functions: function definitions of the Chat Completions API.
-        text_schema: schema of a response without call. None: the model must call a function.
+        text_schema: schema of a response without a call. None: the model must call a function.
     """
     lines = ["You can call these functions:", *[_describe_function(function) for function in functions]]
     lines.append("Answer with one JSON object: a call if a function fits, else what you say.")
@@ -110,7 +110,7 @@ _MAX_DEPTH: Final = 4
 
 
 def example(schema: Mapping[str, Any]) -> object:
-    """Return a sample value for a schema: the first alternative of each choice, to a depth of a few levels."""
+    """Return a sample value for a JSON Schema. Of several alternatives, the first one is used."""
     return _sample(schema, schema, 0)
 
 
@@ -146,7 +146,7 @@ def _sample_of_type(kind: object, rules: Mapping[str, Any], root: Mapping[str, A
 
 
 def _sample_property(name: str, rule: object, root: Mapping[str, Any], depth: int) -> object:
-    """Return a sample value of a property. Strings depend on its name: small models copy the examples."""
+    """Return a sample value for a property. Strings depend on the property's name: small models copy the examples."""
     value = _sample(rule, root, depth)
     if value != _SAMPLES["string"]:
         return value

@@ -1,4 +1,4 @@
-"""Rewriting of JSON Schemas to the keywords that llama.cpp can enforce token by token.
+"""Rewriter that reduces JSON Schemas to the keywords that llama.cpp can enforce token by token.
 
 If llama.cpp cannot build a grammar, it enforces nothing and reports no error. This module therefore keeps only
 supported keywords. Other constraints (`not`, `uniqueItems`, patterns with lookahead …) are removed and left to the
@@ -44,7 +44,7 @@ _MAX_DEPTH: Final = 64
 
 
 class UnconstrainableError(ValueError):
-    """Error for a request that cannot be enforced by a grammar."""
+    """Error for a request with a schema, tool or message that llama.cpp does not support."""
 
 
 def enforceable(schema: Mapping[str, Any], owner: str, pointer: str = "#") -> Json:
@@ -65,19 +65,19 @@ def enforceable(schema: Mapping[str, Any], owner: str, pointer: str = "#") -> Js
 
 
 def has_references(schema: object) -> bool:
-    """Return whether a schema contains a `$ref`."""
+    """Return whether a schema or one of its subschemas contains a `$ref`."""
     return any("$ref" in rules for rules in _iter_objects(schema))
 
 
 def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow the `$ref` of a schema, repeatedly.
+    """Return the schema that a schema's `$ref` refers to, and follow further references in turn.
 
     Args:
         schema: schema that may have a `$ref`.
         root: schema in which references are resolved.
 
     Returns:
-        The referenced schema. The last schema reached, if its reference does not resolve in `root`.
+        The first schema without a reference, or the last one whose reference does not resolve in `root`.
     """
     for _ in range(_MAX_DEPTH):
         found = _resolve_pointer(schema.get("$ref"), root)
@@ -99,7 +99,7 @@ def _iter_objects(schema: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _resolve_pointer(reference: object, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the object that a JSON pointer fragment (RFC 6901) refers to, or None if there is none."""
+    """Return the object that a JSON pointer fragment (RFC 6901) refers to, or None if it does not exist."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     node: Any = root

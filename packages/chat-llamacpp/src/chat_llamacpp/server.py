@@ -1,4 +1,4 @@
-"""llama.cpp's server, running inside this process.
+"""The llama.cpp server, running inside this process.
 
 All functions here block. They run in the thread of a `Worker`; `transport.py` calls them from an event loop.
 """
@@ -53,7 +53,7 @@ class Settings:
 
 
 class Engine(Protocol):
-    """The methods of `xllamacpp.Server` that are used here."""
+    """Interface with the methods of `xllamacpp.Server` that this module calls."""
 
     def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool], /) -> object:
         """Generate a chat response.
@@ -75,7 +75,7 @@ Load: TypeAlias = Callable[[Settings, bool, Stopped], Engine | None]
 
 @final
 class Server:
-    """One model, loaded by the first request. Call its methods only from jobs of its `worker`."""
+    """A model that the first request loads. Call its methods only from jobs in the thread of its `worker`."""
 
     __slots__ = ("_embedding", "_engine", "_load", "_settings", "worker")
 
@@ -185,7 +185,7 @@ def _explain_embedding_error(error: Json) -> Json:
 
 
 def _cache_file(path: Path, stopped: Stopped) -> bool:
-    """Read a file into the page cache of the operating system. Return False if stopped before its end."""
+    """Read a file into the page cache of the operating system. Return False if stopped before the end of the file."""
     with path.open("rb", buffering=0) as file:
         while not stopped():
             if not file.read(_READ_SIZE):

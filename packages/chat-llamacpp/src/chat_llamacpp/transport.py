@@ -28,12 +28,12 @@ _CHAT, _EMBEDDINGS = "/chat/completions", "/embeddings"
 
 @final
 class LlamaCppTransport:
-    """Transport for Chat Completions and embedding requests to a model in this process. Create it by `LlamaCppBuilder`.
+    """Transport for Chat Completions and embedding requests to a model in this process. Created by `LlamaCppBuilder`.
 
-    The first request loads the model. Chat and embedding requests use separate copies of it, and each copy handles one
-    request at a time. A request that is canceled while it waits is never started. A canceled running request stops
-    after the current token or, while its prompt is processed, after the current batch. Several event loops may use one
-    transport at the same time.
+    The first request loads the model. Chat and embedding requests use separate copies of the model, and each copy
+    handles one request at a time. A request that is canceled while it waits is never started. A canceled running
+    request stops after the current token or, while its prompt is processed, after the current batch. Several event
+    loops may use one transport at the same time.
     """
 
     __slots__ = ("_chat", "_embeddings", "_settings")
@@ -62,7 +62,7 @@ class LlamaCppTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Implement `Transport.stream`. Exiting the block stops the decoding and waits for its end.
+        """Implement `Transport.stream`. Exiting the context stops the decoding and waits until it has ended.
 
         Raises:
             TransportError: the model cannot be loaded, or llama.cpp rejects the request.
@@ -75,7 +75,7 @@ class LlamaCppTransport:
             yield EventStream(200, _SSE, _Events(chunks, decoding, constrained))
 
     async def aclose(self) -> None:
-        """Free the models after the requests that were already sent. A later request loads the model again."""
+        """Free the models as soon as all requests sent before have ended. A later request loads them again."""
         for server in (self._chat, self._embeddings):
             if server.loaded:
                 async with aclosing(Decoding(server.worker, server.free)) as freeing:

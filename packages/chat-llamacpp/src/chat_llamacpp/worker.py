@@ -1,4 +1,4 @@
-"""Worker thread of one model. It runs one job after another and ends when no job is left.
+"""Worker thread for one model. It runs one job after another and ends when no job is left.
 
 The thread is a daemon, so that a program can exit while a model generates text. If the interpreter shut down under a
 running job, a callback from llama.cpp would crash the process. An exit handler therefore stops the running job and
@@ -17,7 +17,7 @@ _busy: Final[set[Worker]] = set()
 
 
 class Job(Protocol):
-    """Job for the thread of a `Worker`."""
+    """A job that the thread of a `Worker` runs."""
 
     def run(self) -> None:
         """Do the work. Called once, in the thread. It must not raise."""
@@ -30,7 +30,7 @@ class Job(Protocol):
 
 @final
 class Worker:
-    """Runner of jobs, one at a time, in the order of submission. All methods may be called from any thread."""
+    """Worker that runs jobs in a thread, one at a time, in the order of submission. All methods are thread-safe."""
 
     __slots__ = ("_current", "_jobs", "_lock", "_thread")
 
@@ -51,7 +51,7 @@ class Worker:
                 self._thread.start()
 
     def withdraw(self, job: Job) -> bool:
-        """Remove a job from the queue. Return False if it has started or ended."""
+        """Remove a job from the queue and return True. Return False if the job has already started or ended."""
         with self._lock:
             if job not in self._jobs:
                 return False
@@ -59,7 +59,7 @@ class Worker:
         return True
 
     def close(self) -> None:
-        """Clear the queue, stop the running job and wait for the end of the thread."""
+        """Clear the queue, stop the running job and wait until the thread has ended."""
         with self._lock:
             self._jobs.clear()
             current, thread = self._current, self._thread

@@ -1,4 +1,4 @@
-"""Tools of an MCP server as tools of chat-core, with their annotations as metadata for policies."""
+"""MCP tools for chat-core: a server's tools as a tool collection, with annotations as metadata for policies."""
 
 from chat_mcp_tools.annotations import McpAnnotations
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError

@@ -1,4 +1,4 @@
-"""Conversion of MCP tool results to the values that chat-core stores."""
+"""Functions that convert MCP tool results to values that chat-core can store."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from mcp import types
 
 
 def value_of(result: types.CallToolResult) -> object:
-    """Return structured content followed by texts, files and links in order, or the item itself if there is only one.
+    """Return the value of a tool result: a list of its items, the only item itself, or None if it is empty.
 
-    Servers repeat structured content in text blocks for clients that read only those. The repetition is removed: texts
-    equal to the structured content or to one of its fields are dropped; a value that is wrapped in an object, but
-    repeated without it, is unwrapped; structured content that only lists the blocks is ignored.
+    The items are the structured content, followed by texts, files and links in order. Servers often repeat structured
+    content in text blocks, for clients that read only text. Text blocks that equal the structured content or one of its
+    fields are dropped. If a text repeats a wrapped value without the object around it, the value is unwrapped.
+    Structured content that only lists the content blocks is ignored.
 
     Raises:
         ValueError: a file is not valid base64.
@@ -41,7 +42,7 @@ def _unlisted(items: list[object]) -> object:
 
 
 def error_text_of(result: types.CallToolResult) -> str:
-    """Return the text of a failed result."""
+    """Return the error message in a failed tool result, from its text blocks or its structured content."""
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
     if not texts and result.structured_content is not None:
         texts = [json.dumps(result.structured_content)]
@@ -49,7 +50,7 @@ def error_text_of(result: types.CallToolResult) -> str:
 
 
 def _is_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
-    """Return whether `structured` only lists the blocks in their wire form, in which files are base64 text."""
+    """Return whether `structured` is only a list of the content blocks in their JSON form."""
     written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
     return bool(written) and _only_value(structured) == written
 
@@ -62,7 +63,7 @@ def _repeats(text: str, structured: object) -> bool:
 
 
 def _represents(text: str, value: object) -> bool:
-    """Return whether `text` is `value` itself or its JSON."""
+    """Return whether `text` equals `value`, either directly or when it is parsed as JSON."""
     try:
         return value in (text, json.loads(text))
     except (ValueError, RecursionError):
@@ -70,7 +71,7 @@ def _represents(text: str, value: object) -> bool:
 
 
 def _repeats_items(texts: list[str], value: object) -> bool:
-    """Return whether the texts are the items of a list, in order. Some servers flatten lists and leave out nulls."""
+    """Return whether the texts equal the items of a list, in order. Some servers flatten lists and omit nulls."""
     if not texts or not isinstance(value, list):
         return False
     items = cast("list[object]", value)
@@ -88,7 +89,7 @@ def _flatten(items: list[object]) -> Iterator[object]:
 
 
 def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
-    """Return the value of an object's only field; anything else unchanged."""
+    """Return the value in an object with a single field. Return any other value unchanged."""
     if isinstance(structured, dict) and len(fields := cast("dict[str, object]", structured)) == 1:
         return next(iter(fields.values()))
     return cast("object", structured)

@@ -1,7 +1,7 @@
-"""A session with an MCP server, in a task of its own.
+"""A session with an MCP server, which runs in a separate task.
 
-The SDK's transports are task groups: a failing transport cancels everything in its group. The session's task only
-waits, so a failure does not cancel a run that is calling tools: the call fails and the run continues.
+The transports of the MCP SDK are task groups: a failing transport cancels everything in its group. The session
+therefore has its own task, which only waits. If the transport fails, tool calls fail, but the chat run continues.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Session:
 
     @property
     def label(self) -> str:
-        """The server's name for messages and metadata."""
+        """The server's name for error messages and metadata."""
         return self._server.label
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Stay connected until `close()` is called or the connection fails.
+        """Connect, and stay connected until `close()` is called or the connection fails.
 
-        The task counts as started as soon as the connection is open or has failed.
+        The task reports that it has started as soon as the connection is open or has failed.
         """
         try:
             async with Client(connect(self._server), cache=None) as client:
@@ -61,7 +61,7 @@ class Session:
             self._closed = True
 
     def close(self) -> None:
-        """End the connection. Returns at once; `run()` ends soon after."""
+        """Request the end of the connection and return at once. `run()` returns soon afterward."""
         self._close_requested.set()
 
     async def list_tools(self) -> list[types.Tool]:
@@ -123,7 +123,7 @@ class Session:
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return a text for the first error in a group, or for the error itself."""
+    """Return a description of an error, or of the first error in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return "it went away" if error is None else f"{type(error).__name__}: {error}"

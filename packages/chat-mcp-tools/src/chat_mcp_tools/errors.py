@@ -21,7 +21,7 @@ class ServerUnavailableError(ChatError):
 
 @final
 class ServerGoneError(Exception):
-    """The connection to the server is lost. The message tells the model whether the call may have taken effect."""
+    """The connection to the server is lost. The message states whether the call may have taken effect."""
 
 
 @final

@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class McpProgress:
-    """Progress that a server reports for a call; the value of a `ToolProgress` event."""
+    """Progress of a tool call, as reported by an MCP server. It is the value of a `ToolProgress` event."""
 
     progress: float
     total: float | None = None

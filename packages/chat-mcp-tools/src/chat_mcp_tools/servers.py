@@ -24,7 +24,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[re
 @final
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A server that runs as a child process for the duration of the block. Its stderr goes to this process's stderr.
+    """An MCP server that runs as a child process. Its stderr output goes to the stderr of this process.
 
     Args:
         command: program to run.
@@ -48,14 +48,14 @@ class StdioServer:
 
     @property
     def label(self) -> str:
-        """The server's name for messages and metadata."""
+        """The server's name for error messages and metadata."""
         return self.name or " ".join([self.command, *self.args])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that is reached over streamable HTTP.
+    """An MCP server that is reached over streamable HTTP.
 
     Args:
         url: URL of the endpoint.
@@ -75,7 +75,7 @@ class HttpServer:
 
     @property
     def label(self) -> str:
-        """The server's name for messages and metadata."""
+        """The server's name for error messages and metadata."""
         if self.name:
             return self.name
         parts = urlsplit(self.url)
@@ -94,7 +94,7 @@ McpServer: TypeAlias = StdioServer | HttpServer
 
 
 def connect(server: McpServer) -> Transport:
-    """Return a context manager that opens the transport to `server`. It can be entered once."""
+    """Return a context manager that opens a transport to `server`. It can be entered only once."""
     return _start_process(server) if isinstance(server, StdioServer) else _open_http(server)
 
 
@@ -118,7 +118,7 @@ _LOGGERS = ("httpx2", "mcp.client.streamable_http")
 
 @final
 class _SecretFilter(logging.Filter):
-    """Removes the credentials in the URL of a server from log records."""
+    """Log filter that removes the credentials in a server's URL from log records."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class _SecretFilter(logging.Filter):
         self._secrets = [text for text in (parts.query, user) if text]
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace the message of a record that has a credential. Every record passes."""
+        """Replace credentials in the message of a record. Return True, because no record is dropped."""
         message = record.getMessage()
         if any(secret in message for secret in self._secrets):
             for secret in self._secrets:

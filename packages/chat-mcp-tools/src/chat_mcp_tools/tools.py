@@ -1,4 +1,4 @@
-"""Tools of an MCP server as a `ToolCollection`."""
+"""Context manager that provides the tools of an MCP server as a `ToolCollection`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def mcp_tools(
     trusted: bool = False,
     connect_timeout: float = 60.0,
 ) -> AsyncGenerator[ToolCollection[McpAnnotations]]:
-    """Connect to a server and provide its current tools for the duration of the block.
+    """Connect to an MCP server and provide its current tools until the context is exited.
 
-    If the connection is lost, calls of its tools fail with a message for the model, and the run continues. It is not
-    reopened: enter a new block to reconnect.
+    If the connection is lost, calls to the tools fail with a message for the model, and the run continues. The
+    connection is not reopened: enter a new context to reconnect.
 
     Args:
-        server: a `StdioServer`, which runs for the duration of the block, or an `HttpServer`.
+        server: a `StdioServer`, which runs until the context is exited, or an `HttpServer`.
         prefix: prepended to each tool's name, to keep the tools of two servers apart. Characters that providers do not
             accept in a name become `_`.
         without: names of tools to leave out, as the server calls them.

@@ -1,4 +1,4 @@
-"""Messages and tool values as JSON attributes of the semantic conventions, used when `record_content` is on."""
+"""JSON span attributes with messages and tool values, recorded only if `record_content` is enabled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JsonObject: TypeAlias = dict[str, object]
 
 
 def input_of(messages: Messages) -> tuple[str, str]:
-    """Return the conversation and its system instructions as two JSON texts."""
+    """Return the messages of a conversation, and its system instructions, as two JSON texts."""
     conversation: list[JsonObject] = []
     for content in messages.contents:
         if content.role != "system":
@@ -22,12 +22,12 @@ def input_of(messages: Messages) -> tuple[str, str]:
 
 
 def output_of(turn: Turn) -> str:
-    """Return the model's turn as JSON text."""
+    """Return a model response as the JSON text of the attribute `gen_ai.output.messages`."""
     return _json([{"role": "assistant", "parts": _parts(turn.parts), "finish_reason": turn.finish_reason}])
 
 
 def as_json(value: object) -> str:
-    """Return `value` as an attribute: a text unchanged, anything else as JSON."""
+    """Return a value as the text of a span attribute: strings unchanged, other values as JSON."""
     return _encodable(value) if isinstance(value, str) else _json(value)
 
 
@@ -80,5 +80,5 @@ def _json(value: object) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates: an exporter would drop the whole batch of spans that contains one."""
+    """Return the text with lone surrogates replaced, because an exporter would drop the whole batch of spans."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The metrics: names, units, descriptions and histogram buckets."""
+"""OpenTelemetry metrics: their names, units, descriptions and histogram buckets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS: Final = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 259_200, 
 
 @final
 class Instruments:
-    """The histograms that an observer records to."""
+    """Histograms for the durations of runs, model calls, tools and waits, and for token usage."""
 
     def __init__(self, meter: Meter) -> None:
         def seconds(name: str, description: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
@@ -42,7 +42,7 @@ class Instruments:
         )
 
     def record_tokens(self, usage: Usage, facts: Facts) -> None:
-        """Record input and output tokens with the attributes `facts`, if the provider reported a `usage`."""
+        """Record the input and output tokens of `usage` with the attributes `facts`. An empty usage is ignored."""
         if usage:
             self._tokens.record(usage.input_tokens, {**facts, names.TOKEN_TYPE: "input"})
             self._tokens.record(usage.output_tokens, {**facts, names.TOKEN_TYPE: "output"})

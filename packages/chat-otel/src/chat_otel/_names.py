@@ -77,5 +77,5 @@ _RESPONSES: Final = "-responses"
 
 
 def provider_name(meta: ProviderMeta) -> str:
-    """Return the conventions' name for the provider."""
+    """Return the name that the OpenTelemetry conventions define for a provider."""
     return _PROVIDERS.get(meta.name) or meta.name.removesuffix(_RESPONSES)

@@ -1,4 +1,4 @@
-"""Spans and metrics of runs, model calls, tools and waits.
+"""Observer that records spans and metrics for runs, model calls, tools and waits.
 
 invoke_agent                   a run
 ├── chat gpt-5-mini            a model call, including all attempts
@@ -36,15 +36,15 @@ SCHEMA: Final = "https://opentelemetry.io/schemas/1.42.0"
 
 @final
 class OpenTelemetry:
-    """An observer that records spans and metrics by the semantic conventions for generative AI.
+    """Observer that records spans and metrics according to the semantic conventions for generative AI.
 
-    The application's OpenTelemetry SDK exports them; without an SDK nothing is recorded. By default they contain no
-    content: no messages, arguments, results or error texts, and not who decided.
+    The application's OpenTelemetry SDK exports them; without an SDK, nothing is recorded. By default, they contain no
+    messages, arguments, results or error texts, and do not name the approver.
 
     Args:
         agent_name: name of the chat in the span names and attributes of its runs. A nested chat uses its tool's name.
         record_content: whether to record messages, arguments, results and error texts. They may be personal data.
-        record_who: whether to record who decided, from `approve(by=…)` and similar methods.
+        record_who: whether to record the name of the approver, from `approve(by=…)` and similar methods.
         tracer_provider: destination of spans. Default: the global provider.
         meter_provider: destination of metrics. Default: the global provider.
     """
@@ -109,7 +109,7 @@ class OpenTelemetry:
         return _Tool(self, record, _Timed(span), facts)
 
     def decided(self, record: WaitRecord, /) -> None:
-        """Record a span from the request to the decision, in the run that resumes after it."""
+        """Record a span from the request for a decision to the decision, as part of the run that resumes after it."""
         tool = record.tool
         facts: Attributes = {
             names.TOOL_NAME: tool.name,
@@ -181,7 +181,10 @@ class OpenTelemetry:
         self._instruments.tool.record(timed.end(more), _metric_attributes(facts))
 
     def _fail(self, span: Span, error: BaseException | None) -> Attributes:
-        """Mark the span as failed with the error's class name. The message may quote content or a key."""
+        """Mark the span as failed if there is an error, and return the attribute `error.type`.
+
+        The error message is recorded only if content is recorded, because it may quote content or an API key.
+        """
         if error is None:
             return {}
         kind = type(error)
@@ -194,12 +197,12 @@ class OpenTelemetry:
 
 
 class InvalidResultError(Exception):
-    """A tool returned a value that has no JSON form. Never raised: its name is used as `error.type`."""
+    """Error type for a tool result that has no JSON form. It is never raised: only its name is recorded."""
 
 
 @final
 class _Timed:
-    """A started span and its start time."""
+    """A started span with its start time."""
 
     __slots__ = ("_begun", "context", "span")
 
@@ -240,7 +243,7 @@ class _Current:
 
 @final
 class _Run:
-    """An observed run."""
+    """Handle for a run in progress, which ends the run's span."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -256,7 +259,7 @@ class _Run:
 
 @final
 class _Call:
-    """An observed model call."""
+    """Handle for a model call in progress, which ends the call's span."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -272,7 +275,7 @@ class _Call:
 
 @final
 class _Tool:
-    """An observed tool body."""
+    """Handle for a tool body in progress, which ends the span of the tool."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 

@@ -1,4 +1,4 @@
-"""A transport middleware that records a span per request by the semantic conventions for HTTP clients."""
+"""Transport middleware that records a span for each request, as the conventions for HTTP clients define."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIRST_ERROR: Final = 400
 
 @final
 class TracingTransport(TransportMiddleware):
-    """Record a span for each exchange and send its trace context in `traceparent`.
+    """Transport middleware that records a span for each request and sends the trace context in `traceparent`.
 
-    A span ends with its exchange; for a stream that is when its block is exited. The span contains no header, no
-    body, and the URL without query and user info, because some servers accept a key there.
+    The span ends when the response is complete or, for a stream, when its context is exited. Spans contain no headers
+    and no bodies. The URL is recorded without query and user information, because some servers accept a key there.
 
     Args:
         inner: the transport that sends the requests.
@@ -58,7 +58,7 @@ class TracingTransport(TransportMiddleware):
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
-        """Start a span, add its trace context to the request, and end it with the exchange."""
+        """Start a span, add its trace context to the request, and end the span together with the exchange."""
         request = exchange.request
         facts = _request_facts(request)
         method = str(facts["http.request.method"])
@@ -102,7 +102,7 @@ def _redacted_url(request: Request) -> str:
 
 
 def _with_trace_context(request: Request, span: Span) -> Request:
-    """Return the request with the trace headers of the application's propagator."""
+    """Return a copy of the request with the trace headers that the application's propagator adds."""
     trace: dict[str, str] = {}
     inject(trace, set_span_in_context(span))
     names = {name.lower() for name in trace}
