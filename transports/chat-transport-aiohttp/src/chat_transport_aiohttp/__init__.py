@@ -1,4 +1,4 @@
-"""HTTP and server-sent events over aiohttp: a fast transport of chat-core, for asyncio."""
+"""HTTP and server-sent events over aiohttp: a fast transport for chat-core on asyncio."""
 
 from __future__ import annotations
 

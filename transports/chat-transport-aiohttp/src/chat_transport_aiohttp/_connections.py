@@ -1,4 +1,4 @@
-"""The sessions of a transport, one for each event loop, and the proxies of the environment."""
+"""The aiohttp sessions of a transport, one for each event loop, and the proxies from the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
 
 @final
 class LoopSession:
-    """Owner of a session that the event loop closes when it shuts down."""
+    """Wrapper for an aiohttp session that is closed when its event loop shuts down."""
 
     __slots__ = ("__weakref__", "_sessions", "session")
 
@@ -29,9 +29,9 @@ class LoopSession:
 
 @final
 class Proxies:
-    """The proxies of the environment, read once when the transport is created.
+    """The proxies from the environment, read once when the transport is created.
 
-    aiohttp itself reads them, and the netrc file, in a thread for every request.
+    aiohttp itself would read them, and the netrc file, in a thread for every request.
     """
 
     __slots__ = ("_proxies",)

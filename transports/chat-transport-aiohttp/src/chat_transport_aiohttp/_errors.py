@@ -1,4 +1,4 @@
-"""The translation of the exceptions of aiohttp into `TransportError`."""
+"""Translation of aiohttp exceptions into `TransportError`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 @final
 class AiohttpErrorTranslation(ErrorTranslation):
-    """Context manager that turns the exceptions of aiohttp into `TransportError`."""
+    """Context manager that turns aiohttp exceptions into `TransportError`."""
 
     __slots__ = ()
 

@@ -13,7 +13,7 @@ _PIECE_BYTES = 65536
 
 @final
 class LargeBody(aiohttp.Payload):
-    """A body that is sent in pieces, each with a timeout. aiohttp itself has no timeout for sending.
+    """Request body that is sent in pieces, each with a timeout. aiohttp itself has no timeout for sending.
 
     Args:
         body: The body.
@@ -44,7 +44,10 @@ class LargeBody(aiohttp.Payload):
 
 
 def request_data(body: bytes, idle: float | None) -> bytes | LargeBody | None:
-    """Return the `data` argument for a request. Small bodies fit into the socket buffer and need no timeout."""
+    """Return the `data` argument that makes aiohttp send `body`, or None for an empty body.
+
+    A small body is sent as bytes: it fits into the socket buffer and needs no timeout.
+    """
     if len(body) > _PIECE_BYTES:
         return LargeBody(body, idle)
     return body or None

@@ -12,10 +12,10 @@ from chat_core.transport.http import HttpResponse
 
 @final
 class AiohttpResponse(HttpResponse):
-    """A response of aiohttp.
+    """An aiohttp response, adapted to the interface `HttpResponse`.
 
     Args:
-        response: The response of the library, before its body is read; this object owns it.
+        response: The aiohttp response, before its body is read; this object owns it.
         is_decoded: Whether the session decodes bodies.
     """
 
@@ -49,7 +49,7 @@ class AiohttpResponse(HttpResponse):
 
 @final
 class BodyChunks:
-    """Iterates over the chunks of a body. Each chunk has all data that arrived since the previous one."""
+    """Async iterator over the chunks of a body. Each chunk has all data that arrived since the previous one."""
 
     __slots__ = ("_closed", "_content", "_ends_with_connection", "_protocol")
 
@@ -100,7 +100,7 @@ class BodyChunks:
             self._content.set_exception(aiohttp.ClientPayloadError("the connection was lost within the body"))
 
     def _take_buffered(self) -> bytes:
-        """Return and clear the private buffer of aiohttp. After an exception, no public method returns its data."""
+        """Return and clear the private buffer of aiohttp. After an exception, no public method returns this data."""
         buffer = cast("deque[bytes] | None", getattr(self._content, "_buffer", None))
         if not buffer:
             return b""
@@ -110,5 +110,5 @@ class BodyChunks:
 
 
 def _retrieve_exception(closed: asyncio.Future[None]) -> None:
-    """Retrieve the exception of a lost pooled connection; otherwise asyncio logs it."""
+    """Retrieve the exception of a closed pooled connection, because asyncio logs exceptions that are not retrieved."""
     closed.exception()

@@ -1,4 +1,4 @@
-"""The aiohttp transport."""
+"""Transport that uses aiohttp."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _AUTOMATIC_HEADERS = ("Content-Type",)
 
 @final
 class AiohttpTransport(HttpTransport):
-    """Sends requests with aiohttp, over HTTP/1.1. It runs on asyncio and not on trio.
+    """Transport that sends requests with aiohttp, over HTTP/1.1. It runs on asyncio and not on trio.
 
-    It needs a third of the CPU time of the default transport. The transport is safe to share between tasks, and may be
+    This transport needs a third of the CPU time of the default transport. It is safe to share between tasks, and may be
     used from several event loops, also at the same time. Connections are pooled; exiting a stream early closes its
     connection at once. Redirects are never followed, because the secret and the conversation in a request are meant for
     one host. Cookies are not stored.
@@ -124,7 +124,7 @@ class AiohttpTransport(HttpTransport):
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
-    """Return the headers of a request; `accept_encoding` is added unless it is set.
+    """Return the headers to send for a request. `accept_encoding` is added if the request does not set that header.
 
     Raises:
         TransportError: A name or a value contains characters that HTTP does not allow.
@@ -142,7 +142,7 @@ def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, 
 
 
 def _unquoted_url(request: Request) -> URL:
-    """Return the URL of a request without quoting it again."""
+    """Return the URL of a request for aiohttp, without percent-encoding it again."""
     try:
         url = URL(request.url, encoded=True)
         url.port  # noqa: B018  # the port is parsed on access

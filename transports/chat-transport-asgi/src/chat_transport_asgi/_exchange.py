@@ -1,4 +1,4 @@
-"""One call of an ASGI application, and the response that its reader receives.
+"""One call to an ASGI application, and the response that its reader receives.
 
 The application and the reader run in separate tasks. Chunks are not buffered: `send` of the application returns when
 the reader has received the chunk.
@@ -36,12 +36,12 @@ _GONE: Final = "the reader has exited"
 
 @final
 class ClientDisconnectedError(OSError):
-    """Raised by `send` of the application after the reader has exited."""
+    """Error that the application's `send()` raises after the reader of the response has exited."""
 
 
 @final
 class Exchange:
-    """One call of an application.
+    """One call to an ASGI application: a request, and the response as an async iterator of chunks.
 
     Args:
         app: The application.
@@ -77,7 +77,7 @@ class Exchange:
     # --- Called in the task of the application
 
     async def run(self) -> None:
-        """Call the application. Its exceptions are passed to the reader or logged, and never raised here."""
+        """Call the application. Its exceptions are passed to the reader or logged, and never raised by this method."""
         try:
             with self._running:
                 await self._app(self._scope, self._receive, self._send)
@@ -133,7 +133,7 @@ class Exchange:
 
     @contextmanager
     def _count_pending_call(self) -> Generator[None]:
-        """Count a pending call that reports the exit of the reader to the application."""
+        """Count a pending `receive()` or `send()` call, through which the application learns that the reader exited."""
         self._listening += 1
         try:
             yield
@@ -171,7 +171,7 @@ class Exchange:
             self._chunks.close()
 
     def _protocol_error(self, text: str) -> RuntimeError:
-        """Record a violation of ASGI for the reader, and return the error for the application."""
+        """Record an ASGI violation as the error for the reader, and return the error to raise in the application."""
         self._failure = self._error("protocol", text)
         return RuntimeError(text)
 
@@ -240,10 +240,11 @@ class Exchange:
                 pass  # all events have arrived
 
     async def leave(self, grace: float) -> None:
-        """End the exchange and wait until the application has ended, also if this call is cancelled.
+        """End the exchange and wait until the application has ended, even if this call is canceled.
 
-        After a complete response, the application may finish its work. Otherwise it has `grace` seconds to end if it is
-        waiting in `receive` or `send`, which then report a disconnect; after that, or at once, it is cancelled.
+        After a complete response, the application may finish its work. Otherwise, if the application is waiting in
+        `receive` or `send`, these calls report a disconnect, and the application has `grace` seconds to end before it
+        is canceled. If the application is not waiting there, it is canceled at once.
         """
         try:
             if self._is_complete:

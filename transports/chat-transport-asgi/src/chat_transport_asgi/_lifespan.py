@@ -1,4 +1,4 @@
-"""The ASGI lifespan of an application: its startup and shutdown."""
+"""ASGI lifespan of an application: startup and shutdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOGGER: Final = logging.getLogger("chat_transport_asgi")
 
 @final
 class Lifespan:
-    """One lifespan of an application, in a separate task.
+    """One lifespan of an ASGI application, from startup to shutdown, in a separate task.
 
     Attributes:
         state: The state that the application shares with its requests.
@@ -32,7 +32,7 @@ class Lifespan:
         self._running = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Call the application. Its exceptions are logged and never raised here."""
+        """Call the application with the lifespan scope. Its exceptions are logged, and never raised by this method."""
         scope = {"type": "lifespan", "asgi": dict(VERSIONS), "state": self.state}
         try:
             with self._running:
@@ -46,7 +46,7 @@ class Lifespan:
             self._ended.set()
 
     async def start(self) -> None:
-        """Wait until the application has started, or has shown that it has no lifespan.
+        """Wait until the application has started, or has shown that it does not support the lifespan protocol.
 
         Raises:
             TransportError: With kind `connect`: the application reports a failed startup.
@@ -56,7 +56,7 @@ class Lifespan:
             raise TransportError("connect", f"the application did not start: {self._failure}")
 
     async def stop(self) -> None:
-        """Shut the application down and wait until it has ended. Cancelling this call cancels the application."""
+        """Shut the application down and wait until it has ended. Canceling this call cancels the application."""
         self._closing.set()
         try:
             await self._ended.wait()

@@ -1,4 +1,4 @@
-"""Tasks of the event loop, outside the task groups and cancel scopes of the caller.
+"""Background tasks that run outside the task groups and cancel scopes of the caller.
 
 A task group would have to stay open while a stream is read. If the reader is an async generator, the group would be
 open across a `yield`, which breaks the cancel scopes of the code that iterates over it.
@@ -17,7 +17,10 @@ _RUNNING: Final[set[asyncio.Task[None]]] = set()
 
 
 def start(run: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Start a task in the context of the caller. `run` must not raise; the caller waits for its end."""
+    """Start `run()` as a background task, with the context variables of the caller.
+
+    `run()` must not raise. The caller is responsible for waiting until the task has ended.
+    """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The ASGI transport."""
+"""Transport that calls an ASGI application."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HOST: Final = re.compile(r"[!-~\x80-\xff]*")
 
 @final
 class AsgiTransport:
-    """Sends requests to an ASGI 3 application in this process, without a socket, on asyncio and trio.
+    """Transport that calls an ASGI 3 application in this process, without a socket, on asyncio and trio.
 
     Responses are streamed: events arrive while the application runs, and its `send()` waits until the reader has
     received the data. An exception of the application becomes the cause of a `TransportError` of kind `stream`.
@@ -164,7 +164,7 @@ class AsgiTransport:
 
     @asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncGenerator[Exchange]:
-        """Start the application, wait for the head of its response, and end the exchange on exit."""
+        """Start the application, wait for the status and headers of its response, and end the exchange on exit."""
         self._check(request)
         exchange = Exchange(self._app, request, self._lifespan.state if self._lifespan is not None else {})
         start(exchange.run)
@@ -175,7 +175,7 @@ class AsgiTransport:
             await exchange.leave(self._grace)
 
     def _check(self, request: Request) -> None:
-        """Raise if a request could not be sent to a real server, or is for another host."""
+        """Raise an error if a request is not valid HTTP, or is for a host that this transport does not serve."""
         require_valid_address(request)
         if self._hosts is not None and request.host not in self._hosts:
             known = ", ".join(sorted(self._hosts))
@@ -193,7 +193,7 @@ class AsgiTransport:
                 raise TransportError("protocol", f"{describe(request)}: {problem}; {hint}")
 
     async def _read_body(self, exchange: Exchange, request: Request) -> bytes:
-        """Read the body within its limit.
+        """Read the body of a response up to the configured limit, and return it.
 
         Raises:
             TransportError: The body is incomplete, or exceeds `max_body_bytes`.
@@ -207,7 +207,7 @@ class AsgiTransport:
         )
 
     async def _refusal(self, exchange: Exchange, request: Request) -> TransportError:
-        """Return the error for a status that is not 2xx, with the beginning of the body."""
+        """Return the error for a response whose status is not 2xx, with the beginning of the response body."""
         pieces: list[bytes] = []
         size = 0
         try:

@@ -1,4 +1,4 @@
-"""The types of the ASGI 3 interface."""
+"""Types of the ASGI 3 interface."""
 
 from __future__ import annotations
 

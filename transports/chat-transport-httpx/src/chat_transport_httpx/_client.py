@@ -1,4 +1,4 @@
-"""The httpx client that the transport creates. Requests with equal URLs and headers share a template."""
+"""httpx client that the transport creates. Requests with equal URLs and headers share a template."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _UnloggedQuery(httpx.URL):
 
 @final
 class _Cookies(httpx.Cookies):
-    """The cookies of a client. It skips responses without cookies, which saves a tenth of the time of a request."""
+    """Cookie jar that skips responses without cookies, which saves a tenth of the time of a request."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
         """Store the cookies that a response sets."""
@@ -43,7 +43,7 @@ class _Cookies(httpx.Cookies):
 
 @final
 class _Connections(httpx.AsyncHTTPTransport):
-    """The connection pool of httpx over sockets that send a request with one system call."""
+    """httpx connection pool whose sockets send a request with one system call."""
 
     def __init__(self, *, http2: bool, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
         super().__init__(http2=http2, verify=verify, limits=limits)
@@ -62,7 +62,7 @@ class _Connections(httpx.AsyncHTTPTransport):
 class OwnClient(httpx.AsyncClient):
     """An httpx client that parses the URL and merges the headers once for all requests that share them.
 
-    Both are slow in httpx. This client also bypasses the layers of httpx for redirects, hooks and authentication.
+    Both steps are slow in httpx. This client also bypasses the layers of httpx for redirects, hooks and authentication.
     Requests over a proxy use the transport of httpx.
     """
 
@@ -86,11 +86,11 @@ class OwnClient(httpx.AsyncClient):
         return self._jar
 
     @cookies.setter
-    def cookies(self, cookies: Any) -> None:  # noqa: ANN401 - whatever httpx makes cookies of
+    def cookies(self, cookies: Any) -> None:  # noqa: ANN401 - any type that httpx accepts
         self._jar = _Cookies(cookies)
 
     async def send_built(self, request: httpx.Request) -> httpx.Response:
-        """Send a request of `build_from_template()` and return its response without reading the body.
+        """Send a request from `build_from_template()` and return its response without reading the body.
 
         Raises:
             RuntimeError: The client is closed.

@@ -1,4 +1,4 @@
-"""One httpx client for each event loop, created on first use and closed with the loop."""
+"""httpx clients of a transport, one for each event loop, created on first use and closed with the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_transport_httpx._client import OwnClient
 
 @final
 class _LoopClient:
-    """Owner of a client that the event loop closes when it shuts down."""
+    """Wrapper for an httpx client that is closed when its event loop shuts down."""
 
     __slots__ = ("__weakref__", "client")
 

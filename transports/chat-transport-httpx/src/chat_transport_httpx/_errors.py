@@ -1,4 +1,4 @@
-"""The translation of the exceptions of httpx into `TransportError`.
+"""Translation of httpx exceptions into `TransportError`.
 
 Exceptions are matched by class name. The classes of httpx2 have the same names, so this supports httpx2 clients without
 importing that package.
@@ -30,7 +30,7 @@ _KINDS = {
 
 @final
 class HttpxErrorTranslation(ErrorTranslation):
-    """Context manager that turns the exceptions of httpx into `TransportError`."""
+    """Context manager that turns httpx exceptions into `TransportError`."""
 
     __slots__ = ("_handled",)
 
@@ -61,7 +61,7 @@ class HttpxErrorTranslation(ErrorTranslation):
         return None if reason is self._handled else reason
 
     def _text(self, error: BaseException) -> str:
-        """Return the first message in the chain of an error: failed TLS handshakes on trio have none."""
+        """Return the first message in an error's chain of causes, because some errors have no message of their own."""
         reason: BaseException | None = error
         while reason is not None:
             text = str(reason)
@@ -81,7 +81,7 @@ class HttpxErrorTranslation(ErrorTranslation):
 
 
 def _known_name(kind: type[BaseException]) -> str | None:
-    """Return the most specific name in `_KINDS` of an exception class of httpx, or None for other classes."""
+    """Return the name of the closest base class in `_KINDS`, or None if the exception is not from httpx or zlib."""
     for base in kind.__mro__:
         if base.__name__ in _KINDS and base.__module__.partition(".")[0] in _PACKAGES:
             return base.__name__

@@ -1,4 +1,4 @@
-"""The reset of an HTTP/2 stream that is closed early.
+"""Support for resetting an HTTP/2 stream that is closed early.
 
 With HTTP/1.1, closing a stream closes its connection. An HTTP/2 connection stays open for other streams, and httpcore
 does not notify the server, which would complete and bill the response. RFC 9113, section 5.4.2, defines RST_STREAM for
@@ -17,7 +17,7 @@ _LAYERS = 8
 
 
 async def reset_stream(response: httpx.Response) -> None:
-    """Reset the stream of an incomplete HTTP/2 response. Other responses are ignored."""
+    """Reset the HTTP/2 stream of an incomplete response. Responses over HTTP/1.1 are ignored."""
     stream_id = response.extensions.get("stream_id")
     if stream_id is None:
         return

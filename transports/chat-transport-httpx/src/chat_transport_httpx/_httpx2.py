@@ -18,9 +18,9 @@ from chat_transport_httpx._request_body import BodyIterable, HttpxBody
 
 
 class AsyncClient(Protocol):
-    """The methods of `httpx.AsyncClient` and `httpx2.AsyncClient` that the transport calls.
+    """Interface with the methods of `httpx.AsyncClient` and `httpx2.AsyncClient` that the transport calls.
 
-    It supports type checking with only one of the two packages installed.
+    Type checking works with only one of the two packages installed.
     """
 
     @property
@@ -46,7 +46,7 @@ class AsyncClient(Protocol):
 
 
 def require_async_client(client: object) -> httpx.AsyncClient:
-    """Check a client of the caller and return it, typed as a client of httpx.
+    """Check that a client has a supported type, and return it, typed as an httpx client.
 
     Raises:
         UsageError: The client is not an `AsyncClient` of httpx or httpx2.
@@ -56,7 +56,7 @@ def require_async_client(client: object) -> httpx.AsyncClient:
 
 
 def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
-    """Return the class of request bodies that a client accepts; None stands for the own client of the transport."""
+    """Return the class of request bodies that a client accepts. None means the transport's own client."""
     return HttpxBody if client is None else _body_type_of(_package_of(client))
 
 
@@ -73,5 +73,5 @@ def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
 
 @cache
 def _body_type_of(package: Any) -> Callable[[bytes], httpx.AsyncByteStream]:  # noqa: ANN401 - a module
-    """Return a body class that derives from the stream class of the package, as its clients require."""
+    """Return a request body class that derives from the package's stream class, as its clients require."""
     return HttpxBody if package is httpx else type("Httpx2Body", (BodyIterable, package.AsyncByteStream), {})

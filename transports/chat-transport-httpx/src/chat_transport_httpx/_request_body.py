@@ -26,7 +26,7 @@ class BodyIterable:
 
 @final
 class HttpxBody(BodyIterable, httpx.AsyncByteStream):
-    """A request body for clients of httpx."""
+    """A request body for httpx clients."""
 
     __slots__ = ()
 

@@ -14,10 +14,10 @@ from chat_transport_httpx._http2_reset import reset_stream
 
 @final
 class HttpxResponse(HttpResponse):
-    """A response of httpx. Its chunks are read directly from the stream of httpx, without its decoders.
+    """An httpx response. Its chunks are read directly from the httpx stream, without the decoders of httpx.
 
     Args:
-        response: The response of the library; this object owns it.
+        response: The httpx response; this object owns it.
     """
 
     __slots__ = ("_closed", "_response")

@@ -22,7 +22,7 @@ _MAX_JOINED_BYTES: Final = 65536
 
 @final
 class BufferedStream(httpcore.AsyncNetworkStream):
-    """A network stream of httpcore that sends the headers of a request together with its body."""
+    """A network stream for httpcore that sends the headers of a request together with its body."""
 
     __slots__ = ("_buffered_headers", "_poll", "_socket", "_stream")
 
@@ -33,7 +33,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         self._poll: select.poll | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        """Return at most `max_bytes` received bytes; empty if the peer has closed the connection."""
+        """Return at most `max_bytes` received bytes, or empty bytes if the peer has closed the connection."""
         if self._buffered_headers:
             await self._send(b"", timeout)
         try:
@@ -43,7 +43,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
-        """Send bytes, or buffer them if they are the headers of a request."""
+        """Send bytes. If they are the headers of a request, buffer them until the next write or read."""
         if not self._buffered_headers and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
             self._buffered_headers = buffer
         elif self._buffered_headers or buffer:
@@ -70,7 +70,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """Return the stream with TLS. HTTP/2 uses the plain stream of httpcore, because it has no headers to buffer."""
+        """Start TLS and return the new stream. HTTP/2 gets a plain httpcore stream: it has no headers to buffer."""
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         tls: Any = stream.get_extra_info("ssl_object")
         return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream)
@@ -96,7 +96,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
 
 @final
 class BufferedBackend(httpcore.AsyncNetworkBackend):
-    """The network backend of httpcore with buffered streams, for asyncio and trio."""
+    """httpcore network backend that opens buffered streams, for asyncio and trio."""
 
     def __init__(self) -> None:
         # Typed as Any, because type checkers may not resolve the optional anyio dependency of httpcore.
@@ -111,7 +111,7 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Open a TCP connection with the arguments of the httpcore backend."""
+        """Open a TCP connection and return it as a buffered stream. The arguments are those of httpcore."""
         return BufferedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:

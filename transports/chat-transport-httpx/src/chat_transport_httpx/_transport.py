@@ -1,4 +1,4 @@
-"""The httpx transport."""
+"""Transport that uses httpx."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 class HttpxTransport(HttpTransport):
-    """Sends requests with httpx, over HTTP/1.1 or HTTP/2, on asyncio and trio.
+    """Transport that sends requests with httpx, over HTTP/1.1 or HTTP/2, on asyncio and trio.
 
     The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
     Connections are pooled; exiting a stream early closes its connection at once. Redirects are never followed, because
@@ -116,7 +116,7 @@ class HttpxTransport(HttpTransport):
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
-    """Return the headers of a request; `accept_encoding` is added unless it is set.
+    """Return the headers to send for a request. `accept_encoding` is added if the request does not set that header.
 
     Raises:
         TransportError: A value contains characters that HTTP does not allow.

@@ -1,4 +1,4 @@
-"""The WebSocket transport of chat-core, for asyncio. It reuses connections for several exchanges."""
+"""WebSocket transport for chat-core on asyncio. It reuses connections for several exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The delay before a connection attempt that follows failed ones."""
+"""Random delay before a connection attempt that follows failed attempts."""
 
 from __future__ import annotations
 

@@ -30,15 +30,18 @@ from chat_transport_websockets._frames import FrameProtocol
 
 @final
 class Connection:
-    """A connection. If it is multiplexed, a task reads it for all exchanges; otherwise each exchange reads it itself.
+    """A WebSocket connection that serves exchanges.
+
+    On a multiplexed connection, one task reads the frames of all exchanges. Otherwise, each exchange reads its own
+    frames.
 
     Args:
-        connection: The open connection of the library. This object owns it.
+        connection: The open connection of the websockets library. This object owns it.
         protocol: The protocol of the transport.
 
     Attributes:
         headers: The headers of the handshake response.
-        opened_at: The time of its opening, by the clock of the event loop.
+        opened_at: The time at which it was opened, by the clock of the event loop.
         active: The number of its current exchanges.
         retired: Whether it accepts no further exchange.
         broke: Whether the connection was lost during an exchange. The pool resets it when it counts the failure.
@@ -155,8 +158,8 @@ class Connection:
     async def end_exchange(self, exchange: Exchange) -> None:
         """End an exchange. If it is incomplete, prevent its remaining frames from reaching another exchange.
 
-        An exclusive connection is closed: later frames could not be attributed, and only closing tells the peer to
-        stop. On a multiplexed connection, the peer receives a cancel frame, and later frames with this key are dropped.
+        An exclusive connection is closed: later frames could not be attributed, and only closing makes the peer stop.
+        On a multiplexed connection, the peer receives a cancel frame, and later frames with this key are dropped.
         """
         exchange.close()
         self.active -= 1
@@ -243,7 +246,7 @@ class Connection:
 
 
 def _headers(connection: ClientConnection) -> Headers:
-    """Return the headers of the handshake response, without those of the handshake itself."""
+    """Return the headers of the handshake response, except those that only concern the handshake."""
     fields = connection.response.headers.raw_items() if connection.response is not None else ()
     own = ("connection", "upgrade", "sec-websocket-accept", "sec-websocket-extensions")
     return Headers([(name, value) for name, value in fields if name.lower() not in own])

@@ -1,4 +1,4 @@
-"""The translation of the exceptions of the websockets library into `TransportError`."""
+"""Translation of exceptions from the websockets library into `TransportError`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
 
 
 def _unannounced_close(sent: Close | None) -> tuple[str, str]:
-    """Return the error kind and message for a connection that ended without a close frame of the peer."""
+    """Return the error kind and message for a connection that ended although the peer sent no close frame."""
     if sent is None:
         return "stream", "the connection broke before the response was complete (1006)"
     if sent.code == CloseCode.NORMAL_CLOSURE:
@@ -133,7 +133,7 @@ def _describe_error(error: BaseException, request: Request) -> str:
 
 
 def _remove_secrets(text: str, request: Request) -> str:
-    """Return the text of a peer, or an empty string if it quotes a secret of the request."""
+    """Return a text from the peer, or an empty string if the text quotes a secret of the request."""
     return "" if _quotes_secret(text, request) else text
 
 

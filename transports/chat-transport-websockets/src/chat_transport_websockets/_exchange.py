@@ -1,4 +1,4 @@
-"""An exchange: one request on a connection, and the frames of its response."""
+"""Exchanges on a WebSocket connection. An exchange is one request with the frames of its response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ReadFrame = tuple[bytes, Sequence[Event], bool]
 
 
 def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str | None, Sequence[Event], bool]:
-    """Parse a frame with the protocol.
+    """Parse a received frame with the protocol of the transport.
 
     Args:
         protocol: The protocol of the transport.
@@ -49,7 +49,7 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
 
 @final
 class IdleTimer:
-    """Limits the duration of waits. It is reusable: each wait only reads the clock and sets no timer of its own.
+    """Reusable timer that limits the duration of each wait. Starting a wait is cheap: the waits share a timer handle.
 
     Args:
         idle: The limit on a wait, in seconds; `None` for no limit.
@@ -70,7 +70,7 @@ class IdleTimer:
         self.expired = False
 
     def start(self) -> None:
-        """Start a wait."""
+        """Start a wait, whose duration is limited from now on."""
         if self._idle is None:
             return
         self._waiting_since = self._loop.time()
@@ -101,7 +101,7 @@ class IdleTimer:
 
 
 class Source(Protocol):
-    """The source of the frames of an exchange."""
+    """Interface of the objects that receive the frames of an exchange."""
 
     async def take(self) -> ReadFrame:
         """Wait for the next frame and return it.
@@ -118,7 +118,7 @@ class Source(Protocol):
 
 @final
 class DirectSource:
-    """Receives the frames of an exchange that uses a connection exclusively."""
+    """Source of frames for an exchange that uses a connection exclusively."""
 
     __slots__ = ("_connection", "_idle_timer", "_key", "_protocol", "_request")
 
@@ -171,7 +171,7 @@ class FrameQueue:
         self._idle_timer = IdleTimer(request.timeouts.idle, self._wake)
 
     def put(self, read: ReadFrame) -> None:
-        """Append a frame and wake the reader."""
+        """Append a frame to the queue and wake the task that waits for it."""
         self._frames.append(read)
         self._wake()
 
@@ -231,7 +231,7 @@ def idle_timeout_error(request: Request) -> TransportError:
 
 @final
 class Exchange:
-    """Iterates over the batches of events of one exchange. Unlike a generator, it does not need to be closed.
+    """Async iterator over the batches of events in one exchange. Unlike a generator, it does not need to be closed.
 
     Args:
         key: Identifies the exchange on its connection.
@@ -335,7 +335,7 @@ class Exchange:
         return events
 
     async def collect(self, frames: list[bytes], *, stop_after: int | None) -> None:
-        """Read the frames up to the end of the exchange.
+        """Read the remaining frames of the exchange and append them to `frames`.
 
         Args:
             frames: The list to which the frames are appended; after an error, it has the frames received before.

@@ -1,4 +1,4 @@
-"""The mapping between requests, responses and the frames of a WebSocket protocol."""
+"""Interface that maps requests and responses to the frames of a WebSocket protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_core.transport import Event, Headers, Request
 
 
 class FrameProtocol(Protocol):
-    """Converts requests into frames, and frames into responses. Subclass it and override the parts that differ.
+    """Protocol that converts requests into frames, and frames into responses. Override the parts that differ.
 
     By default, the body of a request is sent as one text frame, and each received frame is an event. An exchange, which
     is one request with its response, ends with the event for which `Request.is_last` returns true. A connection serves
@@ -63,7 +63,7 @@ class FrameProtocol(Protocol):
         return None
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
-        """Return the body of the response of `send()`. The default is the last frame.
+        """Return the response body for `send()`. By default, that is the last frame.
 
         Args:
             frames: All frames of the exchange, without its head.

@@ -1,4 +1,4 @@
-"""The opening handshake of connections: URL, headers, proxy and TLS."""
+"""Opening handshake of WebSocket connections, with URL, headers, proxy and TLS."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ Destination = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class _Connect(connect):
-    """A `connect` that follows no redirects: the secrets of a request are meant for one host."""
+    """A `connect` that follows no redirects, because the secrets in a request are meant for one host."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Return the error of the handshake, which makes the library raise it."""
+        """Return the error of the handshake unchanged, so that the library raises it instead of redirecting."""
         return exc
 
 
 def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the transport's own argument
-    """Return a TLS context that verifies certificates by the CA certificates of the system, or not at all."""
+    """Return a TLS context that verifies certificates with the CA certificates of the system, or not at all."""
     context = ssl.create_default_context()
     if not verify:
         context.check_hostname = False
@@ -62,7 +62,7 @@ def create_tls_context(verify: bool) -> ssl.SSLContext:  # noqa: FBT001 - the tr
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """The settings of all connections of a transport. The attributes match arguments of `WebSocketTransport`."""
+    """Settings for all connections of a transport. The attributes match arguments of `WebSocketTransport`."""
 
     headers: Mapping[str, str]
     subprotocols: tuple[str, ...]
@@ -93,7 +93,7 @@ class Handshake:
         return f"{scheme}://{request.host}{request.path}", (*common, *own)
 
     async def open(self, destination: Destination, request: Request) -> ClientConnection:
-        """Open a connection and return it after its handshake.
+        """Open a connection, perform the handshake, and return the connection.
 
         Args:
             destination: The URL and headers of the handshake.

@@ -1,4 +1,4 @@
-"""The connection pool of one event loop."""
+"""Connection pool for one event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PoolLimits:
 
 @final
 class _Endpoint:
-    """The connections to one destination.
+    """The open, idle and awaited connections to one destination.
 
     Attributes:
         count: The number of open connections and of those that are being opened.
@@ -86,7 +86,7 @@ class Lease:
 
 @final
 class Pool:
-    """The connections of one event loop, by destination. The loop closes the pool when it shuts down."""
+    """The connections in one event loop, by destination. The loop closes the pool when it shuts down."""
 
     __slots__ = ("__weakref__", "_closed", "_endpoints", "_handshake", "_limits", "_loop", "_pools", "_protocol")
 
@@ -150,7 +150,7 @@ class Pool:
         return await self._connect(endpoint, destination, request)
 
     async def _can_serve(self, endpoint: _Endpoint, connection: Connection) -> bool:
-        """Return whether a connection can serve an exchange. If not, close it; the caller then holds its slot."""
+        """Return whether a connection can serve an exchange. If not, close it and leave its slot to the caller."""
         try:
             usable = self._may_begin(connection) and await connection.is_quiet()
         except BaseException:
@@ -163,12 +163,12 @@ class Pool:
         return usable
 
     def _may_begin(self, connection: Connection) -> bool:
-        """Return whether a connection is open and not too old."""
+        """Return whether a connection is open and young enough to serve another exchange."""
         oldest = self._limits.max_seconds
         return connection.is_open and (oldest is None or self._loop.time() - connection.opened_at < oldest)
 
     async def _connect(self, endpoint: _Endpoint, destination: Destination, request: Request) -> Connection:
-        """Open a connection in a slot that the caller holds."""
+        """Open a connection in a slot that the caller has reserved, and return it."""
         try:
             await self._limits.back_off.wait(endpoint.failures)
             websocket = await self._handshake.open(destination, request)
@@ -235,7 +235,7 @@ class Pool:
             self._keep_idle(endpoint, connection)
 
     def _hand_over(self, endpoint: _Endpoint, connection: Connection | None) -> None:
-        """Give a connection, or a slot for one, to the exchange that has waited longest."""
+        """Give a connection, or only a free slot (None), to the exchange that has waited longest."""
         while endpoint.waiters:
             waiter = endpoint.waiters.popleft()
             if not waiter.done():
@@ -292,7 +292,7 @@ class Pool:
 
 
 def _copy_error(error: BaseException) -> BaseException:
-    """Return a copy of an error for another exchange."""
+    """Return a copy of a `TransportError` for another exchange to raise. Other errors are returned unchanged."""
     if not isinstance(error, TransportError):
         return error
     return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=error.body)

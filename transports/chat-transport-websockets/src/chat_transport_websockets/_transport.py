@@ -1,4 +1,4 @@
-"""The WebSocket transport."""
+"""Transport that uses WebSocket connections."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class _DefaultProtocol(FrameProtocol):
-    """The default protocol: one frame per request, one event per received frame."""
+    """Default protocol: each request is sent as one frame, and each received frame is one event."""
 
 
 @final
 class WebSocketTransport:
-    """Sends requests over WebSocket connections and reuses them. It runs on asyncio and not on trio.
+    """Transport that sends requests over WebSocket connections and reuses them. It runs on asyncio and not on trio.
 
     An exchange is one request with its response. Exchanges share a connection only if their URLs and headers are equal.
     If the protocol is `multiplexed`, they use it concurrently. Otherwise each exchange has exclusive use of a
@@ -186,7 +186,7 @@ class WebSocketTransport:
             await lease.end()
 
     async def _start(self, request: Request) -> Lease:
-        """Start an exchange. Errors have no stack frames of the handshake, whose variables hold credentials."""
+        """Start an exchange. Tracebacks of errors exclude the handshake, whose variables hold credentials."""
         try:
             return await self._pools.get().start(request)
         except TransportError as error:
@@ -194,7 +194,7 @@ class WebSocketTransport:
             raise
 
     async def _refusal(self, lease: Lease, status: int, headers: Headers, request: Request) -> TransportError:
-        """Return the error for a response head whose status is not 2xx, with as much of the body as arrives."""
+        """Return the error for a response whose status is not 2xx, with as much of the body as arrives."""
         frames: list[bytes] = []
         with suppress(TransportError):
             await lease.exchange.collect(frames, stop_after=self._max_error_bytes)
