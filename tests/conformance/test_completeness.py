@@ -46,7 +46,7 @@ PROMISES: dict[str, set[str]] = {
     "messages: nothing of them is kept or changed": {"state", "untouched"},
     "messages: a pause can be stored and resumed": {"pause"},
     "tools: all of them are declared": {"declarations"},
-    "options: each is sent or refused": {"options", "tool_choice", "timeout", "foreign_options"},
+    "options: each is sent or refused": {"options", "instructions", "tool_choice", "timeout", "foreign_options"},
     "structured_output: the schema is sent, and its answer read": {"schema_sent", "structured"},
     # What comes from a server
     "a response of any shape is an error or can be stored and sent back": {"mutated_responses"},
