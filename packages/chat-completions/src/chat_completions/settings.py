@@ -47,7 +47,7 @@ class Settings(Connection):
 
     @property
     def key_header(self) -> str:
-        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        """The name of the header with the API key. In `authorization` the key is a bearer token."""
         return self.preset.key_header
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Models of OpenAI, Azure OpenAI and OpenRouter, on the Responses wire or the Chat Completions wire."""
+"""Providers for OpenAI, Azure OpenAI and OpenRouter, using the Responses API or the Chat Completions API."""
 
 from chat_openai.azure import (
     AzureBuilder,

@@ -1,11 +1,11 @@
-"""Builders for Azure OpenAI, where a model is a deployment at the customer's own endpoint.
+"""Builders for Azure OpenAI, where a model is a deployment on the customer's endpoint.
 
     AzureBuilder ── with_endpoint() ──> AzureEndpointBuilder ── with_model(), with_deployment() ──> ReadyAzureBuilder
 
-Azure has two API generations. The v1 API (`/openai/v1`) needs no version and names the deployment in the request body;
-`with_model()` uses it. The dated API has a version in every URL. Its Chat Completions requests also name the deployment
-in the path; `with_deployment()` uses it. After the deployment, the Responses API or the Chat Completions API is chosen
-as for OpenAI.
+Azure has two API generations. `with_model()` uses the v1 API (`/openai/v1`), which needs no version and names the
+deployment in the request body. `with_deployment()` uses the dated API, which has a version in every URL and names the
+deployment in the path of Chat Completions requests. The builder with a deployment uses the Responses API, unless
+`with_completions()` selects the Chat Completions API.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from chat_openai.settings import Connectable, Settings, require_url
 ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"
 API_VERSION_VARIABLE: Final = "OPENAI_API_VERSION"
 API_PATHS: Final = ("/openai/v1", "/openai", "/models")
-"""Paths of Azure's APIs that are removed from the end of an endpoint."""
+"""Paths of Azure's APIs, which are removed from the end of an endpoint."""
 REQUEST_PATH: Final = re.compile(
     r"/openai/(?:v1|deployments|responses)(?![^/?])|/models/(?:chat|embeddings)(?![^/?])|[?]"
 )
-"""The start of a request path after the endpoint. The endpoint itself may have a path, such as that of a gateway."""
+"""Pattern for the start of a request path, which follows the endpoint. The endpoint itself may have a path."""
 DEPLOYMENT_PATH: Final = re.compile(r"/openai/deployments/([^/?]+)")
 VERSION_QUERY: Final = re.compile(r"[?&]api-version=([^&#]+)")
 INFERENCE_VERSION: Final = "2024-05-01-preview"
@@ -46,7 +46,7 @@ INFERENCE_VERSION: Final = "2024-05-01-preview"
 
 
 class _Azure(Connectable):
-    """Methods of every builder for Azure OpenAI."""
+    """Methods that every builder for Azure OpenAI has."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class _Azure(Connectable):
 
 @final
 class AzureBuilder(_Azure):
-    """A builder for models of Azure OpenAI. Call `with_endpoint()` first.
+    """A builder for Azure OpenAI models. Call `with_endpoint()` first.
 
     The default API key is read from `AZURE_OPENAI_API_KEY`.
     """
@@ -75,7 +75,7 @@ class AzureBuilder(_Azure):
         """Set the endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
 
         Raises:
-            UsageError: The endpoint is missing, has no scheme, or is the URL of a request.
+            UsageError: The endpoint is missing, has no scheme, or is a request URL.
         """
         url = read_environment(ENDPOINT_VARIABLE) if url is None else url
         if url is None:
@@ -91,16 +91,16 @@ class AzureBuilder(_Azure):
 
 @final
 class AzureEndpointBuilder(_Azure):
-    """An `AzureBuilder` with an endpoint. Choose a deployment or a model next."""
+    """An `AzureBuilder` state with an endpoint. The next step chooses a deployment or a model."""
 
     __slots__ = ()
 
     def with_model(self, deployment: str) -> ReadyAzureBuilder:
-        """Use the deployment of this name on the v1 API, which needs no version."""
+        """Use the deployment named `deployment` on the v1 API, which needs no API version."""
         return ReadyAzureBuilder(self._v1_settings("with_model", deployment))
 
     def with_deployment(self, name: str, *, api_version: str | None = None) -> ReadyAzureBuilder:
-        """Use the deployment of this name on the dated API.
+        """Use the deployment named `name` on the dated API.
 
         Args:
             name: The name of the deployment, which may differ from the name of its model.
@@ -112,7 +112,7 @@ class AzureEndpointBuilder(_Azure):
         return ReadyAzureBuilder(self._dated_settings("with_deployment", name, api_version))
 
     def with_catalog_model(self, name: str, *, api_version: str = INFERENCE_VERSION) -> ReadyAzureCompletionsBuilder:
-        """Use a model of Azure's model catalog, which supports only the Chat Completions API.
+        """Use a model from Azure's model catalog, which supports only the Chat Completions API.
 
         Args:
             name: The name of the model.
@@ -135,7 +135,7 @@ class AzureEndpointBuilder(_Azure):
         max_batch: int | None = None,
         api_version: str | None = None,
     ) -> OpenAIEmbeddingsBuilder:
-        """Return a builder for the deployment of an embedding model.
+        """Return a builder for an embedding model that is deployed on Azure.
 
         Args:
             model: The name of the deployment.
@@ -186,16 +186,16 @@ class AzureEndpointBuilder(_Azure):
 
 @final
 class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """An `AzureBuilder` with a deployment. The default API is the Responses API."""
+    """An `AzureBuilder` state with a deployment. The default API is the Responses API."""
 
     __slots__ = ()
 
     def with_completions(self) -> ReadyAzureCompletionsBuilder:
-        """Use the Chat Completions API."""
+        """Return a builder that uses the Chat Completions API."""
         return ReadyAzureCompletionsBuilder(self._settings)
 
     def build(self) -> OpenAIProvider:
-        """Return a provider of the Responses API.
+        """Return a provider that uses the Responses API.
 
         Raises:
             UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
@@ -208,12 +208,12 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
 
 @final
 class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """A `ReadyAzureBuilder` with a setting that only the Responses API supports."""
+    """A `ReadyAzureBuilder` state with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
     def build(self) -> OpenAIProvider:
-        """Return a provider of the Responses API.
+        """Return a provider that uses the Responses API.
 
         Raises:
             UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
@@ -229,12 +229,12 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
 
 @final
 class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
-    """A `ReadyAzureBuilder` for the Chat Completions API."""
+    """A `ReadyAzureBuilder` state that uses the Chat Completions API."""
 
     __slots__ = ()
 
     def build(self) -> OpenAICompletionsProvider:
-        """Return a provider of the Chat Completions API.
+        """Return a provider that uses the Chat Completions API.
 
         Raises:
             UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
@@ -246,10 +246,10 @@ class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
 
 
 def _endpoint_root(endpoint: str) -> str:
-    """Return the endpoint without the path of an API at its end.
+    """Return `endpoint` without the API path at its end.
 
     Raises:
-        UsageError: `endpoint` is the URL of a request, such as the target URI that Azure's portal shows.
+        UsageError: `endpoint` is a request URL, such as the target URI that Azure's portal shows.
     """
     for path in API_PATHS:
         endpoint = endpoint.removesuffix(path)
@@ -267,7 +267,7 @@ def _endpoint_root(endpoint: str) -> str:
 def azure(
     deployment: str, *, endpoint: str | None = None, api_key: str | None = None, api_version: str | None = None
 ) -> OpenAIProvider:
-    """Return a model deployed in Azure OpenAI, on the Responses API.
+    """Return a provider for a model deployed on Azure OpenAI, using the Responses API.
 
     Args:
         deployment: The name of the deployment, which may differ from the name of its model.

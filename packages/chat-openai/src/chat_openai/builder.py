@@ -1,4 +1,4 @@
-"""Builders for OpenAI. The methods that a builder offers depend on the calls before.
+"""Builders for OpenAI. The methods that a builder offers depend on earlier calls.
 
     OpenAIBuilder ── with_model() ──> ReadyOpenAIBuilder ── build() ──> OpenAIProvider (Responses API)
       │    │  └─ with_embeddings(model=…) ──> OpenAIEmbeddingsBuilder ── build() ──> OpenAIEmbeddings
@@ -40,13 +40,13 @@ NextT = TypeVar("NextT")
 ORGANIZATION: Final = "openai-organization"
 PROJECT: Final = "openai-project"
 OPENAI_HEADERS: Final = frozenset({ORGANIZATION, PROJECT})
-"""Headers that only OpenAI understands."""
+"""Request headers that only OpenAI understands."""
 
 # --- Providers ------------------------------------------------------------------------------------------
 
 
 def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOptions | None]:
-    """Return a provider of the Responses API, and the options of every request or None.
+    """Return a Responses API provider, and the options to add to every request or None.
 
     Raises:
         UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -71,7 +71,7 @@ def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOpt
 
 
 def build_completions(settings: Settings) -> tuple[CompletionsProvider, CompletionsOptions | None]:
-    """Return a provider of the Chat Completions API, and the options of every request or None.
+    """Return a Chat Completions API provider, and the options to add to every request or None.
 
     Raises:
         UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -83,7 +83,7 @@ def build_completions(settings: Settings) -> tuple[CompletionsProvider, Completi
 
 
 def build_embeddings(settings: Settings) -> OpenAIEmbeddings:
-    """Return the embedding provider that `settings` describe.
+    """Return the embeddings provider that `settings` describe.
 
     Raises:
         UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -107,7 +107,7 @@ def _completions_provider(settings: Settings, wire: Wire, dialect: Dialect) -> C
 
 
 class OnResponses(Connectable, Generic[NextT]):
-    """Methods that only the Responses API supports. Each of them commits the builder to that API."""
+    """Builder methods that only the Responses API supports. Each method commits the builder to this API."""
 
     __slots__ = ()
 
@@ -116,7 +116,7 @@ class OnResponses(Connectable, Generic[NextT]):
 
     @abstractmethod
     def _choose_responses(self, settings: Settings) -> NextT:
-        """Return the builder state that is committed to the Responses API."""
+        """Return a builder with `settings` that is committed to the Responses API."""
 
     def with_native_tools(self, *tools: NativeTool) -> NextT:
         """Add tools that OpenAI runs, such as `WebSearch()`.
@@ -137,7 +137,7 @@ class OnResponses(Connectable, Generic[NextT]):
         return self._choose_responses(replace(self._settings, tools=all_tools))
 
     def with_store(self, *, store: bool = True) -> NextT:
-        """Set whether the server stores its responses. If this is not set, the server decides.
+        """Set whether the server stores its responses. Without this setting, the server decides.
 
         If responses are not stored, reasoning models return encrypted reasoning, which later requests send back.
 
@@ -165,7 +165,7 @@ class OnResponses(Connectable, Generic[NextT]):
         return self._choose_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
 
     def with_encrypted_reasoning(self) -> NextT:
-        """Request encrypted reasoning, which later requests can send back even if the server has not stored it.
+        """Request encrypted reasoning, which later requests can send back even if the server stores no responses.
 
         With `with_store(store=False)`, encrypted reasoning is requested from reasoning models without this method.
         """
@@ -173,12 +173,12 @@ class OnResponses(Connectable, Generic[NextT]):
         return self._choose_responses(replace(self._settings, responses=dialect))
 
     def with_reasoning_summary(self, summary: Literal["auto", "concise", "detailed"] = "auto") -> NextT:
-        """Request reasoning summaries of this detail, returned as `ReasoningDelta` events and `Reasoning` parts."""
+        """Request reasoning summaries with this level of detail, as `ReasoningDelta` events and `Reasoning` parts."""
         return self._choose_responses(replace(self._settings, summary=summary))
 
 
 class OnCompletions(DialectBuilder, Connectable):
-    """Methods that only the Chat Completions API supports."""
+    """Builder methods that only the Chat Completions API supports."""
 
     __slots__ = ()
 
@@ -195,14 +195,14 @@ class OnCompletions(DialectBuilder, Connectable):
 
 
 class ThroughGateway(Connectable):
-    """The method that sends requests to a vendor through a gateway."""
+    """A builder method that sends requests to a vendor through a gateway."""
 
     __slots__ = ()
 
     def with_gateway(self, url: str) -> Self:
         """Send requests and the API key to `url`, such as a regional host or a proxy of the vendor's API.
 
-        For a server of another vendor with a compatible API, use `with_base_url()` of an OpenAI builder.
+        For another vendor's server with a compatible API, use the `with_base_url()` method of an OpenAI builder.
 
         Raises:
             UsageError: `url` has no scheme.
@@ -214,7 +214,7 @@ class ThroughGateway(Connectable):
 
 
 class _OpenAI(ThroughGateway):
-    """Methods of every builder for OpenAI."""
+    """Methods that every builder for OpenAI has."""
 
     __slots__ = ()
 
@@ -249,12 +249,12 @@ RESPONSES_CHOSEN_HINTS: Final = {
     "with_completions": "a setting of this builder needs the Responses API, so with_completions() is unavailable",
     "with_base_url": "a setting of this builder needs OpenAI's server; with_gateway() reaches OpenAI through a proxy",
 }
-"""Reasons why methods are unavailable after a setting that only the Responses API of the vendor supports."""
+"""Reasons why methods are unavailable after a setting that only the vendor's Responses API supports."""
 
 
 @final
 class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
-    """A builder for models of OpenAI. Call `with_model()` or `with_embeddings()` before `build()`.
+    """A builder for OpenAI models. Call `with_model()` or `with_embeddings()` before `build()`.
 
     The default API is the Responses API. The default API key is read from `OPENAI_API_KEY`.
     """
@@ -269,7 +269,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         return ReadyOpenAIBuilder(self._settings.for_model(model))
 
     def with_completions(self) -> OpenAICompletionsBuilder:
-        """Use the Chat Completions API."""
+        """Return a builder that uses the Chat Completions API."""
         return OpenAICompletionsBuilder(self._settings)
 
     def with_embeddings(
@@ -301,12 +301,12 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
 
 @final
 class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
-    """An `OpenAIBuilder` with a model."""
+    """An `OpenAIBuilder` state with a model."""
 
     __slots__ = ()
 
     def with_completions(self) -> ReadyOpenAICompletionsBuilder:
-        """Use the Chat Completions API."""
+        """Return a builder that uses the Chat Completions API."""
         return ReadyOpenAICompletionsBuilder(self._settings)
 
     def with_base_url(self, url: str) -> ReadyResponsesBuilder:
@@ -317,7 +317,7 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
         return _responses_builder(url, self._settings).with_model(self._settings.model)
 
     def build(self) -> OpenAIProvider:
-        """Return a provider of the Responses API.
+        """Return a provider that uses the Responses API.
 
         Raises:
             UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -330,7 +330,7 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
 
 @final
 class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
-    """An `OpenAIBuilder` with a setting that only the Responses API supports."""
+    """An `OpenAIBuilder` state with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
@@ -347,12 +347,12 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
 
 @final
 class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
-    """An `OpenAIResponsesBuilder` with a model."""
+    """An `OpenAIResponsesBuilder` state with a model."""
 
     __slots__ = ()
 
     def build(self) -> OpenAIProvider:
-        """Return a provider of the Responses API.
+        """Return a provider that uses the Responses API.
 
         Raises:
             UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -368,7 +368,7 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
 
 @final
 class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
-    """An `OpenAIBuilder` for the Chat Completions API."""
+    """An `OpenAIBuilder` state that uses the Chat Completions API."""
 
     __slots__ = ()
 
@@ -389,7 +389,7 @@ class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
 
 @final
 class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
-    """An `OpenAICompletionsBuilder` with a model."""
+    """An `OpenAICompletionsBuilder` state with a model."""
 
     __slots__ = ()
 
@@ -401,7 +401,7 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
         return _completions_builder(url, self._settings).with_model(self._settings.model)
 
     def build(self) -> OpenAICompletionsProvider:
-        """Return a provider of the Chat Completions API.
+        """Return a provider that uses the Chat Completions API.
 
         Raises:
             UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -414,12 +414,12 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
 
 @final
 class OpenAIEmbeddingsBuilder(Connectable):
-    """A builder for an embedding model of OpenAI, Azure OpenAI or OpenRouter."""
+    """A builder for an embedding model on OpenAI, Azure OpenAI or OpenRouter."""
 
     __slots__ = ()
 
     def build(self) -> OpenAIEmbeddings:
-        """Return the embedding provider.
+        """Return the embeddings provider.
 
         Raises:
             UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -443,7 +443,7 @@ def _completions_builder(url: str, settings: Settings) -> CompletionsBuilder:
 
 
 def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
-    """Copy the transport, the key and the headers of `settings` into `builder`, except headers for OpenAI alone."""
+    """Return `builder` with the transport, key and headers in `settings`, except headers only for OpenAI."""
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
     if settings.key is not None:
@@ -452,7 +452,7 @@ def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
 
 
 def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
-    """Return a model of OpenAI on the Responses API, as `OpenAIBuilder().with_model(model).build()` does.
+    """Return a provider for an OpenAI model, using the Responses API.
 
     Args:
         model: The name of the model, such as `gpt-5-mini`.
@@ -466,7 +466,7 @@ def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
 
 
 def openai_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> OpenAIEmbeddings:
-    """Return an embedding model of OpenAI.
+    """Return an embeddings provider for an OpenAI model.
 
     Args:
         model: The name of the model, such as `text-embedding-3-small`.

@@ -1,4 +1,4 @@
-"""Providers that wrap a wire provider and add the options configured in their builder to every request."""
+"""Providers that add the options configured in their builder to every request of a wrapped provider."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Extras: TypeAlias = ResponsesOptions | CompletionsOptions
 
 
 class _WrappedProvider:
-    """Base of the providers of this package: forwards to a wire provider and closes its transport."""
+    """Base class of this package's providers, which forward requests to a wrapped provider."""
 
     __slots__ = ("_wire",)
 
@@ -42,7 +42,7 @@ class _WrappedProvider:
         return self._wire.metadata
 
     async def aclose(self) -> None:
-        """Close the transport if this provider created it. Closing twice is allowed."""
+        """Close the transport if this provider created it. Repeated calls have no effect."""
         await self._wire.aclose()
 
     async def __aenter__(self) -> Self:
@@ -55,12 +55,12 @@ class _WrappedProvider:
 
 
 class _ChatProvider(_WrappedProvider):
-    """Base of the providers that answer conversations."""
+    """Base class of the chat providers."""
 
     __slots__ = ("_extras",)
 
     def __init__(self, wire: ResponsesProvider | CompletionsProvider, extras: Extras | None = None) -> None:
-        """Wrap `wire` and merge `extras` into the options of every request. The options of a run take precedence."""
+        """Wrap `wire` and merge `extras` into the options of every request, whose own values take precedence."""
         super().__init__(wire)
         self._extras = extras
 
@@ -71,10 +71,10 @@ class _ChatProvider(_WrappedProvider):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`: send one request and return the model's turn, its tools `Pending`.
+        """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: The request failed. The error carries the usage that the server reported.
+            ChatError: The request failed. The error contains the usage that the server reported, if any.
         """
         return await self._wire.complete(messages, tools, self._with_extras(options), structured_output)
 
@@ -101,11 +101,11 @@ class _ChatProvider(_WrappedProvider):
 
 @final
 class OpenAIProvider(_ChatProvider):
-    """A model of OpenAI or Azure OpenAI on the Responses API, with completion, streaming and token counting.
+    """Provider for a model on OpenAI or Azure OpenAI, using the Responses API.
 
-    Create it with `OpenAIBuilder`, `AzureBuilder`, `openai()` or `azure()`. It is immutable and safe to share between
-    tasks. As an async context manager it closes its transport on exit if it created the transport. A transport that
-    was passed to the builder stays open.
+    Instances are created by `OpenAIBuilder`, `AzureBuilder`, `openai()` or `azure()`. They are immutable and safe to
+    share between tasks. Leaving `async with` closes the default transport. A transport that was passed to the builder
+    stays open.
     """
 
     __slots__ = ("_responses",)
@@ -125,7 +125,7 @@ class OpenAIProvider(_ChatProvider):
 
         Args:
             messages: The conversation.
-            tools: The tools of the request. The native tools of the builder are counted too.
+            tools: The tools of the request. The native tools of the builder are also counted.
             options: The options of the request.
             structured_output: The schema of the output, if the response is structured.
 
@@ -137,9 +137,10 @@ class OpenAIProvider(_ChatProvider):
 
 @final
 class OpenAICompletionsProvider(_ChatProvider):
-    """A model of OpenAI or Azure OpenAI on the Chat Completions API, with completion and streaming.
+    """Provider for a model on OpenAI or Azure OpenAI, using the Chat Completions API.
 
-    Create it with `OpenAIBuilder` or `AzureBuilder`. Sharing and closing work as for `OpenAIProvider`.
+    Instances are created by `OpenAIBuilder` or `AzureBuilder`. They are immutable and safe to share between tasks.
+    Leaving `async with` closes the default transport. A transport that was passed to the builder stays open.
     """
 
     __slots__ = ()
@@ -147,9 +148,10 @@ class OpenAICompletionsProvider(_ChatProvider):
 
 @final
 class OpenRouterProvider(_ChatProvider):
-    """A model of OpenRouter on either API, with completion and streaming.
+    """Provider for a model on OpenRouter, using the Responses API or the Chat Completions API.
 
-    Create it with `OpenRouterBuilder` or `openrouter()`. Sharing and closing work as for `OpenAIProvider`.
+    Instances are created by `OpenRouterBuilder` or `openrouter()`. They are immutable and safe to share between tasks.
+    Leaving `async with` closes the default transport. A transport that was passed to the builder stays open.
     """
 
     __slots__ = ()
@@ -157,7 +159,10 @@ class OpenRouterProvider(_ChatProvider):
 
 @final
 class OpenAIEmbeddings(_WrappedProvider):
-    """An embedding model of OpenAI, Azure OpenAI or OpenRouter. Create it with `with_embeddings()` of a builder."""
+    """Embeddings provider for OpenAI, Azure OpenAI or OpenRouter.
+
+    Instances are built by the builder that `with_embeddings()` returns.
+    """
 
     __slots__ = ("_completions",)
 
@@ -169,17 +174,17 @@ class OpenAIEmbeddings(_WrappedProvider):
         """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: The request failed. The error carries the usage that the server reported.
+            ChatError: The request failed. The error contains the usage that the server reported, if any.
         """
         return await self._completions.embed(texts, options)
 
 
 def merge_extras(run_extras: Sequence[ProviderOptions], defaults: Extras) -> tuple[ProviderOptions, ...]:
-    """Merge the default extras into the extras of a run.
+    """Return the provider options of a run, with default values added from the builder.
 
     Args:
-        run_extras: The extras of the run. At most one of them has the class of `defaults`.
-        defaults: The extras configured in the builder. A value of the run takes precedence; tuples and mappings are
+        run_extras: The options of the run. At most one of them has the class of `defaults`.
+        defaults: The options configured in the builder. Values of the run take precedence. Tuples and mappings are
             merged.
     """
     options_class = type(defaults)

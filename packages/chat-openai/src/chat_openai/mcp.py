@@ -1,9 +1,9 @@
-"""Remote MCP servers, which OpenAI calls, and the approval of those calls by a policy or a user.
+"""Remote MCP servers that OpenAI calls, and a tool scope that approves or rejects these calls.
 
-If a tool of a server needs approval, the response of the model contains an approval request instead of a result. The
-request appears as a call of the tool `mcp_approval`. A completed call approves the request, and any other outcome
-rejects it. `McpApprovals` is the tool scope of that one tool, so the type of the chat shows whether it can pause for a
-user. Without this scope every request is rejected, because no tool has that name.
+If a remote tool needs approval, the model's response contains an approval request instead of a result. The request
+appears as a call to the tool `mcp_approval`. A completed call approves the request, and any other outcome rejects the
+request. `McpApprovals` is a tool scope with only this tool, so the type of the chat shows whether the chat can pause
+for a user. Without this scope every request is rejected, because no tool has that name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DUPLICATE_KEYS_REASON = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpTools:
-    """A filter that selects tools of a server. A tool must match every field that is set.
+    """A filter that selects tools of a remote MCP server. A tool must match every field that is set.
 
     Attributes:
         names: The names of the tools.
@@ -70,14 +70,16 @@ class McpTools:
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """Return the filter as an object of the declaration."""
+        """Return the filter as a JSON object for the declaration of the server."""
         return without_none({"tool_names": list(self.names) or None, "read_only": self.read_only})
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFor:
-    """The tools of a server that need approval, and those that do not. OpenAI's default applies to other tools.
+    """A setting that names the remote tools that need approval and the tools that never do.
+
+    OpenAI's default applies to all other tools.
 
     Attributes:
         always: The tools whose every call needs approval.
@@ -102,7 +104,7 @@ class ApprovalFor:
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `require_approval` in the declaration."""
+        """Return the value of `require_approval` in the declaration of the server."""
         always, never = self.always, self.never
         return without_none({"always": always and always.request_fields(), "never": never and never.request_fields()})
 
@@ -110,10 +112,10 @@ class ApprovalFor:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteMcp(NativeTool):
-    """A remote MCP server, a connector of OpenAI, or a tunnel. OpenAI calls the server, not this process.
+    """A native tool for a remote MCP server, an OpenAI connector, or a tunnel. OpenAI calls the server.
 
     Attributes:
-        server_label: The name that identifies the server in calls. Each server needs a label of its own.
+        server_label: The name that identifies the server in calls. Each server needs a different label.
         server_url: The URL of the server. `repr` omits its user and query, which may be secrets.
         connector_id: The id of an OpenAI connector, for models released before September 2026.
         tunnel_id: The id of a tunnel. Exactly one of `server_url`, `connector_id` and `tunnel_id` is set.
@@ -164,7 +166,7 @@ class RemoteMcp(NativeTool):
         return f"RemoteMcp({', '.join([f'{name}={value!r}' for name, value in shown.items()])})"
 
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`, including secrets."""
+        """Return the server's entry in the request field `tools`, including secrets."""
         tools, approval = self.allowed_tools, self.require_approval
         settings = {
             "server_url": self.server_url,
@@ -183,7 +185,7 @@ class RemoteMcp(NativeTool):
 @final
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """A request of the model to call a tool of a remote MCP server.
+    """A request by the model to call a tool on a remote MCP server.
 
     Attributes:
         server_label: The label of the server.
@@ -197,7 +199,7 @@ class McpRequest:
 
     @classmethod
     def of(cls, call: FunctionCall, /) -> Self:
-        """Return the approval request that a call of `mcp_approval` describes."""
+        """Return the approval request that a call to the tool `mcp_approval` describes."""
         arguments = call.arguments.get("arguments")
         return cls(
             str(call.arguments.get("server_label", "")),
@@ -207,25 +209,27 @@ class McpRequest:
 
 
 McpPolicy: TypeAlias = Strategy[McpRequest, WaitT_co]
-"""A function or coroutine function that takes the call of `mcp_approval` and its request, and returns an action."""
+"""A function, possibly async, that takes a call to `mcp_approval` and its `McpRequest`, and returns an action."""
 
 
 @final
 class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
-    """The tool scope of approval requests: `chat.with_scoped_tools(McpApprovals(policy))`.
+    """A tool scope that decides approval requests for remote MCP tools.
+
+    Add it with `chat.with_scoped_tools(McpApprovals(policy))`.
 
     The policy approves with `Execute()` and rejects with `Reject()`. With `RequireApproval()` the chat pauses until a
-    user decides. The return type of the policy determines whether the chat can pause, as with any scope. The tool is
-    not declared to the model.
+    user decides. The return type of the policy determines whether the chat can pause, as with any scope. The tool
+    `mcp_approval` is not declared to the model.
     """
 
     __slots__ = ("_definitions", "_scope")
 
     def __init__(self, policy: McpPolicy[WaitT_co], /, *, fallback: Withhold[WaitT_co] | None = None) -> None:
-        """Create the scope.
+        """Create a scope that decides requests with `policy`.
 
         Args:
-            policy: Decides each request.
+            policy: The function that decides each request.
             fallback: The action if the policy raises. `None` rejects the request.
 
         Raises:
@@ -251,23 +255,23 @@ class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
         return "McpApprovals()"
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the definition of the tool `mcp_approval`."""
+        """Return a sequence with the definition of the tool `mcp_approval`."""
         return self._definitions
 
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[WaitT_co]:
-        """Return the decision of the policy, or of the fallback if the policy raises.
+        """Return the action that the policy chooses for `call`, or the fallback if the policy raises.
 
         Args:
-            call: the call of `mcp_approval`.
-            on_error: called with the error of the policy, if it raises.
+            call: a call to `mcp_approval`.
+            on_error: function that is called with the policy's exception, if the policy raises.
         """
         return await self._scope.decide(call, on_error=on_error)
 
 
 def _has_duplicate_keys(call: FunctionCall) -> bool:
-    """Return whether an object in the raw JSON arguments has a duplicate key."""
+    """Return whether the raw JSON arguments of the remote call have a duplicate key or are invalid JSON."""
     item = None if call.opaque is None else call.opaque.data.get("item")
     raw_arguments = mapping(item).get("arguments")
     try:
@@ -286,7 +290,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
 
 
 async def _approve(server_label: str, name: str, arguments: dict[str, Any] | Literal[""] | None = None) -> str:
-    """Allow a remote server to be called."""
+    """Return a text that confirms that the remote tool may be called."""
     return f"{name} of {server_label} may be called{' as it was asked for' if arguments else ''}"
 
 

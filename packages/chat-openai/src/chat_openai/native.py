@@ -1,7 +1,7 @@
 """Native tools, which OpenAI runs, with typed settings.
 
-A native tool produces its declaration in the request, and the names of additional output to include in the response. A
-setting that is `None` or an empty tuple is left to the server. Search tools are in `search.py`, and remote MCP servers
+A native tool provides its declaration for the request, and the names of additional output to include in the response.
+If a setting is `None` or an empty tuple, the server decides. Search tools are in `search.py`, and remote MCP servers
 are in `mcp.py`.
 """
 
@@ -23,16 +23,16 @@ _UNSUPPORTED_BY_GIF = ("partial_images", "mask", "mask_file_id", "output_compres
 
 
 class NativeTool(ABC):
-    """A tool that the server runs. The subclasses of this package are the only ones."""
+    """Base class of tools that the server runs. Only this package defines subclasses."""
 
     __slots__ = ()
 
     @abstractmethod
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`."""
+        """Return the tool's entry in the request field `tools`."""
 
     def includes(self) -> tuple[str, ...]:
-        """Return the entries of the request field `include`, which request additional output of the tool."""
+        """Return the tool's entries in the request field `include`, which request additional output."""
         return ()
 
 
@@ -79,7 +79,7 @@ class CodeInterpreter(NativeTool):
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`."""
+        """Return the tool's entry in the request field `tools`."""
         return {"type": "code_interpreter", "container": self.container or self._new_container()}
 
     def _new_container(self) -> dict[str, object]:
@@ -94,14 +94,14 @@ class CodeInterpreter(NativeTool):
         return {"type": "auto", **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
-        """Return the entry for the output of the code if `with_outputs` is set."""
+        """Return the `include` entry that requests the output of the code, if `with_outputs` is set."""
         return ("code_interpreter_call.outputs",) if self.with_outputs else ()
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageGeneration(NativeTool):
-    """A tool that generates and edits images. The images are `File` parts of the response.
+    """A tool that generates and edits images, which become `File` parts of the response.
 
     Attributes:
         size: The size in pixels, such as `"1024x1536"`, or `"auto"`.
@@ -161,7 +161,7 @@ class ImageGeneration(NativeTool):
             raise UsageError(msg)
 
     def _require_format(self) -> None:
-        """Raise UsageError if the output format does not support a setting."""
+        """Raise `UsageError` if a setting is not supported by the output format."""
         for name, required_format in _REQUIRED_FORMATS.items():
             if getattr(self, name) is not None and self.output_format != required_format:
                 msg = f"{name} needs output_format={required_format!r}, not {self.output_format!r}"
@@ -176,7 +176,7 @@ class ImageGeneration(NativeTool):
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`."""
+        """Return the tool's entry in the request field `tools`."""
         names = (
             "size",
             "quality",
@@ -215,7 +215,7 @@ def without_none(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def require_texts(tool: str, name: str, texts: object) -> None:
-    """Raise if `texts` is not an iterable of non-empty strings.
+    """Raise an error if `texts` is not an iterable of non-empty strings.
 
     Args:
         tool: The name of the class or method that received `texts`, for the error message.
@@ -235,7 +235,7 @@ def require_texts(tool: str, name: str, texts: object) -> None:
 
 
 def require_range(name: str, value: float | None, minimum: float, maximum: float) -> None:
-    """Raise if `value` is out of range.
+    """Raise an error if `value` is out of range.
 
     Args:
         name: The name of the parameter, for the error message.

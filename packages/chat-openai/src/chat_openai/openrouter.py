@@ -1,8 +1,8 @@
 """Builders for OpenRouter, which routes each request to one of many providers that serve a model.
 
-OpenRouter supports the Responses API and the Chat Completions API. It stores no responses. Its own features are plugins
-and server tools such as `openrouter:web_search`, which a run declares with `tools=…` of `ResponsesOptions` or
-`CompletionsOptions`.
+OpenRouter supports the Responses API and the Chat Completions API. It stores no responses. Additional
+features are plugins and server tools such as `openrouter:web_search`, which a run declares with `tools=…` in
+`ResponsesOptions` or `CompletionsOptions`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from chat_openai.presets import OPENROUTER
 from chat_openai.settings import Settings, require_text
 
 _TUPLE_FIELDS: Final = ("order", "only", "ignore", "quantizations")
-"""The fields of `Routing` that hold a tuple of strings."""
+"""The fields of `Routing` that contain a tuple of strings."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPrice:
-    """The highest prices that a provider may charge, in US dollars. `None` sets no limit.
+    """The maximum prices that a provider may charge, in US dollars. `None` sets no limit.
 
     Attributes:
         prompt: The price of one million input tokens.
@@ -61,7 +61,9 @@ class MaxPrice:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """The providers that may serve a model, and their order. OpenRouter decides where a field is `None` or empty.
+    """Settings that decide which providers may serve a model, and in which order they are tried.
+
+    If a field is `None` or empty, OpenRouter decides.
 
     Attributes:
         order: The names of providers in the order in which they are tried.
@@ -115,9 +117,10 @@ class Routing:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPlugin:
-    """A web search that OpenRouter runs before the model, for any model. The server tool is a newer alternative.
+    """A plugin that searches the web before the model runs, for any model.
 
-    The server tool is declared as `{"type": "openrouter:web_search"}` in the `tools` of a run's options.
+    A newer alternative is the server tool that is declared as `{"type": "openrouter:web_search"}` in the `tools` of a
+    run's options.
 
     Attributes:
         engine: The search engine. `None` uses the search of the model's provider if it has one.
@@ -145,7 +148,7 @@ class WebPlugin:
             require_texts("WebPlugin", name, getattr(self, name))
 
     def request_fields(self) -> dict[str, object]:
-        """Return the entry of the request field `plugins`."""
+        """Return the plugin's entry in the request field `plugins`."""
         settings = {
             "engine": self.engine,
             "max_results": self.max_results,
@@ -160,7 +163,7 @@ class WebPlugin:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileParserPlugin:
-    """A parser of PDF files for models that do not support them.
+    """A plugin that parses PDF files for models that do not support them.
 
     Attributes:
         pdf_engine: The name of the parser engine in OpenRouter's API. `None` leaves the choice to OpenRouter.
@@ -169,27 +172,27 @@ class FileParserPlugin:
     pdf_engine: str | None = None
 
     def request_fields(self) -> dict[str, object]:
-        """Return the entry of the request field `plugins`."""
+        """Return the plugin's entry in the request field `plugins`."""
         return {"id": "file-parser", **without_none({"pdf": self.pdf_engine and {"engine": self.pdf_engine}})}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHealingPlugin:
-    """A repair step for structured output that is not quite valid JSON."""
+    """A plugin that repairs structured output that is almost valid JSON."""
 
     def request_fields(self) -> dict[str, object]:
-        """Return the entry of the request field `plugins`."""
+        """Return the plugin's entry in the request field `plugins`."""
         return {"id": "response-healing"}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompressionPlugin:
-    """Compression of a conversation that exceeds the model's context: messages in the middle are removed first."""
+    """A plugin that shortens a conversation that exceeds the model's context. Middle messages are removed first."""
 
     def request_fields(self) -> dict[str, object]:
-        """Return the entry of the request field `plugins`."""
+        """Return the plugin's entry in the request field `plugins`."""
         return {"id": "context-compression"}
 
 
@@ -202,7 +205,7 @@ _PLUGINS: Final = (WebPlugin, FileParserPlugin, ResponseHealingPlugin, ContextCo
 
 
 class _OpenRouter(ThroughGateway):
-    """Methods of every builder for OpenRouter."""
+    """Methods that every builder for OpenRouter has."""
 
     __slots__ = ()
 
@@ -211,7 +214,7 @@ class _OpenRouter(ThroughGateway):
 
         Args:
             title: The name of the application.
-            url: The address of its website.
+            url: The URL of the application's website.
 
         Raises:
             UsageError: `title` is empty.
@@ -221,12 +224,12 @@ class _OpenRouter(ThroughGateway):
 
 
 class _OpenRouterChat(_OpenRouter):
-    """Methods of the builders for chat models, on either API."""
+    """Methods that all builders for chat models on OpenRouter have."""
 
     __slots__ = ()
 
     def with_routing(self, routing: Routing) -> Self:
-        """Set the providers that may serve the model."""
+        """Set which providers may serve the model, and in which order they are tried."""
         if not isinstance(routing, Routing):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"with_routing() needs a Routing, such as Routing(order=('anthropic',)), not {routing!r}"
             raise UsageError(msg)
@@ -245,7 +248,7 @@ class _OpenRouterChat(_OpenRouter):
         return self._with_body({"models": list(models)})
 
     def with_plugins(self, *plugins: Plugin) -> Self:
-        """Set the plugins that OpenRouter runs, such as `WebPlugin()`. They replace plugins set before.
+        """Set the plugins that OpenRouter runs, such as `WebPlugin()`. They replace all earlier plugins.
 
         Raises:
             UsageError: An argument is not a plugin.
@@ -257,7 +260,7 @@ class _OpenRouterChat(_OpenRouter):
         return self._with_body({"plugins": [plugin.request_fields() for plugin in plugins]})
 
     def with_session(self, session: str) -> Self:
-        """Set the session id. Requests of one session are routed to the same provider, to benefit from its cache.
+        """Set the session id. Requests with the same id are routed to the same provider, to benefit from its cache.
 
         Raises:
             UsageError: `session` is empty.
@@ -269,7 +272,7 @@ class _OpenRouterChat(_OpenRouter):
 
 
 class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
-    """Methods that only the Chat Completions API supports."""
+    """Builder methods that only OpenRouter's Chat Completions API supports."""
 
     __slots__ = ()
 
@@ -300,7 +303,7 @@ class OpenRouterBuilder(_OpenRouterChat):
         return ReadyOpenRouterBuilder(self._settings.for_model(model))
 
     def with_completions(self) -> OpenRouterCompletionsBuilder:
-        """Use the Chat Completions API."""
+        """Return a builder that uses the Chat Completions API."""
         return OpenRouterCompletionsBuilder(self._settings)
 
     def with_embeddings(
@@ -325,16 +328,16 @@ class OpenRouterBuilder(_OpenRouterChat):
 
 @final
 class ReadyOpenRouterBuilder(_OpenRouterChat):
-    """An `OpenRouterBuilder` with a model."""
+    """An `OpenRouterBuilder` state with a model."""
 
     __slots__ = ()
 
     def with_completions(self) -> ReadyOpenRouterCompletionsBuilder:
-        """Use the Chat Completions API."""
+        """Return a builder that uses the Chat Completions API."""
         return ReadyOpenRouterCompletionsBuilder(self._settings)
 
     def build(self) -> OpenRouterProvider:
-        """Return a provider of the Responses API.
+        """Return a provider that uses the Responses API.
 
         Raises:
             UsageError: The API key is missing, or no transport is installed.
@@ -347,7 +350,7 @@ class ReadyOpenRouterBuilder(_OpenRouterChat):
 
 @final
 class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
-    """An `OpenRouterBuilder` for the Chat Completions API."""
+    """An `OpenRouterBuilder` state that uses the Chat Completions API."""
 
     __slots__ = ()
 
@@ -361,12 +364,12 @@ class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
 
 @final
 class ReadyOpenRouterCompletionsBuilder(_OpenRouterCompletions):
-    """An `OpenRouterCompletionsBuilder` with a model."""
+    """An `OpenRouterCompletionsBuilder` state with a model."""
 
     __slots__ = ()
 
     def build(self) -> OpenRouterProvider:
-        """Return a provider of the Chat Completions API.
+        """Return a provider that uses the Chat Completions API.
 
         Raises:
             UsageError: The API key is missing, or no transport is installed.
@@ -389,7 +392,7 @@ _MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
 
 
 def openrouter(model: str, *, api_key: str | None = None) -> OpenRouterProvider:
-    """Return a model of OpenRouter on the Responses API, as `OpenRouterBuilder().with_model(model).build()` does.
+    """Return a provider for a model on OpenRouter, using the Responses API.
 
     Args:
         model: The name of the model, such as `openai/gpt-5-mini`.

@@ -1,4 +1,4 @@
-"""Presets of OpenAI, Azure OpenAI and OpenRouter for both of their APIs, with a source for each fact."""
+"""Presets for OpenAI, Azure OpenAI and OpenRouter, each with two APIs, including documentation sources."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from chat_completions import API_KEY_VARIABLE, DEFAULT_BASE_URL, Dialect, Preset
 from chat_responses import ResponsesDialect
 
 CHECKED: Final = date(2026, 11, 22)
-"""The date on which the pages were last compared with the presets."""
+"""The date on which the presets were last compared with the vendors' documentation."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A vendor that offers both the Responses API and the Chat Completions API.
+    """A preset for a vendor that offers both the Responses API and the Chat Completions API.
 
     Attributes:
         preset: The base URL and API key settings of both APIs, and the dialect of the Chat Completions API.
         responses: The dialect of the Responses API. Its provider name differs from the preset's, because opaque data
-            of one API is meaningless to the other.
+            from one API is meaningless to the other.
     """
 
     preset: Preset[SizedEmbeddings]
@@ -107,4 +107,4 @@ OPENROUTER: Final = Vendor(
 VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
     {vendor.preset.name: vendor for vendor in (AZURE, OPENAI, OPENROUTER)}
 )
-"""The vendors of this package, by the names of their presets."""
+"""The vendors that this package supports, by the names of their presets."""

@@ -1,4 +1,4 @@
-"""The search tools that OpenAI runs: web search, and search in uploaded files."""
+"""Native tools with which OpenAI searches the web or uploaded files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Comparison: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLocation:
-    """The approximate location of the user. Without any field it prevents the server from assuming a location.
+    """The approximate location of the user. A location without any field keeps the server from assuming one.
 
     Attributes:
         country: The ISO 3166-1 country code of two letters, such as `"NL"`.
@@ -42,7 +42,7 @@ class UserLocation:
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `user_location` in the declaration."""
+        """Return the value of `user_location` in the declaration of the search tool."""
         location = {"country": self.country, "region": self.region, "city": self.city, "timezone": self.timezone}
         return {"type": "approximate", **without_none(location)}
 
@@ -50,10 +50,10 @@ class UserLocation:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearch(NativeTool):
-    """A web search. The text of the response cites the results.
+    """A tool that searches the web. The text of the response cites the results.
 
     Attributes:
-        search_context_size: The amount of search results that the model reads.
+        search_context_size: How much text from search results the model reads.
         user_location: The approximate location of the user.
         allowed_domains: The only domains to search, including their subdomains.
         live: Whether pages may be fetched live. `False` restricts the search to the server's cache.
@@ -80,7 +80,7 @@ class WebSearch(NativeTool):
             raise UsageError(msg)
 
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`."""
+        """Return the tool's entry in the request field `tools`."""
         settings = {
             "search_context_size": self.search_context_size,
             "user_location": None if self.user_location is None else self.user_location.request_fields(),
@@ -97,7 +97,7 @@ class WebSearch(NativeTool):
 @final
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A condition on an attribute of files: `Where("year", "gte", 2024)`.
+    """A condition on an attribute of a file, such as `Where("year", "gte", 2024)`.
 
     Attributes:
         key: The name of the attribute.
@@ -118,7 +118,7 @@ class Where:
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `filters` in the declaration."""
+        """Return the condition as a value of `filters` in the declaration of the search tool."""
         value = list(self.value) if isinstance(self.value, tuple) else self.value
         return {"type": self.comparison, "key": self.key, "value": value}
 
@@ -126,7 +126,7 @@ class Where:
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class AllOf:
-    """A condition that holds if all of its filters hold: `AllOf(Where(…), AnyOf(…))`."""
+    """A condition that is true if all of its filters are true, such as `AllOf(Where(…), AnyOf(…))`."""
 
     filters: tuple[Filter, ...]
 
@@ -134,14 +134,14 @@ class AllOf:
         object.__setattr__(self, "filters", _require_filters("AllOf", filters))
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `filters` in the declaration."""
+        """Return the condition as a value of `filters` in the declaration of the search tool."""
         return {"type": "and", "filters": [inner.request_fields() for inner in self.filters]}
 
 
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class AnyOf:
-    """A condition that holds if at least one of its filters holds: `AnyOf(Where(…), Where(…))`."""
+    """A condition that is true if at least one of its filters is true, such as `AnyOf(Where(…), Where(…))`."""
 
     filters: tuple[Filter, ...]
 
@@ -149,7 +149,7 @@ class AnyOf:
         object.__setattr__(self, "filters", _require_filters("AnyOf", filters))
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `filters` in the declaration."""
+        """Return the condition as a value of `filters` in the declaration of the search tool."""
         return {"type": "or", "filters": [inner.request_fields() for inner in self.filters]}
 
 
@@ -171,7 +171,7 @@ def _require_filters(name: str, filters: tuple[Filter, ...]) -> tuple[Filter, ..
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The ranking of file search results.
+    """Settings that decide how file search results are ranked.
 
     Attributes:
         ranker: The name of the ranker in OpenAI's API.
@@ -195,7 +195,7 @@ class Ranking:
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
-        """Return the value of `ranking_options` in the declaration."""
+        """Return the value of `ranking_options` in the declaration of the search tool."""
         weights = {"embedding_weight": self.embedding_weight, "text_weight": self.text_weight}
         settings = {
             "ranker": self.ranker,
@@ -208,7 +208,7 @@ class Ranking:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch(NativeTool):
-    """A search of files in vector stores. The text of the response cites the results.
+    """A tool that searches files in vector stores. The text of the response cites the results.
 
     Attributes:
         vector_store_ids: The ids of the vector stores to search.
@@ -235,7 +235,7 @@ class FileSearch(NativeTool):
         require_range("max_results", self.max_results, 1, _MAX_RESULTS)
 
     def declaration(self) -> dict[str, object]:
-        """Return the entry of the request field `tools`."""
+        """Return the tool's entry in the request field `tools`."""
         settings = {
             "max_num_results": self.max_results,
             "ranking_options": None if self.ranking is None else self.ranking.request_fields(),
@@ -244,5 +244,5 @@ class FileSearch(NativeTool):
         return {"type": "file_search", "vector_store_ids": list(self.vector_store_ids), **without_none(settings)}
 
     def includes(self) -> tuple[str, ...]:
-        """Return the entry for search results if `with_results` is set."""
+        """Return the `include` entry that requests the search results, if `with_results` is set."""
         return ("file_search_call.results",) if self.with_results else ()

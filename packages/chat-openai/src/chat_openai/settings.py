@@ -1,4 +1,4 @@
-"""Settings and methods shared by the builders of this package, and the endpoint that they produce."""
+"""Settings and methods shared by the builders of this package, and functions that check their arguments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Wire = Literal["responses", "completions", "embeddings"]
 @final
 @dataclass(frozen=True, slots=True)
 class Settings(Connection):
-    """The settings of a builder.
+    """The settings that a builder collects.
 
     Attributes:
         vendor: The vendor, whose preset supplies the defaults.
         responses: The dialect of the Responses API.
         completions: The dialect of the Chat Completions API.
         model: The model or deployment; empty until the builder has one.
-        base_urls: The base URL of each wire that does not use the vendor's own base URL.
+        base_urls: The base URL of each API for which the vendor's base URL is not used.
         description: The description of the provider for routers and logs.
         tools: The native tools of every request, which the server runs.
         body: Additional fields of the JSON body of every request, as pairs.
@@ -51,17 +51,17 @@ class Settings(Connection):
 
     @property
     def key_header(self) -> str:
-        """The header that carries the API key. In `authorization` the key is a bearer token."""
+        """The name of the header with the API key. In `authorization` the key is a bearer token."""
         return self.vendor.preset.key_header
 
     @classmethod
     def for_vendor(cls, vendor: Vendor) -> Self:
-        """Return the initial settings of a vendor's builder."""
+        """Return the initial settings for a builder of `vendor`."""
         preset = vendor.preset
         return cls(vendor, vendor.responses, preset.dialect, max_embedding_batch=preset.max_embedding_batch)
 
     def for_model(self, model: str, method: str = "with_model", noun: str = "a model") -> Settings:
-        """Return these settings with a model.
+        """Return a copy of these settings with `model`.
 
         Args:
             model: The name of the model or deployment.
@@ -74,11 +74,11 @@ class Settings(Connection):
         return replace(self, model=require_text(model, method, f"the name of {noun}"))
 
     def with_base_url(self, url: str) -> Settings:
-        """Return these settings with one base URL for every wire."""
+        """Return a copy of these settings that uses the base URL `url` for every API."""
         return replace(self, base_urls=(("responses", url), ("completions", url), ("embeddings", url)))
 
     def for_embeddings(self, dimensions: int | None, max_batch: int | None) -> Settings:
-        """Return these settings with limits for embeddings.
+        """Return a copy of these settings with limits for embeddings.
 
         Args:
             dimensions: The length of the vectors; `None` uses the default of the model.
@@ -96,7 +96,7 @@ class Settings(Connection):
 
 
 class Connectable(ConnectionBuilder[Settings]):
-    """Base of the builders of this package, in any state."""
+    """Base class of this package's builders, with or without a model."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class Connectable(ConnectionBuilder[Settings]):
 
 
 def require_text(value: str, method: str, noun: str) -> str:
-    """Return `value` if it is a string that is not blank.
+    """Return `value`, or raise an error if it is not a string or is blank.
 
     Args:
         value: The argument of a public method.
@@ -135,7 +135,7 @@ def require_text(value: str, method: str, noun: str) -> str:
 
 
 def require_url(method: str, url: str) -> str:
-    """Return `url` without trailing slashes.
+    """Check that `url` is a base URL, and return it without trailing slashes.
 
     Args:
         method: The name of the public method that received `url`, for the error message.
@@ -148,7 +148,7 @@ def require_url(method: str, url: str) -> str:
 
 
 def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
-    """Return the base URL and headers of requests, including the API key.
+    """Return the endpoint that requests are sent to, with its headers and API key.
 
     Args:
         settings: The settings of the builder.
