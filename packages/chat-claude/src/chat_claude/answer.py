@@ -40,7 +40,7 @@ class Block(Protocol):
         ...
 
     def end(self, out: list[Delta]) -> None:
-        """Finish the block and append its remaining deltas to `out`. Further deltas may still be received."""
+        """Finish the block and append its remaining deltas to `out`. Late deltas may still follow."""
         ...
 
     def part(self, provider: str) -> Part:
@@ -49,7 +49,7 @@ class Block(Protocol):
 
 
 def _extra_fields(block: BlockFields, *own: str) -> Json:
-    """Return the fields of `block` except `type`, those named in `own`, nulls and empty lists."""
+    """Return the fields of `block` that are not null or empty lists, except `type` and the fields named in `own`."""
     return {key: value for key, value in block.items() if key not in own and key != "type" and value not in (None, [])}
 
 

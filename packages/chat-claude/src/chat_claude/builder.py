@@ -111,7 +111,7 @@ class _Ready(_Configurable):
     __slots__ = ()
 
     def build(self) -> ClaudeProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
@@ -154,7 +154,10 @@ class ClaudeBuilder(_WithoutModel):
         return ReadyClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
     def with_base_url(self, url: str) -> GatewayClaudeBuilder:
-        """Send requests to another server. `url` excludes `/v1/messages`; its query is sent with every request."""
+        """Send requests to the server at `url`, which excludes `/v1/messages`.
+
+        A query in `url` is sent with every request.
+        """
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
 
@@ -183,7 +186,10 @@ class ReadyClaudeBuilder(_Ready):
     __slots__ = ()
 
     def with_base_url(self, url: str) -> ReadyGatewayClaudeBuilder:
-        """Send requests to another server. `url` excludes `/v1/messages`; its query is sent with every request."""
+        """Send requests to the server at `url`, which excludes `/v1/messages`.
+
+        A query in `url` is sent with every request.
+        """
         return ReadyGatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
     def with_native_tools(self, *tools: NativeTool) -> NativeClaudeBuilder:

@@ -146,7 +146,7 @@ class StreamDecoder(EventDecoder):
             return None
 
     def take(self, chunk: Any, name: str, out: list[Delta], /) -> None:  # noqa: ANN401 - JSON
-        """Implement `EventDecoder.take`. Events whose data is not an object are ignored, except errors."""
+        """Implement `EventDecoder.take`: decode one event. Data that is not an object is ignored, except in errors."""
         if name in IGNORED_EVENTS:
             return
         if chunk.__class__ is not dict:
@@ -245,7 +245,10 @@ class StreamDecoder(EventDecoder):
         return begun
 
     def _block_without_start(self, delta: Json, index: object, out: list[Delta]) -> Block:
-        """Return the block for a delta with an unknown index: the last block, or a new one if its start is missing."""
+        """Return the content block that a delta with an unknown index belongs to.
+
+        Without an index this is the last block. Otherwise a new block is added, because its start was not sent.
+        """
         if index is None and self._blocks:
             return self._blocks[-1]
         kind = delta.get("type")
@@ -276,7 +279,7 @@ class StreamDecoder(EventDecoder):
 
     @property
     def _has_output(self) -> bool:
-        """Whether the response contains a call of the output tool."""
+        """Whether the response contains structured output, as a call to the output tool."""
         return any(block.__class__ is OutputBlock for block in self._blocks)
 
     def _parts(self) -> list[Part]:
@@ -304,7 +307,7 @@ class StreamDecoder(EventDecoder):
         self.done: bool = True
 
     def finish(self) -> Turn:
-        """Return the turn after the whole response was received.
+        """Return the complete turn at the end of the response.
 
         Raises:
             StreamTruncatedError: `message_stop` was not received.

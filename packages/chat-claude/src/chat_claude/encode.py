@@ -160,7 +160,7 @@ def _reject_urls(view: View, dialect: Dialect) -> None:
 def encode_turns(
     view: View, dialect: Dialect, cache: Cache = NO_CACHE, options: ChatOptions | None = None
 ) -> tuple[bytes, bytes]:
-    """Return the system blocks and the messages as JSON, each list joined by commas, without brackets.
+    """Return the JSON of the system blocks and of the messages, each as a list without its brackets.
 
     Args:
         view: the turns to send.

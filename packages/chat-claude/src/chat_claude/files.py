@@ -60,7 +60,7 @@ def document(
 def cached(part: PartT, ttl: CacheTtl = "5m", *, provider: str = DEFAULT_PROVIDER) -> PartT:
     """Return a copy of `part` with a cache point. The API caches the prompt up to and including this part.
 
-    The API accepts at most four cache points per request, including those of `Cache`.
+    The API accepts at most four cache points per request, including cache points set with `Cache`.
 
     Args:
         part: a text or file.

@@ -145,7 +145,10 @@ class CodeExecution:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearch:
-    """A tool with which the model finds tools declared with `defer_loading`. `by` is the search method."""
+    """A tool with which the model finds tools that are declared with `defer_loading`.
+
+    The API runs the search. `by` is the search method.
+    """
 
     by: Literal["bm25", "regex"] = "bm25"
     version: str = "20251119"

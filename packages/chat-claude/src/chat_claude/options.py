@@ -70,7 +70,7 @@ def _with_display(thinking: dict[str, object], display: Display | None) -> dict[
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Positions in the prompt at which the API caches it, each with the lifetime of the cache entry.
+    """Cache points, up to which the API caches the prompt. Each value is the lifetime of a cache entry.
 
     To set a cache point at a fixed part, use `cached()`.
 

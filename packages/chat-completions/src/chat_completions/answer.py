@@ -414,7 +414,7 @@ def _decode_base64(text: str, path: str) -> bytes:
 
 
 def _file_from_url(url: str, opaque: Opaque, path: str) -> File:
-    """Return a `File` for a received URL. The file contains the bytes of a data URL, and any other URL itself."""
+    """Return a `File` for a received URL. A data URL is decoded into the bytes of the file."""
     if not url.startswith("data:"):
         return File("image/*", url=url, opaque=opaque)
     head, _, data = url[5:].partition(",")

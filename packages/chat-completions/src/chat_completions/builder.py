@@ -99,7 +99,7 @@ class CompletionsBuilder(_Configurable):
 
 @final
 class ReadyCompletionsBuilder(_Configurable):
-    """A `CompletionsBuilder` with a model."""
+    """A `CompletionsBuilder` state with a model."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ class ReadyCompletionsBuilder(_Configurable):
         return f"the model is already set to {self._settings.dialect.model!r}: create a new builder for another one"
 
     def build(self) -> CompletionsProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.

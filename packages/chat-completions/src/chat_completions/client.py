@@ -108,9 +108,9 @@ class _Provider(TransportProvider):
 class CompletionsProvider(_Provider):
     """Provider for a model on a Chat Completions API, with completion, streaming and embeddings.
 
-    Create it with `CompletionsBuilder` or the builder of a vendor that has embeddings. It is immutable and safe to
-    share between tasks. As an async context manager it closes its transport on exit if it created the transport. A
-    transport that was passed to the builder stays open.
+    Instances are created by `CompletionsBuilder` or by the builder for a vendor that has embeddings. They are immutable
+    and safe to share between tasks. Leaving `async with` closes the default transport. A transport that was passed to
+    the builder stays open.
     """
 
     __slots__ = ()
@@ -136,7 +136,7 @@ class CompletionsProvider(_Provider):
 class CompletionsChatProvider(_Provider):
     """Provider for a model of a vendor without embeddings, with completion and streaming.
 
-    In all other respects it behaves like `CompletionsProvider`.
+    In all other respects this class behaves like `CompletionsProvider`.
     """
 
     __slots__ = ()

@@ -202,7 +202,7 @@ def _encoding_hint(item: object) -> str:
 
 
 def _read_vector(item: object, encoding: EncodingFormat | None) -> tuple[float, ...] | None:
-    """Return the vector in an item of the response, or None if its values are not finite numbers in `encoding`."""
+    """Return the vector in an item of the response, or None if its values are invalid or not in `encoding`."""
     value = item.get("embedding") if is_object(item) else None
     vector: tuple[float, ...] | None = None
     if isinstance(value, str):

@@ -301,7 +301,7 @@ def _daemon_endpoint(settings: Settings) -> Endpoint:
 
 @final
 class OllamaBuilder(_DaemonBuilder):
-    """A builder for models of an Ollama daemon. Call `with_model()` before `build()`.
+    """A builder for models on an Ollama daemon. Call `with_model()` before `build()`.
 
     The default host is the value of `OLLAMA_HOST`, or else this machine.
     """

@@ -253,7 +253,7 @@ class StreamDecoder(EventDecoder):
             self._read_choice_end(choice)
 
     def finish(self) -> Turn:
-        """Return the turn after the whole response was received.
+        """Return the complete turn at the end of the response.
 
         Raises:
             ChatError: the response reports a failure, in its finish reason or in `x_groq`.

@@ -47,7 +47,7 @@ EmbeddingsT_co = TypeVar("EmbeddingsT_co", bound=Embeddings, covariant=True)
 @final
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A page of a vendor's documentation that states facts of a preset.
+    """A vendor's documentation page that is the source for values in a preset.
 
     Attributes:
         title: The title of the page.
@@ -119,7 +119,7 @@ class Preset(Generic[EmbeddingsT_co]):
 
     @property
     def name(self) -> str:
-        """The provider name in errors and metadata. It marks the owner of opaque data in a conversation."""
+        """The provider name in errors and metadata, which also marks the owner of opaque data in a conversation."""
         return self.dialect.provider
 
     @property

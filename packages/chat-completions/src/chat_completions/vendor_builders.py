@@ -92,7 +92,7 @@ class ReadyChatVendorBuilder(VendorState, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -118,7 +118,7 @@ class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -144,7 +144,7 @@ class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
@@ -235,7 +235,7 @@ class ReadyHuggingFaceBuilder(_HuggingFace, Addressable):
     __slots__ = ()
 
     def build(self) -> CompletionsChatProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, the key is missing, or no transport is installed.

@@ -120,7 +120,7 @@ class Answer:
     # --- One part --------------------------------------------------------------------------------------------
 
     def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add text or thinking from the field `value` of `part`, and append deltas to `out`. `path` is for errors."""
+        """Add the text or thinking in `value`, a field of `part`, and append deltas to `out`. `path` is for errors."""
         text = require_text(value, f"{path}.text")
         kind = Reasoning if part.get("thought") else Text
         if text:
@@ -141,7 +141,7 @@ class Answer:
         return Reasoning(text, data.pop(SIGNATURE, None), Opaque(self._provider, data))
 
     def _opaque_data(self, part: Json, kind: str, path: str) -> Json:
-        """Return the opaque data to store for `part`: its signature, and fields other than its content in `kind`."""
+        """Return the opaque data to store for `part`: its signature, and its fields except the content in `kind`."""
         data: Json = {}
         if signature := part.get(SIGNATURE):
             data[SIGNATURE] = require_text(signature, f"{path}.{SIGNATURE}")
@@ -150,7 +150,7 @@ class Answer:
         return data
 
     def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a function call, or a piece of a streamed call, from the field `value` of `part`.
+        """Add a function call, or a piece of a streamed call, from `value`, the `functionCall` field of `part`.
 
         Deltas are appended to `out`. `path` is the path of the part for errors.
         """
@@ -181,7 +181,7 @@ class Answer:
             out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a generated file from the bytes in the field `value` of `part`, and append its delta to `out`.
+        """Add a generated file from `value`, the `inlineData` field of `part`, and append its delta to `out`.
 
         `path` is the path of the part for errors.
         """
@@ -209,7 +209,7 @@ class Answer:
         self._add_file(file, out)
 
     def linked(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
-        """Add a generated file from the URI in the field `value` of `part`, and append its delta to `out`.
+        """Add a generated file from `value`, the `fileData` field of `part`, and append its delta to `out`.
 
         `path` is the path of the part for errors.
         """

@@ -227,7 +227,7 @@ class ReadyGeminiBuilder(_WithModel):
         return self._with(replace(self._settings, framing="json-array"))
 
     def build(self) -> GeminiProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: the base URL is invalid, the API key is missing, no transport is installed, or file search is
@@ -269,7 +269,7 @@ class GeminiEmbeddingsBuilder(_WithModel):
     __slots__ = ()
 
     def build(self) -> GeminiEmbeddings:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: the base URL is invalid, the API key is missing, or no transport is installed.

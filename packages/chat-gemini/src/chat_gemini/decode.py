@@ -200,7 +200,7 @@ class StreamDecoder(EventDecoder):
         self.take(chunk, "message", [])
 
     def finish(self) -> Turn:
-        """Return the turn after the whole response was received.
+        """Return the complete turn at the end of the response.
 
         Raises:
             ContentFilteredError: the prompt was blocked.
@@ -286,7 +286,7 @@ class StreamDecoder(EventDecoder):
     # --- Errors ------------------------------------------------------------------------------------------
 
     def full_path(self, path: str) -> str:
-        """Return `path` from the root of the response. The path of a part is relative to the content."""
+        """Return `path` relative to the root of the response. The prefix is added to the path of a part."""
         return f"candidates[0].content.{path}" if path.startswith("parts") else path
 
     def shape_error(self, chunk: object) -> ChatError | None:

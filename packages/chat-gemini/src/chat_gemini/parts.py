@@ -91,7 +91,7 @@ def user_content(turn: Turn, dialect: Dialect) -> Json | None:
 
 
 def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
-    """Return the content for a model turn, followed by a content with its tool results in the order of the calls.
+    """Return the contents for a model turn: the turn itself, then its tool results in the order of the calls.
 
     Args:
         turn: a turn whose tool calls are resolved.

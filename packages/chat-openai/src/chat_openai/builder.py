@@ -419,7 +419,7 @@ class OpenAIEmbeddingsBuilder(Connectable):
     __slots__ = ()
 
     def build(self) -> OpenAIEmbeddings:
-        """Return the embeddings provider.
+        """Return an embeddings provider with the settings of this builder.
 
         Raises:
             UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
@@ -443,7 +443,7 @@ def _completions_builder(url: str, settings: Settings) -> CompletionsBuilder:
 
 
 def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
-    """Return `builder` with the transport, key and headers in `settings`, except headers only for OpenAI."""
+    """Return `builder` with the transport, key and headers in `settings`, except headers that only OpenAI uses."""
     if settings.transport is not None:
         builder = builder.with_transport(settings.transport)
     if settings.key is not None:

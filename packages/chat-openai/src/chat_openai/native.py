@@ -210,7 +210,7 @@ class ImageGeneration(NativeTool):
 
 
 def without_none(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy of `settings` without the items whose value is None."""
+    """Return a copy of `settings` without items whose value is None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 

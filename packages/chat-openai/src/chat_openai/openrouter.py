@@ -277,7 +277,9 @@ class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
     __slots__ = ()
 
     def with_transforms(self, *transforms: str) -> Self:
-        """Set the transforms of the messages, such as `middle-out`. Without arguments, no transform is applied.
+        """Set the transforms that OpenRouter applies to messages, such as `middle-out`.
+
+        Without arguments, no transform is applied.
 
         Raises:
             UsageError: A name is empty or not a string.

@@ -176,7 +176,7 @@ class PartialItems:
         return found if found is not None else self._create(event, None)
 
     def begun(self, event: Json, item: Json) -> PartialItem:
-        """Add the item of an `output_item.added` event.
+        """Add and return the item in an `output_item.added` event.
 
         Args:
             event: the event, whose `output_index` and `item_id` identify the item in later events.

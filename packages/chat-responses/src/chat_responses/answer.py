@@ -70,7 +70,7 @@ class Answer:
     # --- Items -----------------------------------------------------------------------------------------
 
     def item_added(self, event: Json, out: list[Delta]) -> None:
-        """Handle `output_item.added`: start the item of `event`, and append the delta of a new call to `out`."""
+        """Handle `output_item.added`: add the item in `event`, and append the first delta of a tool call to `out`."""
         item = require_object(event.get("item"), "item")
         growing = self._items.begun(event, item)
         self._text_place = self, self
@@ -81,7 +81,7 @@ class Answer:
             )  # some servers send {} for arguments that follow
 
     def item_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle `output_item.done`: finish the item of `event`, and append its missing texts to `out`."""
+        """Handle `output_item.done`: finish the item in `event`, and append texts not yet delivered to `out`."""
         item = require_object(event.get("item"), "item")
         self._emit_missing_texts(self._items.ended(event, item), item, out)
 

@@ -139,7 +139,7 @@ class ReadyResponsesBuilder(_Configurable):
         return None
 
     def build(self) -> ResponsesProvider:
-        """Return the provider.
+        """Return a provider with the settings of this builder.
 
         Raises:
             UsageError: the base URL is invalid, the API key or the default transport is missing, or two settings

@@ -70,10 +70,10 @@ def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | 
 
 
 def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) -> Turn:
-    """Add a seal to the metadata of a turn, in place, if the server stored its response.
+    """Add a seal, a hash of the conversation, to the metadata of a turn if the server stored its response.
 
     Args:
-        turn: the received turn.
+        turn: the received turn, which is changed in place.
         history: all turns of the request, including turns that were not sent.
         dialect: settings of the request.
 

@@ -95,7 +95,7 @@ class ResponsesProvider(TransportProvider):
     ) -> AsyncGenerator[DecodedStream, None]:
         """Implement `StreamProvider.stream`: send one request and yield its stream.
 
-        Leaving the block early, or cancellation, closes the connection at once.
+        Leaving the `async with` block early or canceling the task closes the connection at once.
 
         Raises:
             ChatError: the request failed; raised on entering the block.

@@ -204,7 +204,7 @@ class StreamDecoder(EventDecoder):
         self._finish_response(body, "", [])
 
     def finish(self) -> Turn:
-        """Return the turn after the whole response was received.
+        """Return the complete turn at the end of the response.
 
         Raises:
             StreamTruncatedError: the stream ended before the response did.

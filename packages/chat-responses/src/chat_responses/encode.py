@@ -55,7 +55,7 @@ COUNT_FIELDS: Final = frozenset(
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """An encoded request, with the data that is needed to seal its response.
+    """An encoded request, with the data that is needed to refer to its response later.
 
     Attributes:
         body: the request body.
@@ -108,7 +108,7 @@ def compose(
     stream: bool,
     whole: bool = False,
 ) -> Composed:
-    """Encode a chat request and return it with the data that is needed to seal its response.
+    """Encode a chat request, and return it with the data that is needed to refer to its response later.
 
     Args:
         messages: the conversation.
@@ -245,7 +245,7 @@ def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
 
 
 def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
-    """Return the conversation as JSON items joined by commas, with system text in its place."""
+    """Return the conversation as JSON items joined by commas, including system text that is sent as messages."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
     items = view.encoded(dialect.turn_key, encoders)
     encode_system = encoders["system"]

@@ -84,7 +84,7 @@ class ResponsesFrames:
         return status if type(status) is int and 400 <= status < 600 else UNKNOWN_STATUS  # noqa: PLR2004 - RFC 9110, section 15
 
     def whole(self, frames: Sequence[bytes], /) -> bytes:
-        """Return the body of a complete response, as over HTTP, from its frames, or else the last event."""
+        """Return the body that a response would have over HTTP, or the last frame if it contains no response."""
         last = _event_fields(frames[-1])
         response = last.get("response")
         if not _is_terminal(last) or not is_object(response):
@@ -100,7 +100,7 @@ class ResponsesFrames:
 
 
 def websocket_transport() -> Transport:
-    """Return a new transport of `chat-transport-websockets` for the Responses API. The caller owns it.
+    """Return a new transport from `chat-transport-websockets` for the Responses API. The caller owns it.
 
     Raises:
         UsageError: `chat-transport-websockets` is not installed.

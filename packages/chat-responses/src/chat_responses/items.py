@@ -235,8 +235,8 @@ NEVER_CUSTOM: Final = frozenset(
 class DeclaredTools:
     """The declared tools of a request, as repeated in its response.
 
-    They distinguish calls to the client's custom tools from calls to the server's own tools, which have the same item
-    type.
+    Used to distinguish calls to the client's custom tools from calls to the server's own tools, which have the same
+    item type.
 
     Args:
         tools: the field `tools` of the response, or `None` if it is unknown.
@@ -267,7 +267,7 @@ CLIENT_ACTIONS: Final = (
 def unanswered_action(items: Sequence[Json]) -> tuple[int, str] | None:
     """Return the index and type of the first item that asks the client to run an action, or `None`.
 
-    The server itself runs some actions, such as a shell in its own container. It reports their output in the response.
+    The server itself runs some actions, such as a shell in its own container, and reports their output.
     """
     answered = {str(item.get("call_id")) for item in items if str(item.get("type")).endswith("_output")}
     for index, item in enumerate(items):

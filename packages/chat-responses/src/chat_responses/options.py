@@ -76,7 +76,7 @@ class ResponsesOptions:
 
 
 def refuse_background(background: object) -> None:
-    """Raise if a request would run in the background.
+    """Raise an error if a request would run in the background.
 
     Raises:
         UnsupportedOptionError: `background` is true.
