@@ -27,8 +27,8 @@ _ABILITIES: dict[type, str] = {CompletionProvider: "complete", StreamProvider: "
 class Nothing:
     """A class without instances, used to turn a parameter type into a union.
 
-    ty solves the type variable of the other member only if the parameter type is a union. Otherwise it infers an
-    unknown pause type for arguments of several classes and accepts every argument.
+    For a parameter of the type `ToolScope[T] | Nothing`, the type checker ty solves `T`. For `ToolScope[T]` alone, it
+    infers an unknown pause type for arguments of several classes and accepts every argument.
     """
 
 

@@ -33,7 +33,7 @@ _POLL_SECONDS: Final = 1.0
 
 @final
 class Loop:
-    """An event loop that runs in its own thread. Other threads schedule callbacks in it without blocking."""
+    """An event loop that runs in its own thread. Other threads schedule callbacks in the loop without blocking."""
 
     __slots__ = ("_closing", "_loop", "closed", "tasks", "thread")
 

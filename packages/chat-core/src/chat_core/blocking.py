@@ -109,9 +109,9 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
-            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
-                in chats inside this one.
-            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
+            inject: values by type, for `Injected` parameters of tools. They replace factories of the same
+                types, also in inner chats.
+            owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
 
         Raises:
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
@@ -132,7 +132,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             name: name of a tool of this chat.
             arguments: arguments of the call.
             messages: the conversation. The run appends to it.
-            id: id of the call, unique in the conversation. By default, each call has a new id.
+            id: ID of the call, unique in the conversation. By default, each call has a new ID.
 
         Raises:
             ChatError: the run failed. `messages` stays valid and contains everything that was completed.
@@ -147,7 +147,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             options: options of the request, merged over those of the chat.
 
         Raises:
-            ChatError: the provider counts, and its request failed. It is not retried.
+            ChatError: the provider's request to count the tokens failed. The request is not retried.
         """
         return call(lambda: self._chat.count_tokens(messages, options=options))
 
@@ -188,9 +188,9 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
-            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
-                in chats inside this one.
-            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
+            inject: values by type, for `Injected` parameters of tools. They replace factories of the same
+                types, also in inner chats.
+            owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
         """
         return BlockingStream(self._chat.stream(messages, options=options, inject=inject, owner=owner))
 
@@ -209,7 +209,7 @@ class BlockingEmbeddingsChat:
         """Run `EmbeddingsChat.embed()` and wait for its result.
 
         Args:
-            texts: the texts. They are sent in batches of the provider's maximum size.
+            texts: texts to embed, sent in batches of the provider's maximum size.
             options: options of this call, merged over those of the chat.
 
         Raises:

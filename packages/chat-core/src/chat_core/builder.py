@@ -285,7 +285,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
 
         Args:
             output_type: any type that pydantic can describe as JSON.
-            max_retries: how often an invalid response is sent back to the model for correction.
+            max_retries: maximum number of times that an invalid response is sent back to the model.
 
         Raises:
             UsageError: the output is structured already, or pydantic cannot describe the type.
@@ -350,7 +350,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
 
         Args:
             output_type: any type that pydantic can describe as JSON.
-            max_retries: how often an invalid response is sent back to the model for correction.
+            max_retries: maximum number of times that an invalid response is sent back to the model.
 
         Raises:
             UsageError: the output is structured already, or pydantic cannot describe the type.

@@ -79,9 +79,9 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
-            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
-                in chats inside this one.
-            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
+            inject: values by type, for `Injected` parameters of tools. They replace factories of the same
+                types, also in inner chats.
+            owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
 
         Raises:
             UsageError: a tool needs a value that the run does not have, or another argument is wrong.
@@ -157,7 +157,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             options: options of the request, merged over those of the chat.
 
         Raises:
-            ChatError: the provider counts, and its request failed. It is not retried.
+            ChatError: the provider's request to count the tokens failed. The request is not retried.
         """
         from chat_core.engine.count_tokens import count_tokens  # noqa: PLC0415 - most chats never need it
 
@@ -214,9 +214,9 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
-            inject: values by type, for `Injected` parameters of tools. They replace the factories of their types, also
-                in chats inside this one.
-            owner: the user whose conversation plain messages are. A stored conversation has its own owner.
+            inject: values by type, for `Injected` parameters of tools. They replace factories of the same
+                types, also in inner chats.
+            owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
         """
         _require_run_arguments("stream()", messages, options)
         if inject is not None or owner is not None:
@@ -247,7 +247,7 @@ class EmbeddingsChat(_Closing):
         """Return one vector per text, in the order of `texts`.
 
         Args:
-            texts: the texts. They are sent in batches of the provider's maximum size.
+            texts: texts to embed, sent in batches of the provider's maximum size.
             options: options of this call, merged over those of the chat.
 
         Raises:

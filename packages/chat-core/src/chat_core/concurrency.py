@@ -69,7 +69,7 @@ def is_cancelled() -> bool:
 async def absorb_own_cancellation() -> None:
     """Absorb a cancellation that this task requested of itself, unless it is also cancelled from outside.
 
-    Otherwise, asyncio treats the task as cancelled when it ends, and cancels its task group.
+    If the request stays pending, asyncio treats the ended task as cancelled and cancels its task group.
     """
     try:
         task = asyncio.current_task()

@@ -49,7 +49,7 @@ class ContextSize:
 @final
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """A choice of a context policy to store a summary turn.
+    """A context policy's decision to store a summary turn in the conversation.
 
     Attributes:
         turn: a turn with `by="engine"`, one part from `View.summary()`, and the metadata of the summarizing model.

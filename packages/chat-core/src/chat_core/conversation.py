@@ -1,4 +1,4 @@
-"""Protocols of stored conversations, as used by the engine."""
+"""Protocols for stored conversations, as the engine uses them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class Conversation(Protocol):
 
     @property
     def renew_every(self) -> float | None:
-        """Seconds between calls of `renew()` during a run: at most a third of the lease; `None` without expiry."""
+        """Seconds between calls of `renew()` during a run, or `None` if the lease does not expire.
+
+        The interval is at most a third of the lease duration.
+        """
         ...
 
     async def claim(self) -> None:

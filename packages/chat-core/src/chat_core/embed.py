@@ -1,4 +1,4 @@
-"""Embedding of texts in batches of the size that the provider accepts."""
+"""The function `embed()`, which embeds texts in batches of the size that the provider accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of events to JSON objects, for front ends, logs and other programs.
+"""Base classes that convert events to JSON objects, for front ends, logs and other programs.
 
 `JsonRecord` and `JsonEvent` are base classes of dataclasses. They read the fields of the dataclass, so a new event
 needs no code here. `chat_core.events.event_schema()` returns the JSON Schema of the result.

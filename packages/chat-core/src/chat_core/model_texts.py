@@ -149,7 +149,7 @@ def no_outcome(deadline: datetime) -> str:
 def edit_note(outcome: Literal["ran with", "failed with"], arguments: str) -> str:
     """Return the line that precedes the result of an edited call.
 
-    `outcome` is the beginning of the description, and `arguments` are the edited arguments as JSON.
+    `outcome` states whether the call ran or failed, and `arguments` are the edited arguments as JSON.
     """
     return f"[The call was changed by its approver and {outcome} {arguments}]\n"
 

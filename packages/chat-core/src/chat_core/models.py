@@ -1,4 +1,4 @@
-"""Creation of models by name, such as `model("claude:claude-sonnet-4-5")`.
+"""Functions that create models by name, such as `model("claude:claude-sonnet-4-5")`.
 
 Provider packages register factories as entry points. A factory is called with the name of the model and the settings.
 Do not pass names from network requests directly. Look them up in a table of allowed names, because a name selects a
@@ -33,7 +33,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @final
 class UnknownModelError(UsageError):
-    """Error for a model name whose vendor no installed package supports, or that lacks the model."""
+    """Error for a model name whose vendor is not installed or whose model part is missing."""
 
 
 def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each factory has its own settings
@@ -55,7 +55,7 @@ def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each
 
 
 def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN401 - each factory has its own settings
-    """Create the provider for the name of an embedding model.
+    """Create the provider for an embedding model name.
 
     Args:
         name: vendor and model name, such as `"openai:text-embedding-3-small"`.

@@ -141,7 +141,7 @@ class ChatOptions:
         return found
 
     def refuse(self, provider: str, *names: str) -> None:
-        """Raise an error if any of the options `names`, which a provider does not support, is set.
+        """Raise `UnsupportedOptionError` if any of the options `names` is set.
 
         Args:
             provider: name of the calling provider, for the error message.

@@ -1,4 +1,4 @@
-"""Conversion of model responses to the output of a chat, which is text or a value of the caller's type."""
+"""Output types of a chat, which convert model responses to text or to values of the caller's type."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OutputSpec(Protocol[ValueT_co]):
 
 @final
 class TextOutput:
-    """An output that returns each response unchanged."""
+    """The text output of a chat, which is the unchanged response."""
 
     __slots__ = ()
 
@@ -66,10 +66,11 @@ class TextOutput:
 
 @final
 class StructuredOutput(Generic[ValueT]):
-    """An output of any type that pydantic can describe, decoded from a response that consists of JSON.
+    """The structured output of a chat, a value of any type that pydantic can describe.
 
-    Providers require an object at the root of a schema. Other types (lists, unions, numbers) are requested as
-    `{"value": …}` and unwrapped by `decode()`. The wrapper is visible only in `StructuredResponse.raw`.
+    The value is decoded from a JSON response. Providers require an object at the root of a schema. Other types (lists,
+    unions, numbers) are requested as `{"value": …}` and unwrapped by `decode()`. The wrapper is visible only in
+    `StructuredResponse.raw`.
     """
 
     __slots__ = ("_adapter", "_enveloped", "_schema")

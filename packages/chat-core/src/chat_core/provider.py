@@ -170,7 +170,7 @@ class AttemptAware(Protocol):
     """Protocol for a provider that takes earlier failures into account, such as a router."""
 
     def with_attempt(self, attempt: Attempt, /) -> CompletionProvider:
-        """Return the provider for an attempt after the first one, which uses this provider unchanged.
+        """Return the provider to use for a retry. The first attempt uses this provider unchanged.
 
         The result has the same methods as this provider. For an immediate retry, an error sets `retryable` to True and
         `retry_after` to 0.
@@ -212,7 +212,7 @@ class TokenCounter(Protocol):
             messages: conversation to count; not changed.
             tools: tools that the model may call.
             options: options of the request.
-            structured_output: schema of the answer, or `None` for text.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the request failed.
@@ -276,7 +276,7 @@ class CompletionProvider(Protocol):
             messages: conversation to send; not changed.
             tools: tools that the model may call.
             options: options of the request.
-            structured_output: schema of the answer, or `None` for text.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the request failed; `usage` has the reported usage.
@@ -308,7 +308,7 @@ class StreamProvider(Protocol):
             messages: conversation to send; not changed.
             tools: tools that the model may call.
             options: options of the request.
-            structured_output: schema of the answer, or `None` for text.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the provider refused the request; raised when the block is entered.

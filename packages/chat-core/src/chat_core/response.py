@@ -23,10 +23,10 @@ PauseReason: TypeAlias = Literal["AwaitingApproval", "Scheduled", "AwaitingResul
 @final
 @dataclass(frozen=True, slots=True)
 class ChatResponse(JsonRecord):
-    """The text response of a chat.
+    """The response of a chat without structured output.
 
     Attributes:
-        turn: last turn of the run, the one that is in the history.
+        turn: last turn of the run, which is also in the history.
         usage: usage of the whole run.
     """
 
@@ -85,7 +85,7 @@ class StructuredResponse(JsonRecord, Generic[ValueT_co]):
     Attributes:
         value: validated value.
         raw: JSON text from which the value was read.
-        turn: last turn of the run, the one that is in the history.
+        turn: last turn of the run, which is also in the history.
         usage: usage of the whole run.
     """
 
@@ -135,7 +135,7 @@ class Wait(JsonRecord):
         error: why an approval was revoked, or the reason of the interruption.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
         conversation: id of the stored conversation. Set only for checks of who may decide, `None` in a `Paused`.
-        owner: user whose conversation it is. Set like `conversation`.
+        owner: user who owns the stored conversation. Set together with `conversation`.
     """
 
     kind: WaitKind

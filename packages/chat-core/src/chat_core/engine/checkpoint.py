@@ -1,4 +1,4 @@
-"""Storage of a run's progress. A run on plain `Messages` stores nothing."""
+"""Checkpoints, which store the progress of a run in its conversation. A run on plain `Messages` stores nothing."""
 
 from __future__ import annotations
 
@@ -204,9 +204,9 @@ class Checkpoint:
         return any(failure is error for failure in self._lease.failures)
 
     def stored_answer(self) -> Turn | None:
-        """Return the last turn if an earlier run stored it as its final response, or `None`.
+        """Return the last turn if it is a final response from an earlier run, otherwise `None`.
 
-        The earlier run may have ended before it delivered the turn.
+        The earlier run stored the turn, but may have ended before it delivered the turn.
         """
         role, turn = self.messages.last_turn or (None, None)
         return turn if self.keeps_answer and turn is not None and role == "model" and is_final(turn) else None

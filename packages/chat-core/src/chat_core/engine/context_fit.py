@@ -1,4 +1,4 @@
-"""Reduction of model requests by the context policy of a chat."""
+"""The part of a run that applies the context policy of a chat before each model request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_CHOICES: Final = 3
 
 @final
 class ContextFit:
-    """The context policy of a run, with the state of its choices so far."""
+    """The context policy of a run, together with the choices that it has made so far."""
 
     __slots__ = (
         "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_overhead", "_pending", "_policy", "_ready",
@@ -39,7 +39,7 @@ class ContextFit:
     )  # fmt: skip
 
     def __init__(self, plan: ChatPlan[object, Paused], checkpoint: Checkpoint) -> None:
-        """Create the policy state for one run. The messages must match the stored conversation.
+        """Create the policy state for one run. The messages must be up to date with the stored conversation.
 
         Args:
             plan: configuration of a chat that has a context policy.
@@ -71,7 +71,7 @@ class ContextFit:
         """Pass new warnings to the observers, and return the token usage of summaries since the last report.
 
         Args:
-            observed_run: the run with its observers, if it has any.
+            observed_run: observers of the run, if any.
         """
         warnings, self._warnings = self._warnings, []
         if observed_run is not None:

@@ -1,4 +1,4 @@
-"""Input token counts of requests, counted by the provider or estimated."""
+"""The function that counts or estimates the input tokens of a request."""
 
 from __future__ import annotations
 

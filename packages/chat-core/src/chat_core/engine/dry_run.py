@@ -1,4 +1,4 @@
-"""Dry run of a policy: predict the decision about each call without executing the call.
+"""Dry runs, which predict a policy's decision about each call without executing the call.
 
 print(await dry_run(chat, messages))
 
@@ -71,9 +71,10 @@ class DryRunCall:
         path: path of the call, for use as `messages.tool(*path)`.
         name: name of the tool.
         arguments: validated arguments, or the model's arguments if they are invalid.
-        outcome: `run`; `approval` or `schedule` if the call would wait; `interrupted` if an approver must resolve it;
-            `held` if the call waits but the policy would now run it, or raises, or the chat lacks the tool, so that a
-            run refuses; `reject`; or `fail` if the arguments are invalid or the tool is unknown.
+        outcome: `run` if the tool would run. `approval`, `schedule` or `result` if the call would wait. `interrupted`
+            if an approver must resolve the call. `held` if the call waits and a run would raise an error, because the
+            policy would now run the call, the policy raises, or the chat lacks the tool. `reject` if the call would be
+            rejected. `fail` if the arguments are invalid or the tool is unknown.
         status: status of the call in the history.
         reason: error or reason that the model would receive, or an explanation of the outcome.
         action: action of the policy. `None` if the policy is not asked: for calls that are approved, expired or
@@ -166,7 +167,7 @@ async def dry_run(
 
 @final
 class _Consultation:
-    """Record of a strategy call: its argument, its action and its exception."""
+    """The record of one call to a strategy, with its argument, the returned action and any exception."""
 
     def __init__(self) -> None:
         self.reset()
@@ -212,7 +213,7 @@ class _RecordingScope(ToolScope[Paused]):
 @final
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The history at the time a call was made."""
+    """The part of the history that existed when a call was made."""
 
     contents: Sequence[Content]
 
@@ -231,7 +232,7 @@ class _UnstoredConversation:
 
 @final
 class _DryRunner:
-    """Decides every call of a conversation and of its inner chats."""
+    """Runner that predicts the outcome of every call in a conversation and in its inner chats."""
 
     def __init__(self, tools: ChatTools[Paused], run: RunContext, values: RunValues) -> None:
         self._consultation = consultation = _Consultation()

@@ -1,4 +1,4 @@
-"""Evaluation of a chat's instructions, which are texts and functions called at the start of a run."""
+"""Helpers that evaluate a chat's instructions, which are texts and functions, at the start of a run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ModelCall(Protocol):
-    """A model call in progress."""
+    """Protocol for a model call in progress, streamed or not."""
 
     turn: Turn | None
     usage: Usage

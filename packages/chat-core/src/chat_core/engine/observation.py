@@ -1,4 +1,4 @@
-"""Notification of observers about runs, model calls and tools. Imported only if a chat has observers.
+"""Helpers that notify observers about runs, model calls and tools. Imported only if a chat has observers.
 
 If an observer raises an exception, the exception is logged and the observed operation continues.
 """
@@ -136,7 +136,7 @@ class ObservedRun:
         Code that consumes the events of the run is never executed inside these contexts.
 
         Args:
-            step: coroutine function of the step.
+            step: coroutine function that executes the step.
             args: arguments of `step`.
         """
         with self._observations.inside():
@@ -390,7 +390,7 @@ async def observe_embedding(
     """Send an embeddings request inside the contexts of the observers, and return the response.
 
     Args:
-        observers: the observers.
+        observers: observers of the chat.
         record: record that the observers receive.
         retry_budget: retry budget of the request. Failed attempts are recorded through it.
         send: coroutine function that sends the request.

@@ -43,7 +43,7 @@ def _utc_now() -> datetime:
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a chat that do not depend on its model, output or tools.
+    """The settings of a chat, apart from its model, its output type and its tools.
 
     Attributes:
         options: default options of each model request.

@@ -1,4 +1,4 @@
-"""Input that other processes posted to a conversation, and the scheduling of conversations whose model call failed."""
+"""Helpers for input that other processes post to a conversation, and for conversations whose model call failed."""
 
 from __future__ import annotations
 

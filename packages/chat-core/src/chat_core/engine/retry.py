@@ -1,4 +1,4 @@
-"""Retries of failed provider calls: the retry policy of a chat and the wait budget of a run."""
+"""The retry policy of a chat, and the wait time that a run may spend on retries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Retry:
 
 @final
 class RetryBudget:
-    """The wait time that a run has left for retries. If `failures` is a list, it collects failed attempts."""
+    """The wait time that a run has left for retries. If `failures` is a list, failed attempts add their errors."""
 
     __slots__ = ("_retry", "_seconds_left", "failures")
 

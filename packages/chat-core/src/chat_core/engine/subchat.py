@@ -112,7 +112,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         return await self.run_inside(context, checkpoint.begin_as(context.run))
 
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
-        """Implement `InnerChat.run_inside`."""
+        """Implement `InnerChat.run_inside`: run or resume the chat, and return its text, pause or halt."""
         run = Run(
             self._plan,
             checkpoint,

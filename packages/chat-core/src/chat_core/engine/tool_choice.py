@@ -1,4 +1,4 @@
-"""Forced tool choice, which a run removes from its requests as soon as the model has called a tool."""
+"""The function that relaxes a forced tool choice as soon as the model has called a tool."""
 
 from __future__ import annotations
 

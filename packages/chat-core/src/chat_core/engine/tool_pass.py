@@ -218,7 +218,7 @@ class ToolPass(Generic[PauseT]):
                     return
 
     def _take_next(self, *, shared: bool = False) -> ReadyCall | None:
-        """Remove and return the next call if it may start now. `shared` means in the task of another call."""
+        """Remove and return the next call if it may start now. `shared` calls run in the task of another call."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
@@ -246,8 +246,8 @@ class ToolPass(Generic[PauseT]):
     async def _run_consecutively(self, ready: ReadyCall) -> None:
         """Run a call, then further calls in the same task until a call awaits something.
 
-        A task costs more than most of the work here. Sharing stops if a call changes context variables, because the
-        next call must not see them. Sequential calls always have their own task.
+        A separate task would cost more than most short calls. Sharing stops if a call changes context variables,
+        because the next call must not see them. Sequential calls always have their own task.
         """
         first, context = ready, copy_context()
         await self._run_call(ready)

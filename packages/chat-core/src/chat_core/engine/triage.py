@@ -1,4 +1,4 @@
-"""Triage, the first half of a tool pass: it decides about all unresolved calls before any tool runs.
+"""The triage of tool calls, which decides about all unresolved calls before any of their tools runs.
 
 Each status change is stored before the next call is considered.
 """
@@ -52,7 +52,7 @@ class _StaleToolError(Exception):
 
 @final
 class Triage(Generic[PauseT]):
-    """Decides about tool calls by their status, their schema and the strategy of the scope that owns the tool.
+    """A triage, which decides about tool calls by their status, their schema and the strategy of their scope.
 
     Args:
         tools: the tools of the chat.
@@ -390,7 +390,7 @@ class Triage(Generic[PauseT]):
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether a conflicting change of a call is a decision. Otherwise, another run executed the call."""
+    """Return whether a call that another process changed was decided there, as opposed to executed."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended)) or is_resolved_by_decision(tool)
 
 
@@ -425,14 +425,15 @@ def _scheduled_at(action: Action[Paused]) -> datetime | None:
 
 
 def _is_resumable(tool: Tool) -> bool:
-    """Return whether a call is an inner chat that a dead run left running and that can be resumed."""
+    """Return whether a tool call has an inner chat that an earlier run left running and that can resume."""
     return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
 
 
 def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
-    """Return whether the first unresolved calls of an inner chat seem to wait, so that none may run now.
+    """Return whether the unresolved calls of an inner chat appear to be waiting, so that none can run yet.
 
-    If so, the strategies of the inner chat are asked before the chat starts.
+    This is an estimate from statuses and times. If True, the strategies of the inner chat are asked before the chat
+    starts.
 
     Args:
         tools: tools of the inner chat.

@@ -45,7 +45,7 @@ class WrappedModel:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`."""
+        """Implement `CompletionProvider.complete`: send the request through the middlewares."""
         send: Send = self._send
         for middleware in reversed(self._middleware):
             send = _complete_through(middleware, send)
@@ -58,7 +58,7 @@ class WrappedModel:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Implement `StreamProvider.stream`."""
+        """Implement `StreamProvider.stream`: open the stream through the middlewares."""
         open_stream: OpenStream = self._open_stream
         for middleware in reversed(self._middleware):
             open_stream = _stream_through(middleware, open_stream)

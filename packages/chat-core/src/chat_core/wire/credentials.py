@@ -1,4 +1,4 @@
-"""Removal of a request's credentials from the errors that its server reports.
+"""Helpers that remove the credentials of a request from the errors that its server reports.
 
 A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors. This
 module recognizes the credentials that were sent, in any format.
@@ -46,7 +46,7 @@ def redact_bytes(data: bytes, request: Request) -> bytes:
 
     Args:
         data: body of a response.
-        request: request that the response answers.
+        request: request to which the server responded.
     """
     for form in credentials_of(request):
         data = data.replace(form.encode(errors="replace"), REDACTED.encode())
@@ -58,7 +58,7 @@ def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str,
 
     Args:
         headers: headers of a response.
-        request: request that the response answers.
+        request: request to which the server responded.
     """
     forms = credentials_of(request)
     return Headers([(name, _replace(value, forms)) for name, value in headers.items()])

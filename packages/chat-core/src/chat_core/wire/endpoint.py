@@ -1,4 +1,4 @@
-"""Base URL, headers and timeouts of the requests of a provider."""
+"""The endpoint of a provider, which creates requests with a base URL, headers and timeouts."""
 
 from __future__ import annotations
 

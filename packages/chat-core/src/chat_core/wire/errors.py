@@ -1,7 +1,8 @@
-"""Translation of error responses to exceptions.
+"""Functions that translate error responses to exceptions.
 
 Error bodies have one of these formats: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
 `{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or text that is not JSON.
+
 The code of an error determines the class first, then its type, then the status. The message decides only for errors
 that many servers report in no other way. The tables are in `error_names.py`.
 """

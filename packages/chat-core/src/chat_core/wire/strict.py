@@ -1,4 +1,4 @@
-"""Conversion of JSON Schemas to the strict form that servers can enforce during generation.
+"""Functions that convert JSON Schemas to the strict form that servers can enforce during generation.
 
 With `strict`, servers accept a subset of JSON Schema: the root is an object, objects are closed, all properties are
 required, and few keywords are allowed. The strict schema allows no values beyond those of the original schema, except
@@ -154,7 +154,7 @@ def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
 
 
 def _is_enforced(key: str, value: object) -> bool:
-    """Return whether servers can enforce a keyword, if the keyword is `format` or `pattern`."""
+    """Return whether a keyword is a `format` or `pattern` that servers can enforce."""
     if key == "format":
         return isinstance(value, str) and value in FORMATS
     return key == "pattern" and isinstance(value, str) and LOOKAROUND.search(value) is None
@@ -180,7 +180,7 @@ def _resolve_combinators(source: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _merge_schemas(first: Mapping[str, object], second: Mapping[str, object]) -> Mapping[str, object]:
-    """Merge two schemas. Annotations of `second` win, and all other common keywords must be equal."""
+    """Merge two schemas. Annotations of `second` win. Other keywords in both schemas must be equal."""
     if any(first[key] != second[key] for key in first.keys() & second.keys() - ANNOTATIONS):
         raise _InexpressibleError
     return {**first, **second}

@@ -1,4 +1,4 @@
-"""Repair of surrogate pairs that a server split between two events.
+"""A buffer that joins surrogate pairs which a server split between two events.
 
 Servers that count in UTF-16 may end a piece of text between the two halves of a surrogate pair. JSON can escape a lone
 surrogate, but UTF-8 cannot encode it. This module buffers the first half until the second half arrives.
@@ -18,7 +18,7 @@ MAX_DEPTH: Final = 32
 
 @final
 class SurrogateBuffer:
-    """A buffer for high surrogates of a stream whose low surrogates have not arrived, by path in the event."""
+    """A buffer for the first halves of surrogate pairs in a stream, until their second halves arrive."""
 
     __slots__ = ("held",)
 
