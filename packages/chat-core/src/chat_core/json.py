@@ -25,7 +25,7 @@ MAX_DEPTH: Final = 201
 A stored conversation nests the data further, and it must stay below the limits of all serializers and parsers.
 """
 MAX_NESTING: Final = 100_000
-"""Maximum nesting depth of any value. Only an object that contains itself exceeds it."""
+"""Maximum nesting depth of any value. Only an object that contains itself exceeds this depth."""
 MAX_DIGITS: Final = 4300
 """Maximum number of digits of an integer: the limit of `parse()` and of the standard library."""
 _MAX_INTEGER: Final = 10**MAX_DIGITS - 1

@@ -122,7 +122,7 @@ class Checkpoint:
         if self._run is None:
             owner = self._owner
             if self.conversation is not None:
-                # Conversations of stores that know no owners lack the attribute.
+                # Conversations of stores without owners lack the attribute.
                 owner = getattr(self.conversation, "owner", None)
             self._run = RunContext(self.id, owner, uuid4().hex)
         return self._run
@@ -303,7 +303,7 @@ class Checkpoint:
                 _LOG.warning("failed to renew the lease of conversation %r", conversation.id, exc_info=True)
 
     async def _extend_lease(self, write: Callable[[], Awaitable[None]]) -> None:
-        # The lease lasts from the write, so a time before the write is on the safe side.
+        # The lease period begins with the write, so a time before the write never overestimates the lease.
         before = self.clocks.read()
         try:
             await finish(write)

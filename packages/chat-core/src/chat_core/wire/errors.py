@@ -218,7 +218,7 @@ def _unwrap(value: object) -> object:
 
 
 def _wraps(name: str, item: object) -> bool:
-    # FastAPI lists every complaint in `detail`: all of them are the message.
+    # FastAPI lists all validation errors in `detail`. Together they are the message.
     return (is_object(item) and bool(item)) or (name == "errors" and is_list(item) and bool(item))
 
 
