@@ -29,7 +29,7 @@ class Translator:
         self.finished: bool = False
 
     def translate(self, chunk: Chunk) -> list[Chunk]:
-        """Return the Chat Completions chunks for one llama.cpp chunk.
+        """Convert one llama.cpp chunk to Chat Completions chunks, and return them.
 
         Raises:
             TransportError: the generated text does not match the grammar.
@@ -129,7 +129,7 @@ class ResponseAssembler:
 
 
 def error_from_chunk(chunk: Chunk) -> TransportError:
-    """Return the exception for a chunk that contains an `error`. The status defaults to 500."""
+    """Return the exception for a chunk with an `error` field. The status is 500 if the field has no status code."""
     error: Json = chunk["error"]
     code = error.get("code")
     return status_error(code if isinstance(code, int) else 500, error)

@@ -102,8 +102,8 @@ class ReadyLlamaCppBuilder:
     def build(self) -> CompletionsProvider:
         """Return the provider. The first request loads the weights; `aclose()` frees them.
 
-        llama.cpp holds the GIL during part of the loading, for some tenths of a second with the bundled weights. That
-        blocks every event loop of the process. A server should therefore send a first request when it starts.
+        While llama.cpp loads the weights, it holds the GIL for some tenths of a second (with the bundled weights),
+        which blocks every event loop in the process. A server should therefore send a first request when it starts.
         """
         dialect = Dialect(
             model=self._settings.alias,

@@ -37,7 +37,7 @@ class Constrained:
 
 
 def constrain(body: Mapping[str, Any]) -> Constrained:
-    """Rewrite a Chat Completions request so that a grammar enforces its tools and structured output.
+    """Rewrite a Chat Completions request, so that a grammar enforces its tool calls and structured output.
 
     Raises:
         UnconstrainableError: a schema cannot be enforced, a tool is not a function, the tool choice names an unknown
@@ -80,7 +80,7 @@ def _pop_output_schema(rewritten: Json) -> Json | None:
 
 
 def _select_functions(functions: Sequence[Json], choice: object) -> list[Json]:
-    """Return the functions that the tool choice allows."""
+    """Return the functions that the model may call, according to the tool choice of the request."""
     if choice == "none":
         return []
     names = [function["name"] for function in functions]

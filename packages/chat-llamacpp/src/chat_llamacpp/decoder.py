@@ -48,7 +48,7 @@ class TurnDecoder:
 
     @property
     def is_text(self) -> bool:
-        """Whether the turn is a text response, not a tool call."""
+        """Whether the model response is text, not a tool call."""
         return self._kind in {"say", "string", "raw"}
 
     def feed(self, text: str) -> list[Delta]:

@@ -110,7 +110,7 @@ class Decoding:
     # --- In the thread --------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the work, and record its exception or that it has ended. The worker's thread calls this method once."""
+        """Run the work and record how it ended. The worker's thread calls this method once."""
         self._begun = True
         self._notify()
         try:
@@ -121,7 +121,7 @@ class Decoding:
         self._notify()
 
     def stop(self) -> None:
-        """Ask the work to stop. Returns at once; may be called from any thread."""
+        """Request that the decoding stops, and return at once. May be called from any thread."""
         self._stopped = True
 
     def _add_chunk(self, chunk: Chunk) -> bool:

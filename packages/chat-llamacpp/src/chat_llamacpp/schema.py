@@ -70,7 +70,7 @@ def has_references(schema: object) -> bool:
 
 
 def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that a schema's `$ref` refers to, and follow further references in turn.
+    """Follow the `$ref` of a schema, and of each schema that it leads to, and return the last schema.
 
     Args:
         schema: schema that may have a `$ref`.
@@ -201,7 +201,7 @@ def _applies_several_schemas(rules: Mapping[str, Any]) -> bool:
 
 
 def _is_supported_constraint(keyword: str, value: object) -> bool:
-    """Return whether a grammar can enforce a numeric bound, a pattern or a format with this value."""
+    """Return whether a grammar can enforce a numeric bound, a pattern or a format that has this value."""
     if keyword in _NUMERIC_BOUNDS:
         return isinstance(value, int | float) and abs(value) <= _MAX_EXACT_NUMBER
     if keyword == "pattern":
@@ -210,7 +210,7 @@ def _is_supported_constraint(keyword: str, value: object) -> bool:
 
 
 def _is_supported_pattern(pattern: str) -> bool:
-    """Return whether a grammar can express a pattern: valid, without lookaround, boundaries or backreferences."""
+    """Return whether a pattern is valid and has no construct that a grammar cannot express, such as lookaround."""
     try:
         re.compile(_UNICODE_CLASS.sub("x", pattern))
     except re.error:

@@ -56,7 +56,7 @@ class Engine(Protocol):
     """Interface with the methods of `xllamacpp.Server` that this module calls."""
 
     def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool], /) -> object:
-        """Generate a chat response.
+        """Generate a chat response and pass its chunks to a callback.
 
         Args:
             body: request as JSON.
@@ -92,7 +92,7 @@ class Server:
         return self._engine is not None
 
     def chat(self, request: Constrained, take: Take, stopped: Stopped) -> None:
-        """Generate a chat response.
+        """Generate a chat response and pass its chunks to a callback.
 
         Args:
             request: request and the schema of the response.
@@ -112,7 +112,7 @@ class Server:
             take({"error": {"code": 400, "message": str(error), "type": "invalid_request_error"}})
 
     def embed(self, body: Json, take: Take, stopped: Stopped) -> None:
-        """Embed the texts of a request one by one, because llama.cpp cannot be stopped within one text.
+        """Embed the texts of a request one by one, so that the work can be stopped between two texts.
 
         Args:
             body: embedding request. `input` is a string or a list of strings.
@@ -149,7 +149,7 @@ class Server:
 
 
 def status_error(status: int, error: Json) -> TransportError:
-    """Return a transport error whose body is an error response of the Chat Completions API.
+    """Return a transport error whose body has the error format of the Chat Completions API.
 
     Args:
         status: HTTP status code.
@@ -171,7 +171,7 @@ def _grammar_fields(schema: Json | None) -> Json:
 
 
 def _explain_embedding_error(error: Json) -> Json:
-    """Add a remedy to the message of a known embedding error. Return other errors unchanged."""
+    """Return an embedding error, with a remedy in its message if the cause is known."""
     message = str(error.get("message"))
     if "too large to process" in message:
         message = f"{message.partition('.')[0]}: raise .with_context() on the builder, or shorten the text"

@@ -47,7 +47,7 @@ class LlamaCppTransport:
         return f"LlamaCppTransport({self._settings.path.name!r})"
 
     async def send(self, request: Request, /) -> Response:
-        """Implement `Transport.send`. Streams internally, because llama.cpp can stop only a streamed response.
+        """Implement `Transport.send`. The response is streamed internally, so that it can be stopped.
 
         Raises:
             TransportError: the decoding failed, or produced nothing within the idle timeout.

@@ -20,11 +20,11 @@ class Job(Protocol):
     """A job that the thread of a `Worker` runs."""
 
     def run(self) -> None:
-        """Do the work. Called once, in the thread. It must not raise."""
+        """Do the work. The worker's thread calls this method once. It must not raise."""
         ...
 
     def stop(self) -> None:
-        """Make `run()` return soon. May be called from any thread, at any time and repeatedly."""
+        """Make `run()` return soon. May be called repeatedly, at any time and from any thread."""
         ...
 
 
@@ -41,7 +41,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def submit(self, job: Job) -> None:
-        """Append a job to the queue. Start the thread if none is running. Does not wait for the job."""
+        """Append a job to the queue and return without waiting for it. Start the thread if none is running."""
         with self._lock:
             self._jobs.append(job)
             if self._thread is None:
@@ -82,6 +82,6 @@ class Worker:
 
 
 def _close_busy_workers() -> None:
-    """Close all workers with a running thread. Called when the interpreter exits."""
+    """Close all workers that have a running thread. Called when the interpreter exits."""
     for worker in list(_busy):
         worker.close()

@@ -1,4 +1,4 @@
-"""MCP tools for chat-core: a server's tools as a tool collection, with annotations as metadata for policies."""
+"""Tools of MCP servers for chat-core, with the servers' annotations as metadata for policies."""
 
 from chat_mcp_tools.annotations import McpAnnotations
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError

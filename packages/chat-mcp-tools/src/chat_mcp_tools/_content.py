@@ -96,10 +96,10 @@ def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
 
 
 def _unwrap(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
-    """Return the value of `{"result": value}` or `{"content": value}` if a text repeats the value without the object.
+    """Return `value` for `{"result": value}` or `{"content": value}` if a text block repeats only the value.
 
-    SDKs wrap values that are not objects in `result`; some servers use `content`, which is kept if a text repeats the
-    whole object. Any other field name has a meaning and is kept.
+    SDKs wrap values that are not objects in the field `result`. Some servers use `content`, which is kept if a text
+    block repeats the whole object. Objects with any other field are returned unchanged.
     """
     match structured:
         case {"result": _, **others} if repeated and not others:

@@ -65,7 +65,7 @@ class Session:
         self._close_requested.set()
 
     async def list_tools(self) -> list[types.Tool]:
-        """Return every tool of the server.
+        """Request all tools of the server and return them.
 
         Raises:
             ServerUnavailableError: the server is not connected, or does not list its tools.
@@ -87,7 +87,7 @@ class Session:
             raise ServerUnavailableError(msg) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
-        """Call a tool and return its result. If the caller is cancelled, the server is notified.
+        """Call a tool and return its result. If the caller is canceled, the server is notified.
 
         Args:
             tool: the server's name for the tool.

@@ -1,4 +1,4 @@
-"""Tool annotations of an MCP server, as metadata for policies."""
+"""Tool annotations from an MCP server, as metadata for policies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mcp import types
 class McpAnnotations:
     """Annotations that an MCP server declares for one of its tools.
 
-    They are not verified: a server may declare a harmful tool harmless. A policy that relies on them trusts the server.
-    Missing annotations have the protocol's defaults, which assume the worst.
+    Annotations are not verified: a server may declare that a harmful tool is harmless. A policy that relies on them
+    trusts the server. Missing annotations have the protocol's defaults, which assume the worst.
 
     Attributes:
         server: name of the server.
@@ -36,7 +36,7 @@ class McpAnnotations:
 
 
 def annotations_of(server: str, tool: types.Tool) -> McpAnnotations:
-    """Return the annotations of `tool` on the server named `server`, with the protocol's defaults for missing ones."""
+    """Return the annotations of `tool` on the server named `server`. Missing ones have the protocol's defaults."""
     hints = tool.annotations or types.ToolAnnotations()
     read_only = bool(hints.read_only_hint)
     return McpAnnotations(

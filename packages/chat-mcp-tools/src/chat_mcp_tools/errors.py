@@ -1,4 +1,4 @@
-"""Errors of MCP servers.
+"""Errors that are raised for MCP servers.
 
 ChatError
 └── ServerUnavailableError     the server does not start, respond, or speak the protocol
@@ -16,14 +16,14 @@ from chat_core.errors import ChatError
 
 @final
 class ServerUnavailableError(ChatError):
-    """The server does not start, does not respond, or does not speak the protocol. No tool was called."""
+    """The MCP server does not start, does not respond, or does not speak the protocol. No tool was called."""
 
 
 @final
 class ServerGoneError(Exception):
-    """The connection to the server is lost. The message states whether the call may have taken effect."""
+    """The connection to the MCP server is lost. The message states whether the call may have taken effect."""
 
 
 @final
 class ToolRefusedError(Exception):
-    """The tool failed, or the server rejected the call. The model reads the server's message."""
+    """The tool failed, or the MCP server rejected the call. The model receives the server's message."""

@@ -1,4 +1,4 @@
-"""Progress of a tool call on an MCP server."""
+"""Progress reports for tool calls on an MCP server."""
 
 from __future__ import annotations
 

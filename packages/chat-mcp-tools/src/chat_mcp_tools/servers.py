@@ -1,4 +1,4 @@
-"""Addresses of MCP servers, and connections to them."""
+"""Settings for MCP servers, and functions that connect to them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def as_json(value: object) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the error's message, or its class name if `str(error)` fails."""
+    """Return the message of an exception, or its class name if `str(error)` raises an exception."""
     try:
         return _encodable(str(error))
     except Exception:  # noqa: BLE001 - a foreign exception class may raise anything

@@ -66,7 +66,7 @@ class OpenTelemetry:
         self._runs: dict[RunRecord, Context] = {}
 
     def run(self, record: RunRecord, /) -> _Run:
-        """Start the span `invoke_agent` for the run described by `record`."""
+        """Start the span `invoke_agent` for a run, and return a handle that ends it."""
         facts = _provider_facts("invoke_agent", record.provider)
         name = record.name or self._agent_name
         if name is not None:
@@ -77,7 +77,7 @@ class OpenTelemetry:
         return _Run(self, record, _Timed(span, context), facts)
 
     def model_call(self, record: CallRecord, /) -> _Call:
-        """Start the client span `chat` or `embeddings` for the model call described by `record`."""
+        """Start the client span `chat` or `embeddings` for a model call, and return a handle that ends it."""
         meta = record.provider
         facts = _provider_facts(record.operation, meta)
         more: Attributes = {**facts, **_option_facts(record.options), names.REQUEST_STREAM: record.streamed}
@@ -93,7 +93,7 @@ class OpenTelemetry:
         return _Call(self, record, _Timed(span), facts)
 
     def tool(self, record: ToolRecord, /) -> _Tool:
-        """Start the span `execute_tool` for the tool body described by `record`."""
+        """Start the span `execute_tool` for the body of a tool, and return a handle that ends it."""
         tool = record.tool
         facts: Attributes = {names.OPERATION: "execute_tool", names.TOOL_NAME: tool.name, names.TOOL_TYPE: "function"}
         more: Attributes = {
@@ -129,7 +129,7 @@ class OpenTelemetry:
         self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _metric_attributes(facts))
 
     def end_run(self, record: RunRecord, timed: _Timed, facts: Attributes) -> None:
-        """End the span `timed` of the run `record`, and record its metrics with the attributes `facts`."""
+        """End the span `timed` of the run `record`, and record the run's metrics with the attributes `facts`."""
         self._runs.pop(record, None)
         more: Attributes = {
             names.RUN_OUTCOME: record.outcome,
@@ -145,7 +145,7 @@ class OpenTelemetry:
         self._instruments.run.record(timed.end(more), _metric_attributes(facts))
 
     def end_call(self, record: CallRecord, timed: _Timed, facts: Attributes) -> None:
-        """End the span `timed` of the model call `record`, and record its metrics with the attributes `facts`."""
+        """End the span `timed` of the model call `record`, and record call metrics with the attributes `facts`."""
         retries = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
         more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
         if record.first_after is not None:
@@ -170,7 +170,7 @@ class OpenTelemetry:
             self._instruments.call.record(timed.end(more), attributes)
 
     def end_tool(self, record: ToolRecord, timed: _Timed, facts: Attributes) -> None:
-        """End the span `timed` of the tool body `record`, and record its metrics with the attributes `facts`."""
+        """End the span `timed` of the tool body `record`, and record the tool's metrics with the attributes `facts`."""
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
         error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResultError()
@@ -212,11 +212,11 @@ class _Timed:
         self._begun = perf_counter()
 
     def inside(self) -> _Current:
-        """Return a context manager in which the span is the current one."""
+        """Return a context manager that makes this span the current span."""
         return _Current(self.context)
 
     def end(self, attributes: Attributes) -> float:
-        """Set `attributes`, end the span and return its duration in seconds."""
+        """Set `attributes` on the span, end the span, and return its duration in seconds."""
         seconds = perf_counter() - self._begun
         self.span.set_attributes(attributes)
         self.span.end()
@@ -225,7 +225,7 @@ class _Timed:
 
 @final
 class _Current:
-    """A context manager that attaches an OpenTelemetry context."""
+    """Context manager that attaches an OpenTelemetry context."""
 
     __slots__ = ("_context", "_token")
 

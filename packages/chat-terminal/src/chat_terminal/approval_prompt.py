@@ -1,4 +1,4 @@
-"""Terminal prompts for decisions about waiting tool calls."""
+"""Terminal prompts that ask the user to decide about waiting tool calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUESTIONS: Final = {"reject": "  why", "fail": "  why", "complete": "  what cam
 
 
 def prompt_decisions(waiting: Sequence[Wait], screen: Screen, person: str) -> list[Decision]:
-    """Prompt for a decision about each waiting call.
+    """Prompt the user to decide about each waiting tool call.
 
     Args:
         waiting: Waiting calls. Scheduled calls are shown without a prompt.
@@ -119,7 +119,7 @@ def _prompt_line(question: str) -> str:
 
 
 class _VerbType(click.ParamType[str]):
-    """Click parameter type for one of several verbs, or an unambiguous prefix of one."""
+    """Click parameter type that accepts one of several verbs, or an unambiguous prefix of one of them."""
 
     name = "verb"
 

@@ -1,4 +1,4 @@
-"""Command line interface: `chat "question"` and the commands for sessions."""
+"""Command line interface: `chat "question"`, and commands that manage sessions."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _model_options(command: F) -> F:
 )
 @click.pass_context
 def chat(ctx: click.Context, store: Path | None) -> None:
-    """Set the session file that the commands use.
+    """Set the session file that the subcommands use.
 
     Args:
         ctx: Click context, whose `obj` becomes the `Sessions`.
@@ -265,7 +265,7 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
 def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
-    """Print the sessions with their number of waiting calls, and return the exit code.
+    """Print each session with its number of waiting tool calls, and return the exit code.
 
     Args:
         sessions: Session file.

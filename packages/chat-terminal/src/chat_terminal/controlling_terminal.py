@@ -1,4 +1,4 @@
-"""Access to the user at the terminal, even if the standard streams are redirected: `git diff | chat …`."""
+"""Access to the controlling terminal, even if the standard streams are redirected, as in `git diff | chat …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a question: command line arguments, piped input and attached files."""
+"""Input for the model from command line arguments, pipes and attached files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _attach_file(path: Path) -> str | File:
 
 
 def _longest_backtick_run(text: str) -> int:
-    """Return the length of the longest run of backticks. The fence around a file must be longer."""
+    """Return the length of the longest run of backticks in a text, so that a code fence can be longer."""
     longest = run = 0
     for char in text:
         run = run + 1 if char == "`" else 0

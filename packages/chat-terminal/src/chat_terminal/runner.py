@@ -54,7 +54,7 @@ class Runner:
     person: str | None = None
 
     def ask(self, session: str, parts: Sequence[str | File], system: str | None) -> Outcome:
-        """Append a user turn to a session, and run it until the model has answered or a call is left undecided.
+        """Append a user turn to a session, run it until the model has answered or a call waits, and return the outcome.
 
         Each run has its own event loop, and no loop is active during a prompt. Ctrl-C at a prompt ends the program.
 
@@ -76,7 +76,7 @@ class Runner:
         return self.resume(session, push)
 
     def resume(self, session: str, prepare: Callable[[Messages], object] | None = None) -> Outcome:
-        """Run a session until the model has answered or a call is left undecided, and return the outcome.
+        """Run a session until the model has answered or a tool call waits, and return the outcome.
 
         Args:
             session: Name of the session.

@@ -188,7 +188,7 @@ def split_finished(markdown: str) -> tuple[str, str]:
 
 
 def format_call(name: str, arguments: Mapping[str, object]) -> str:
-    """Format a call like Python code, with escapes for invisible characters.
+    """Format a tool call like a Python call, with escapes for invisible characters.
 
     Args:
         name: Name of the tool.

@@ -103,7 +103,7 @@ class Sessions:
         return found
 
     def list_all(self) -> list[Session]:
-        """Return all sessions, the last used first."""
+        """Return all sessions, starting with the one that was used last."""
         with self._table() as table:
             rows = table.execute("SELECT id, title, used, settings FROM cli_sessions ORDER BY used DESC, id").fetchall()
         return [

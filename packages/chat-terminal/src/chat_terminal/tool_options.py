@@ -1,4 +1,4 @@
-"""Values of the options `--tools`, `--tool-choice` and `--approve`."""
+"""Parsing of the options `--tools`, `--tool-choice` and `--approve`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ UNCLAIMED: Final = "not claimed"
 
 
 def register(config: Any) -> None:  # noqa: ANN401 - pytest's type, not imported here
-    """Register this module as a pytest plug-in, unless it is registered already."""
+    """Register this module as a pytest plug-in, unless pytest already knows it."""
     plugins = config.pluginmanager
     if not plugins.has_plugin(__name__):
         plugins.register(sys.modules[__name__], __name__)

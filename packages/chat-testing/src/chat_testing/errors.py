@@ -1,4 +1,4 @@
-"""Error raised by the conformance suites."""
+"""Error that the conformance suites raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import NoReturn
 
 
 class NonconformingError(AssertionError):
-    """Violation of a rule by a provider or transport. The message names the rule and the observed behavior."""
+    """Error for a provider or transport that violates a rule.
+
+    The message names the rule and the observed behavior.
+    """
 
 
 def fail(sentence: str) -> NoReturn:

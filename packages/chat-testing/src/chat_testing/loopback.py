@@ -42,7 +42,7 @@ class Exchange:
         self.reusable: bool = False
 
     def raw(self, data: bytes) -> None:
-        """Send `data` unchanged."""
+        """Send `data` unchanged over the connection."""
         self._connection.sendall(data)
 
     def head(self, status: int = 200, headers: _Fields = (), *, reason: str = "Whatever", chunked: bool = True) -> None:
@@ -61,11 +61,11 @@ class Exchange:
         self.raw("\r\n".join([*lines, "", ""]).encode())
 
     def chunk(self, data: bytes) -> None:
-        """Send one chunk of a chunked body."""
+        """Send `data` as one chunk of a response with chunked encoding."""
         self.raw(b"%x\r\n%s\r\n" % (len(data), data))
 
     def end(self) -> None:
-        """Send the last chunk. The connection can then serve another request."""
+        """End a response with chunked encoding. The connection can then serve another request."""
         self.raw(b"0\r\n\r\n")
         self.reusable = True
 
@@ -91,7 +91,7 @@ class Exchange:
         self.end()
 
     def reset(self) -> None:
-        """Reset the TCP connection, as a crashed peer does."""
+        """Reset the TCP connection, as if this server had crashed."""
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._connection.close()
 
@@ -116,11 +116,11 @@ class Exchange:
 
 @final
 class LoopbackServer:
-    """HTTP server with one thread per connection. `handler` answers each request in that thread.
+    """HTTP server for tests, with one thread per connection. `handler` responds to each request in that thread.
 
     Use `with LoopbackServer(handler) as server`. A connection is reused after a complete response, and closed if the
-    handler returns without one. Leaving the block raises the first exception of a handler again, except `OSError`,
-    because a client may disconnect at any time.
+    handler returns without a complete response. Exiting the context re-raises the first exception of a handler, except
+    `OSError`, because a client may disconnect at any time.
 
     Args:
         handler: function that sends the response.
@@ -214,7 +214,7 @@ class LoopbackServer:
             plain.close()
 
     def _read_request(self, connection: socket.socket) -> Exchange | None:
-        """Read one request. Return `None` if the connection closes first."""
+        """Read one request and return it, or None if the client closes the connection first."""
         data = b""
         while b"\r\n\r\n" not in data:
             piece = connection.recv(_READ_SIZE)

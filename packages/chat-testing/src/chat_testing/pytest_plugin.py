@@ -59,7 +59,7 @@ def _tape(request: Any) -> Generator[TapeFixture]:  # noqa: ANN401 - pytest's
 
 
 def _file_name(request: Any) -> str:  # noqa: ANN401 - pytest's
-    """Return the name of the tape file: module, class, test and parameters.
+    """Return the file name for a test's tape, built from module, class, test and parameters.
 
     The event loop is left out, so that all loops share a tape.
     """

@@ -202,7 +202,7 @@ async def reasoning_elsewhere(subject: Subject) -> None:
 
 
 def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
-    """Return a copy of the turn that is attributed to another provider."""
+    """Return a copy of a turn in which all data of the provider `name` belongs to another provider."""
 
     def own(opaque: Opaque | None) -> Opaque | None:
         return replace(opaque, provider=ANOTHER) if opaque is not None and opaque.provider == name else opaque

@@ -52,7 +52,7 @@ REPLACEMENTS: Final[tuple[Json, ...]] = (
     {"type": "text", "text": "text"},
     {"": None},
 )
-"""Values that replace another one."""
+"""Values that replace another value."""
 
 WORDS: Final = (
     "error",

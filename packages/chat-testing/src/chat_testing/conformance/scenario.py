@@ -18,7 +18,7 @@ Run: TypeAlias = Callable[[Subject], Awaitable[None]]
 @final
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A check of one rule for providers. Run it with `await scenario(subject)`; no test framework is needed.
+    """A check for one rule that providers follow. Run it with `await scenario(subject)`, without a test framework.
 
     Attributes:
         name: short name.
@@ -37,7 +37,7 @@ class Scenario:
         return self.needs <= capabilities.claimed
 
     async def __call__(self, subject: Subject) -> None:
-        """Check the rule.
+        """Check whether a provider follows the rule.
 
         Raises:
             NonconformingError: the provider violates the rule. The message states the observed behavior.

@@ -41,7 +41,7 @@ RESULT: Final = "a result of 17 degrees"
 @final
 @dataclass(frozen=True, slots=True)
 class ProviderInput:
-    """Arguments of a provider call."""
+    """Arguments for a call to a provider."""
 
     messages: Messages = field(default_factory=lambda: Messages.from_user(QUESTION))
     tools: ToolDeclarations = NO_TOOLS
@@ -52,7 +52,7 @@ class ProviderInput:
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of a provider call: the deltas, and the turn or the error."""
+    """Result of a call to a provider: the deltas of a stream, and the turn or the error."""
 
     deltas: list[Delta]
     turn: Turn | None = None
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def result(self) -> Turn:
-        """The turn of the response. Raises the error of a failed call."""
+        """The turn of a successful call. Raises the error of a failed call."""
         if self.turn is None:
             raise self.error or AssertionError
         return self.turn
@@ -208,21 +208,21 @@ async def open_stream(
 
 
 def require_completion(provider: AnyProvider) -> CompletionProvider:
-    """Return the provider unchanged. Fail the scenario if it has no `complete()` method."""
+    """Return the provider unchanged, or fail the scenario if the provider has no `complete()` method."""
     if not isinstance(provider, CompletionProvider):
         fail(f"the capability to complete is declared, but {type(provider).__name__} has no complete()")
     return provider
 
 
 def require_streaming(provider: AnyProvider) -> StreamProvider:
-    """Return the provider unchanged. Fail the scenario if it has no `stream()` method."""
+    """Return the provider unchanged, or fail the scenario if the provider has no `stream()` method."""
     if not isinstance(provider, StreamProvider):
         fail(f"streaming is declared, but {type(provider).__name__} has no stream()")
     return provider
 
 
 def require_embeddings(provider: AnyProvider) -> EmbeddingsProvider:
-    """Return the provider unchanged. Fail the scenario if it has no `embed()` method."""
+    """Return the provider unchanged, or fail the scenario if the provider has no `embed()` method."""
     if not isinstance(provider, EmbeddingsProvider):
         fail(f"embeddings are declared, but {type(provider).__name__} has no embed()")
     return provider
@@ -264,7 +264,7 @@ class SentBody:
         return self.index_of_file(file) >= 0
 
     def index_of_file(self, file: File) -> int:
-        """Return the index of the first text that contains a file, or -1."""
+        """Return the index of the first text that contains the file's URL or data, or -1."""
         if file.data is None:
             return self.index_of(file.url or "\0")
         place = self.index_of(base64.b64encode(file.data).decode())

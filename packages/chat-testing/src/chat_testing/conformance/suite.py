@@ -120,7 +120,7 @@ class ProviderConformance:
         return "\n".join(lines)
 
     def test_claims(self, request: Any, record_property: Callable[[str, object], None]) -> None:  # noqa: ANN401 - pytest's
-        """Check that the declared capabilities and the tapes match, and report undeclared capabilities.
+        """Check that the claimed capabilities and the tapes match, and report the unclaimed capabilities.
 
         Args:
             request: the pytest fixture.

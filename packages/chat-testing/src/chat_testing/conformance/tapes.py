@@ -85,7 +85,7 @@ class Reply:
 
     @property
     def data(self) -> bytes:
-        """The whole body."""
+        """The whole body, with all chunks joined."""
         return b"".join(self.chunks)
 
 

@@ -1,4 +1,4 @@
-"""Comparison of a request with a recorded request."""
+"""Functions that compare a request with a recorded request."""
 
 from __future__ import annotations
 

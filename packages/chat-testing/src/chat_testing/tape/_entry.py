@@ -88,7 +88,7 @@ class Entry:
     failed: float = 0.0
 
     def transport_error(self) -> TransportError | None:
-        """Return the recorded error of the transport, if any."""
+        """Return the recorded transport error as an exception, or None if the exchange had no error."""
         if self.error is None:
             return None
         kind, message = self.error

@@ -18,7 +18,7 @@ OPTION: Final = "--record-tapes"
 
 @final
 class TapeFixture:
-    """Factory of transports that replay or record the tapes of one test.
+    """Factory for transports that replay or record the tapes of one test.
 
     Args:
         folder: directory of the tapes.

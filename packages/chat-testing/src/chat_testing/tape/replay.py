@@ -20,7 +20,7 @@ Match: TypeAlias = Literal["strict", "lenient", "order"]
 
 `strict`: the next exchange, which must have the same method, URL, body (as parsed JSON) and chosen headers. `lenient`:
 the first unplayed exchange with the same method and path whose body has no value that the request lacks. `order`: the
-next exchange, whatever the request is.
+next exchange, regardless of the request.
 """
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
@@ -31,8 +31,8 @@ _MATCHES: Final = ("strict", "lenient", "order")
 class TapeTransport:
     """Transport that replays a tape written by `RecordingTransport`, without a network, on asyncio and trio.
 
-    Each exchange is played once. A stream delivers the recorded batches. Error responses and transport errors are
-    raised again. A response only has the headers whose values were recorded.
+    Each recorded exchange is played once. A stream delivers the recorded batches of events. Error responses and
+    transport errors are raised again. A response only has the headers whose values were recorded.
 
     Args:
         path: path of the tape.
@@ -204,7 +204,7 @@ class _RecordedBatches:
         raise StopAsyncIteration
 
     async def _wait_until(self, at: float) -> None:
-        """Wait until the recorded time `at`, in seconds since the request, if waiting is enabled."""
+        """Wait until `at`, in seconds since the start of the exchange, unless waiting is disabled."""
         if self._sleep is not None and at > self._at:
             await self._sleep(at - self._at)
         self._at = max(at, self._at)

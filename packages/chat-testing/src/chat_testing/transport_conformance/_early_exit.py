@@ -224,5 +224,5 @@ async def slow_reader(subject: TransportSubject) -> None:
 
 
 _UNCHANGED = 4
-"""Checks without further bytes after which the transport has stopped reading. A busy machine may pause a transport."""
+"""Checks without new bytes until a transport counts as having stopped. A busy machine may pause a transport."""
 _TOO_MUCH = 64 * 1024 * 1024

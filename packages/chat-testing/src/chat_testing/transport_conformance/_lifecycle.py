@@ -174,7 +174,7 @@ async def last_event(subject: TransportSubject) -> None:
 
 @scenario("last", "leaves")
 async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
-    """If the body does not end after the last event, the stream does not wait and closes the connection."""
+    """If the body does not end after the last event, closing the stream does not wait and closes the connection."""
     play = Play(steps=(b"data: [DONE]\n\n",), ends="stall", delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
         await _read_until_done(transport, peer.host)

@@ -27,7 +27,7 @@ _ENDLESS: Final = b": and so on, and so on\n" * 1000
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """Scripted response of a peer to one request.
+    """Scripted response of the test server to one request.
 
     Attributes:
         status, headers: status and headers of the response.
@@ -51,14 +51,14 @@ class Play:
 
     @property
     def body(self) -> bytes:
-        """The body without its pauses: all chunks, joined."""
+        """All chunks of the body, joined."""
         return b"".join([step for step in self.steps if isinstance(step, bytes)])
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Request received by a peer."""
+    """Request that the scripted HTTP server received."""
 
     method: str
     path: str
@@ -86,7 +86,7 @@ class Peer(Protocol):
 
     @property
     def connections(self) -> int:
-        """Number of accepted connections."""
+        """Number of connections that the server has accepted."""
         ...
 
 
@@ -108,11 +108,11 @@ class LoopbackPeer:
 
     @property
     def connections(self) -> int:
-        """Number of accepted connections."""
+        """Number of connections that the server has accepted."""
         return self.server.connections if self.server is not None else 0
 
     def __call__(self, exchange: Exchange) -> None:
-        """Record the request and send the scripted response."""
+        """Record a request and send its scripted response."""
         received = Received(exchange.method, exchange.path, exchange.headers, exchange.body)
         self.received.append(received)
         play = self.answer(received)

@@ -69,7 +69,7 @@ class TransportSubject:
 
     @property
     def delimited(self) -> Delimited:
-        """Body delimiter that the peer uses: `chunked` if the transport supports it, else `close`."""
+        """The framing of response bodies that the peer sends: `chunked` if the transport supports it, else `close`."""
         return "chunked" if self.capabilities.chunked else "close"
 
     def play(self, *steps: bytes, status: int = 200, headers: tuple[tuple[str, str], ...] | None = None) -> Play:
@@ -156,7 +156,7 @@ Run: TypeAlias = Callable[[TransportSubject], Awaitable[None]]
 @final
 @dataclass(frozen=True, slots=True)
 class TransportScenario:
-    """One requirement for a transport. `await scenario(subject)` checks it without a test framework.
+    """A check for one rule that transports follow. Run it with `await scenario(subject)`, without a test framework.
 
     Attributes:
         name: name of the scenario function.
@@ -172,14 +172,14 @@ class TransportScenario:
     run: Run = field(repr=False)
 
     def is_claimed(self, capabilities: TransportCapabilities) -> bool:
-        """Return whether `capabilities` include everything that the scenario needs."""
+        """Return whether the declared capabilities include all those that the scenario needs."""
         return self.needs <= capabilities.claimed
 
     async def __call__(self, subject: TransportSubject) -> None:
-        """Check the requirement.
+        """Check whether a transport meets the requirement.
 
         Raises:
-            NonconformingError: the transport violates it; the message describes the violation.
+            NonconformingError: the transport violates the requirement. The message describes the violation.
         """
         __tracebackhide__ = True
         try:
@@ -202,14 +202,14 @@ class TransportScenario:
 
 
 def _first_error(error: Exception) -> Exception:
-    """Return the first leaf exception of nested groups, or `error` itself."""
+    """Return the first exception in a nested exception group that is not a group, or `error` itself."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return error
 
 
 def scenario(*clauses: str, needs: tuple[str, ...] = ()) -> Callable[[Run], TransportScenario]:
-    """Return a decorator that turns a function into a scenario. Its docstring becomes the promise."""
+    """Return a decorator that turns a function into a scenario, with the function's docstring as the requirement."""
     if unknown := (set(clauses) - set(CLAUSES)) | (set(needs) - set(CLAIMS)):
         msg = f"unknown clauses or capabilities: {', '.join(sorted(unknown))}"
         raise UsageError(msg)

@@ -72,7 +72,7 @@ async def refused_and_cut(subject: TransportSubject) -> None:
 
 @scenario("listens", "arrives")
 async def events(subject: TransportSubject) -> None:
-    """Events arrive in order with their types and ids, in batches as well as one by one."""
+    """Events arrive in order, with their types and ids, whether they are read in batches or one by one."""
     chunks = (b"data: 1\n\n", b"event: two\ndata: 2\n\nid: x\ndata: 3\n\n")
     async with subject.with_peer(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
