@@ -1,4 +1,4 @@
-"""Request bodies for aiohttp."""
+"""Request bodies that aiohttp sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LargeBody(aiohttp.Payload):
         self._idle = idle
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Return the body as text, as aiohttp requires of a payload."""
+        """Return the body as text. aiohttp requires this method of every payload."""
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Responses of aiohttp sessions."""
+"""Responses that aiohttp sessions return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AiohttpResponse(HttpResponse):
 
     @property
     def reason(self) -> str:
-        """The reason phrase; empty if the server sends none."""
+        """The reason phrase of the response, or an empty string if the server sent none."""
         return self._response.reason or ""
 
     async def drain(self) -> None:
@@ -87,14 +87,14 @@ class BodyChunks:
         raise StopAsyncIteration
 
     def stop_watching(self) -> None:
-        """Stop observing the connection, which may return to the pool."""
+        """Stop observing the connection of this response, because the pool may reuse it."""
         if self._closed is not None:
             self._closed.remove_done_callback(self._fail_reader)
             self._closed.remove_done_callback(_retrieve_exception)
             self._closed.add_done_callback(_retrieve_exception)
 
     def _fail_reader(self, closed: asyncio.Future[None]) -> None:
-        """Make a pending read raise when the connection is lost: after invalid data, aiohttp would wait forever."""
+        """Make a pending read raise when the connection is lost, because aiohttp may otherwise wait forever."""
         closed.exception()
         if not self._content.is_eof() and self._content.exception() is None:
             self._content.set_exception(aiohttp.ClientPayloadError("the connection was lost within the body"))

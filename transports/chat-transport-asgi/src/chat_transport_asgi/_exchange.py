@@ -133,7 +133,10 @@ class Exchange:
 
     @contextmanager
     def _count_pending_call(self) -> Generator[None]:
-        """Count a pending `receive()` or `send()` call, through which the application learns that the reader exited."""
+        """Count a `receive()` or `send()` call as pending until the context exits.
+
+        Only a pending call can report to the application that the reader has exited.
+        """
         self._listening += 1
         try:
             yield
@@ -181,7 +184,7 @@ class Exchange:
     # --- Called in the task of the reader
 
     async def head(self) -> None:
-        """Wait for the status and headers of the response.
+        """Wait until the application has sent the status and headers of the response.
 
         Raises:
             TransportError: The application sent no response, or not in time.
@@ -204,7 +207,7 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next chunk of the body.
+        """Wait for the next chunk of the body and return it.
 
         Raises:
             TransportError: No chunk arrived in time, or the application ended before its response was complete.
@@ -231,7 +234,7 @@ class Exchange:
         raise self._failure or self._error("stream", "the application ended before its response was complete")
 
     async def drain(self, seconds: float) -> None:
-        """Read the rest of a body after the last event of its stream, for at most `seconds`."""
+        """Read and discard the rest of the body, for at most `seconds`."""
         with anyio.move_on_after(seconds):
             try:
                 async for _ in self:

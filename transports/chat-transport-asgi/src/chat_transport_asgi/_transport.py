@@ -97,7 +97,7 @@ class AsgiTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Implement `Transport.stream`. The application has ended when the context has exited.
+        """Implement `Transport.stream`. When the context has exited, the application has ended.
 
         After the last event (`Request.is_last`), exiting waits for the end of the body for at most `DRAIN_SECONDS`.
 
@@ -126,7 +126,7 @@ class AsgiTransport:
                 await batches.aclose()
 
     async def aclose(self) -> None:
-        """End the lifespan of the application, if there is one. May be called more than once."""
+        """End the lifespan of the application, if it was started. May be called more than once."""
         if self._lifespan is not None:
             await self._lifespan.stop()
 

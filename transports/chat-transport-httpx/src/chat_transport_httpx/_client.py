@@ -36,7 +36,7 @@ class _Cookies(httpx.Cookies):
     """Cookie jar that skips responses without cookies, which saves a tenth of the time of a request."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Store the cookies that a response sets."""
+        """Store the cookies that a response sets, if any."""
         if "set-cookie" in response.headers:
             super().extract_cookies(response)
 
@@ -117,7 +117,7 @@ class OwnClient(httpx.AsyncClient):
         return key in self._templates
 
     def add_template(self, key: TemplateKey, url: str, headers: list[tuple[str, str]]) -> None:
-        """Cache the parsed URL and the merged headers of a request.
+        """Cache the parsed URL and the merged headers of a request as a template for similar requests.
 
         Args:
             key: The key of the template.
@@ -135,7 +135,7 @@ class OwnClient(httpx.AsyncClient):
     def build_from_template(
         self, key: TemplateKey, request: Request, timeout: dict[str, float | None]
     ) -> httpx.Request:
-        """Build a request from its template.
+        """Build an httpx request from a cached template, and return it.
 
         Args:
             key: The key of the template.

@@ -28,7 +28,7 @@ class _LoopClient:
 
 @final
 class Clients:
-    """The clients that a transport has created, one for each event loop of asyncio or trio."""
+    """The httpx clients that a transport has created, one for each event loop."""
 
     __slots__ = ("_current", "_make")
 
@@ -37,7 +37,7 @@ class Clients:
         self._current: RunVar[_LoopClient | None] = RunVar("chat_transport_httpx_client", None)
 
     def get(self) -> OwnClient:
-        """Return the client of the running event loop; the first call creates it."""
+        """Return the client for the running event loop. The first call creates the client."""
         own = self._current.get()
         if own is None:
             own = _LoopClient(self._make())
@@ -45,7 +45,7 @@ class Clients:
         return own.client
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop. The clients of other loops are closed with their loops."""
+        """Close the client for the running event loop. Clients for other loops are closed with their loops."""
         own = self._current.get()
         if own is not None:
             self._current.set(None)

@@ -56,7 +56,7 @@ class HttpxErrorTranslation(ErrorTranslation):
         return self.transport_error(kind, f"{type(error).__name__}: {self._text(error)}", error)
 
     def _reason(self, error: BaseException) -> BaseException | None:
-        """Return the cause or context of an error, except the exception that the caller is handling."""
+        """Return the cause or context of an error, or None if that is the exception that the caller is handling."""
         reason = error.__cause__ or error.__context__
         return None if reason is self._handled else reason
 
@@ -71,7 +71,7 @@ class HttpxErrorTranslation(ErrorTranslation):
         return "no reason given"
 
     def _is_not_http(self, error: BaseException) -> bool:
-        """Return whether the peer sent invalid HTTP, rather than closed the connection.
+        """Return whether the peer sent invalid HTTP. Otherwise, it closed the connection.
 
         httpcore chains invalid data to the exception of its parser, and raises directly for a closed connection. The
         pool suppresses that chain (`from None`), but keeps the context.

@@ -37,7 +37,7 @@ class AsyncClient(Protocol):
         headers: Sequence[tuple[str, str]],
         extensions: Mapping[str, Any],
     ) -> Any:  # noqa: ANN401 - a request of its own package
-        """Return a request with the defaults of the client."""
+        """Return a request that includes the defaults of the client, such as headers."""
         ...
 
     async def send(self, request: Any, *, stream: bool, follow_redirects: bool) -> Any:  # noqa: ANN401 - see above

@@ -11,8 +11,8 @@ import httpx
 class BodyIterable:
     """A request body that is sent as one chunk.
 
-    The stream class of httpx uses an async generator. It stays open if sending fails, and trio then warns when it is
-    garbage-collected.
+    The stream class of httpx uses an async generator instead. If sending fails, the generator stays open, and trio
+    warns when it is garbage-collected.
     """
 
     __slots__ = ("_body",)
@@ -33,7 +33,7 @@ class HttpxBody(BodyIterable, httpx.AsyncByteStream):
 
 @final
 class _BodyIterator:
-    """Async iterator over one chunk."""
+    """Async iterator that returns a request body as one chunk."""
 
     __slots__ = ("_body",)
 

@@ -1,4 +1,4 @@
-"""Responses of httpx clients."""
+"""Responses that httpx clients return."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HttpxResponse(HttpResponse):
 
     @property
     def reason(self) -> str:
-        """The reason phrase; empty if the server sends none."""
+        """The reason phrase of the response, or an empty string if the server sent none."""
         return self._response.reason_phrase
 
     async def aclose(self) -> None:

@@ -76,13 +76,13 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
-        """Return a property of the connection, such as its socket."""
+        """Return a property of the connection, such as its socket or whether it is readable."""
         if info == "is_readable" and hasattr(select, "poll"):
             return self._is_readable()
         return self._stream.get_extra_info(info)
 
     def _is_readable(self) -> bool:
-        """Return whether an idle connection is readable, usually because it was closed. Called before each request."""
+        """Return whether an idle connection is readable, which usually means that the peer closed it."""
         if self._socket is None:
             self._socket = self._stream.get_extra_info("socket")
         if self._socket.fileno() < 0:
@@ -115,5 +115,5 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
         return BufferedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:
-        """Wait before another attempt to connect."""
+        """Wait for a number of seconds before the next connection attempt."""
         await self._backend.sleep(seconds)

@@ -41,10 +41,11 @@ class Connection:
 
     Attributes:
         headers: The headers of the handshake response.
-        opened_at: The time at which it was opened, by the clock of the event loop.
-        active: The number of its current exchanges.
-        retired: Whether it accepts no further exchange.
-        broke: Whether the connection was lost during an exchange. The pool resets it when it counts the failure.
+        opened_at: The time at which the connection was opened, by the clock of the event loop.
+        active: The number of current exchanges.
+        retired: Whether the connection accepts no further exchange.
+        broke: Whether the connection was lost during an exchange. The pool resets this attribute when it counts the
+            failure.
         on_end: Called when the reader task of a multiplexed connection ends.
         timer: The timer that closes an idle connection; owned by the pool.
     """
@@ -83,11 +84,11 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection accepts an exchange. A lost connection may not have been detected yet."""
+        """Whether the connection can serve another exchange. A lost connection may not have been detected yet."""
         return not self.retired and self._connection.state is State.OPEN
 
     async def is_quiet(self) -> bool:
-        """Return whether no unexpected frame has arrived, which the next exchange would mistake for its response.
+        """Return whether the connection is open and no frame is left that could be mistaken for the next response.
 
         Frames with a key are harmless: the next exchange drops those of other exchanges.
         """
@@ -107,7 +108,7 @@ class Connection:
             return False
 
     async def start(self, request: Request) -> Exchange:
-        """Send a request and return its exchange.
+        """Send a request and return the exchange that receives its response.
 
         Raises:
             TransportError: The request could not be sent.
@@ -128,7 +129,7 @@ class Connection:
         return exchange
 
     async def _send(self, frame: str | bytes, request: Request) -> None:
-        """Send a frame. The idle timeout applies only while the peer accepts no data at all."""
+        """Send a frame. The idle timeout is only exceeded if the peer accepts no data during that time."""
         transport = self._connection.transport
         data = frame.encode() if isinstance(frame, str) else frame
         pending_bytes = len(data) + transport.get_write_buffer_size()
@@ -179,7 +180,7 @@ class Connection:
                 await asyncio.wait([self._reader])
 
     def abort_connection(self) -> None:
-        """Abort the connection. A close frame is sent if that is possible without waiting."""
+        """Close the connection without waiting for the peer. A close frame is sent if possible."""
         self.retired = True
         if self.timer is not None:
             self.timer.cancel()
@@ -195,7 +196,7 @@ class Connection:
                 self._connection.send_data()
 
     async def aclose(self, close_timeout: float) -> None:
-        """Close the connection; abort it if the peer sends no close frame within `close_timeout` seconds."""
+        """Close the connection. Abort it if the peer sends no close frame within `close_timeout` seconds."""
         self.retired = True
         if self.timer is not None:
             self.timer.cancel()
@@ -217,7 +218,7 @@ class Connection:
             await asyncio.wait([self._reader])
 
     async def _read(self) -> None:
-        """Put each frame into the queue of its exchange, until the connection ends."""
+        """Receive frames and put each into the queue of its exchange, until the connection ends."""
         failure: Callable[[Request], TransportError]
         try:
             while True:

@@ -59,9 +59,9 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     """Return the error for a connection that could not be opened.
 
     Args:
-        error: The exception of the library.
+        error: The exception that the websockets library raised.
         request: The request that needs the connection.
-        max_error_bytes: The number of bytes of the body of a rejected handshake that the error keeps.
+        max_error_bytes: The limit on the length of the response body that the error keeps.
 
     Returns:
         The error, or None if the exception is not a network error and must propagate.
@@ -92,7 +92,7 @@ def _handshake_rejected_error(error: InvalidStatus, where: str, max_error_bytes:
 
 
 def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
-    """Return the error for a connection that closed during an exchange. Its response is always incomplete."""
+    """Return the error for a connection that was closed before the response of an exchange was complete."""
     where, sent, received = describe(request), error.sent, error.rcvd
     if received is None or (sent is not None and not error.rcvd_then_sent):
         kind, problem = _unannounced_close(sent)
@@ -126,7 +126,7 @@ def _unannounced_close(sent: Close | None) -> tuple[str, str]:
 
 
 def _describe_error(error: BaseException, request: Request) -> str:
-    """Return the class and message of an error; only the class if the message quotes a secret of the request."""
+    """Return the class and message of an error, or only the class if the message quotes a secret of the request."""
     text = " ".join(str(error).split())
     name = type(error).__name__
     return f"{name}: {text}" if text and not _quotes_secret(text, request) else name

@@ -78,7 +78,7 @@ class IdleTimer:
             self._timer = self._loop.call_later(self._idle, self._check_wait)
 
     def end(self) -> None:
-        """End the current wait."""
+        """End the current wait, so that it can no longer exceed the limit."""
         self._waiting_since = None
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop receiving frames."""
+        """Stop receiving frames for the exchange."""
         ...
 
 
@@ -152,13 +152,13 @@ class DirectSource:
         return frame.encode() if isinstance(frame, str) else frame
 
     def close(self) -> None:
-        """Cancel the idle timer."""
+        """Implement `Source.close`: cancel the idle timer."""
         self._idle_timer.close()
 
 
 @final
 class FrameQueue:
-    """Queue of the frames of one exchange on a multiplexed connection. The reader task of the connection fills it."""
+    """Queue for the frames of one exchange. The task that reads a multiplexed connection fills the queue."""
 
     __slots__ = ("_failure", "_frames", "_idle_timer", "_request", "_room", "_waiter")
 
@@ -176,7 +176,7 @@ class FrameQueue:
         self._wake()
 
     async def wait_for_room(self) -> None:
-        """Wait until fewer frames are unread. This applies backpressure to the peer if the reader is slow."""
+        """Wait until few enough frames are unread, so that a slow reader slows down the peer."""
         if len(self._frames) >= _MAX_UNREAD_FRAMES:
             self._room = asyncio.get_running_loop().create_future()
             try:
@@ -185,7 +185,7 @@ class FrameQueue:
                 self._room = None
 
     def fail(self, failure: Callable[[Request], TransportError]) -> None:
-        """Make `take()` raise the error that `failure` returns, after the queued frames."""
+        """Make `take()` raise the error that `failure` returns, as soon as all queued frames are read."""
         self._failure = failure
         self._wake()
 
@@ -209,7 +209,7 @@ class FrameQueue:
         return frame
 
     def close(self) -> None:
-        """Drop all unread frames and release the reader task of the connection."""
+        """Implement `Source.close`: drop all unread frames, so that the task that fills the queue can continue."""
         self._idle_timer.close()
         self._frames.clear()
         self._make_room()
@@ -224,7 +224,7 @@ class FrameQueue:
 
 
 def idle_timeout_error(request: Request) -> TransportError:
-    """Return the error for an exceeded idle timeout."""
+    """Return the error for a request whose idle timeout was exceeded."""
     idle = request.timeouts.idle
     return TransportError("timeout", f"{describe(request)}: no data arrived within {idle} seconds")
 
@@ -235,7 +235,7 @@ class Exchange:
 
     Args:
         key: Identifies the exchange on its connection.
-        source: The source of its frames.
+        source: The source of the frames.
         protocol: The protocol of the transport.
         request: The request.
 
@@ -269,17 +269,17 @@ class Exchange:
         self._option = ""
 
     def set_limit(self, option: str, limit: int | None) -> None:
-        """Limit the total length of the frames after the head.
+        """Limit the total length of the frames that are read after the head of the response.
 
         Args:
-            option: The name of the option of the transport, for the message of the error.
+            option: The name of the transport option that sets the limit, for the error message.
             limit: The limit in bytes; `None` for no limit.
         """
         self._option = option
         self._limit = limit
 
     async def head(self) -> tuple[int, Headers] | None:
-        """Read the head of the response. Return its status and headers, or None if the protocol has no heads.
+        """Read the status and headers of the response, and return them, or None if the protocol does not send them.
 
         Raises:
             TransportError: No head arrived, or it is invalid.
@@ -308,7 +308,7 @@ class Exchange:
         raise StopAsyncIteration
 
     async def _take(self) -> ReadFrame:
-        """Return the next frame.
+        """Wait for the next frame and return it.
 
         Raises:
             TransportError: The connection ended, no frame arrived in time, or the frames exceed the limit.
@@ -321,7 +321,7 @@ class Exchange:
         return read
 
     def _take_events(self, read: ReadFrame) -> Sequence[Event]:
-        """Return the events of a frame up to the last event of the exchange, and record its end."""
+        """Return the events in a frame, up to the last event of the exchange. Record whether the exchange has ended."""
         _, events, last = read
         is_last = self._request.is_last
         for index, event in enumerate(events):
@@ -350,5 +350,5 @@ class Exchange:
             frames.append(read[0])
 
     def close(self) -> None:
-        """Stop receiving frames."""
+        """Stop receiving frames for this exchange."""
         self._source.close()

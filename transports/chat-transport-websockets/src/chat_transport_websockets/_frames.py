@@ -26,7 +26,7 @@ class FrameProtocol(Protocol):
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the first frame of a response is a head for `head()` and not an event."""
+        """Whether the first frame of a response contains its status and headers (see `head()`) instead of events."""
         return False
 
     def ask(self, request: Request, key: str, /) -> str | bytes:

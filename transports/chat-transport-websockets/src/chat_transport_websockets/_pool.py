@@ -18,7 +18,7 @@ from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Destination, Handshake
 
 _MAX_UNUSED_ENDPOINTS = 64
-"""The number of destinations from which on those without a connection are dropped."""
+"""The number of known destinations at which those without a connection are dropped."""
 
 
 @final
@@ -59,7 +59,7 @@ class _Endpoint:
 
 @final
 class Lease:
-    """An exchange on a connection that is returned to the pool when the exchange ends."""
+    """An exchange and its connection, which is returned to the pool when the exchange ends."""
 
     __slots__ = ("_connection", "_endpoint", "_pool", "exchange")
 
@@ -103,7 +103,7 @@ class Pool:
         close_with_event_loop(self)
 
     async def start(self, request: Request) -> Lease:
-        """Send a request over an exclusive connection or, if the protocol is multiplexed, over the shared one.
+        """Send a request over an exclusive connection, or over the shared one if the protocol is multiplexed.
 
         Raises:
             TransportError: The connection could not be opened, or the request could not be sent.
@@ -124,7 +124,7 @@ class Pool:
     async def _exclusive_connection(
         self, endpoint: _Endpoint, destination: Destination, request: Request
     ) -> Connection:
-        """Return a connection for one exchange: an idle one, a new one, or the next one that is returned."""
+        """Return a connection for one exchange: an idle one, a new one, or the next one that becomes free."""
         while endpoint.idle:
             connection = endpoint.idle.pop()
             self._cancel_idle_timer(connection)
@@ -181,7 +181,7 @@ class Pool:
         return connection
 
     async def _shared_connection(self, endpoint: _Endpoint, destination: Destination, request: Request) -> Connection:
-        """Return the connection that all exchanges share. The first exchange opens it."""
+        """Return the connection that all exchanges share. The first exchange opens that connection."""
         while True:
             for connection in list(endpoint.idle):
                 if self._may_begin(connection):
@@ -218,7 +218,7 @@ class Pool:
         return connection
 
     def give_back(self, endpoint: _Endpoint, connection: Connection) -> None:
-        """Take back a connection after an exchange: pass it to a waiter, keep it idle or close it."""
+        """Return a connection to the pool after an exchange: pass it to a waiter, keep it idle, or close it."""
         if connection.broke:
             connection.broke = False
             endpoint.failures += 1
@@ -251,7 +251,7 @@ class Pool:
         self._hand_over(endpoint, None)
 
     def _remove(self, endpoint: _Endpoint, connection: Connection) -> None:
-        """Remove a connection that has ended, and release its slot."""
+        """Remove a closed connection from the pool, and release its slot."""
         if connection in endpoint.connections:
             endpoint.connections.remove(connection)
             if connection in endpoint.idle:
@@ -259,7 +259,7 @@ class Pool:
             self._release_slot(endpoint)
 
     def _keep_idle(self, endpoint: _Endpoint, connection: Connection) -> None:
-        """Keep an idle connection open until its idle timeout."""
+        """Keep an idle connection open, and close it after the idle timeout."""
 
         def close_idle() -> None:
             connection.timer = None

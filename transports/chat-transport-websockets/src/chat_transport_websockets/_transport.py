@@ -205,7 +205,7 @@ class WebSocketTransport:
         return TransportError("status", msg, status=status, headers=headers, body=body)
 
     def _build_body(self, frames: Sequence[bytes], request: Request) -> bytes:
-        """Build the body of a response from its frames.
+        """Build the response body from the received frames, and return it.
 
         Raises:
             TransportError: The frames are not a valid response.
@@ -219,7 +219,7 @@ class WebSocketTransport:
             raise TransportError("protocol", msg) from error
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop; their exchanges fail.
+        """Close the connections that belong to the running event loop. Their exchanges fail.
 
         An exchange that waits for a connection still gets one, which is closed after the exchange. The connections of
         other event loops are closed with their loops. May be called more than once, and the transport remains usable.
