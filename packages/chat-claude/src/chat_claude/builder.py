@@ -30,7 +30,7 @@ from chat_claude.settings import Settings, dialect_for, endpoint_for
 
 
 class _Configurable(ConnectionBuilder[Settings]):
-    """Methods shared by all builder states."""
+    """Base class with the methods that all builder states share."""
 
     __slots__ = ()
 
@@ -163,7 +163,7 @@ class ClaudeBuilder(_WithoutModel):
 
 @final
 class GatewayClaudeBuilder(_WithoutModel):
-    """A `ClaudeBuilder` state with the base URL of another server and without a model."""
+    """Builder for a Claude provider on another server, before the model has been set."""
 
     __slots__ = ()
 
@@ -174,14 +174,14 @@ class GatewayClaudeBuilder(_WithoutModel):
 
 @final
 class ReadyGatewayClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` state with a model and the base URL of another server."""
+    """Builder for a Claude provider on another server, after the model has been set."""
 
     __slots__ = ()
 
 
 @final
 class ReadyClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` state with a model on the Anthropic API."""
+    """Builder for a Claude provider on the Anthropic API, after the model has been set."""
 
     __slots__ = ()
 
@@ -203,7 +203,7 @@ class ReadyClaudeBuilder(_Ready):
 
 @final
 class NativeClaudeBuilder(_Ready):
-    """A `ClaudeBuilder` state with a model and with server-side tools or MCP servers."""
+    """Builder for a Claude provider with a model and with server-side tools or MCP servers."""
 
     __slots__ = ()
 

@@ -19,7 +19,7 @@ from chat_completions.settings import Addressable, Adjustable, Settings, provide
 
 
 class _Configurable(Adjustable, Addressable):
-    """Methods that the builder has with and without a model."""
+    """Base class with the methods that the builder has with and without a model."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class CompletionsBuilder(_Configurable):
 
 @final
 class ReadyCompletionsBuilder(_Configurable):
-    """A `CompletionsBuilder` state with a model."""
+    """A builder for any server with a Chat Completions API, after the model has been set."""
 
     __slots__ = ()
 

@@ -232,7 +232,7 @@ def _parse_object(data: bytes) -> dict[str, object]:
 
 
 class _DaemonBuilder(WithSizedEmbeddings):
-    """Methods that the Ollama builder has with and without a model."""
+    """Base class with the methods that the Ollama builder has with and without a model."""
 
     __slots__ = ()
 
@@ -323,7 +323,7 @@ class OllamaBuilder(_DaemonBuilder):
 
 @final
 class ReadyOllamaBuilder(_DaemonBuilder):
-    """An `OllamaBuilder` state with a model."""
+    """A builder for models on an Ollama daemon, after the model has been set."""
 
     __slots__ = ()
 

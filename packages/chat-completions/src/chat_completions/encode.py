@@ -84,9 +84,9 @@ def encode(
 
 
 def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
-    """Return a system message with the schema of structured output and a comma, or nothing if no message is needed.
+    """Return a system message with the output schema, followed by a comma, or an empty sequence.
 
-    The message is for servers that only support JSON mode.
+    Only servers that support JSON mode but not schemas need this message.
     """
     if output is None or dialect.structured == "json_schema":
         return ()

@@ -82,7 +82,7 @@ class Preset(Generic[EmbeddingsT_co]):
     """Settings and documented facts for one vendor. The type parameter is the vendor's embeddings ability.
 
     Attributes:
-        title: The display name of the vendor. `name` is the name for programs.
+        title: The display name of the vendor. The property `name` is the name used in code.
         dialect: The differences of the vendor's API from OpenAI's. The builder sets the model.
         base_url: The part of every URL before `/chat/completions`; `None` if each customer has a separate URL.
         base_url_variable: The environment variable that overrides the base URL.

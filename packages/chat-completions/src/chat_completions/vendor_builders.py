@@ -32,7 +32,7 @@ class VendorState(Adjustable):
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
-        """Return why `name` is unavailable in this state, or None if no state has it."""
+        """Return why the method `name` is unavailable in this state, or None if no state has this method."""
         title = self._settings.preset.title
         if name == "build":
             return "build() needs a model: call .with_model('…') first"
@@ -44,7 +44,7 @@ class VendorState(Adjustable):
 
 
 class WithSizedEmbeddings(VendorState):
-    """Builder methods for vendors whose embedding requests can set the vector length."""
+    """Base class of builders for vendors whose embedding requests can set the vector length."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class WithSizedEmbeddings(VendorState):
 
 
 class WithFixedEmbeddings(VendorState):
-    """Builder methods for vendors whose embedding models have a fixed vector length."""
+    """Base class of builders for vendors whose embedding models have a fixed vector length."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class ChatVendorBuilder(VendorState, Addressable):
 
 @final
 class ReadyChatVendorBuilder(VendorState, Addressable):
-    """A `ChatVendorBuilder` state with a model."""
+    """A builder for a vendor without embeddings, after the model has been set."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ class FixedVendorBuilder(WithFixedEmbeddings, Addressable):
 
 @final
 class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
-    """A `FixedVendorBuilder` state with a model."""
+    """A builder for a vendor whose embeddings have a fixed length, after the model has been set."""
 
     __slots__ = ()
 
@@ -139,7 +139,7 @@ class SizedVendorBuilder(WithSizedEmbeddings, Addressable):
 
 @final
 class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
-    """A `SizedVendorBuilder` state with a model."""
+    """A builder for a vendor whose embeddings have a configurable length, after the model has been set."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendo
 
 
 class _HuggingFace(VendorState):
-    """Builder methods that choose which inference provider serves a Hugging Face model."""
+    """Base class with methods that choose which inference provider serves a Hugging Face model."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ class HuggingFaceBuilder(_HuggingFace, Addressable):
 
 @final
 class ReadyHuggingFaceBuilder(_HuggingFace, Addressable):
-    """A `HuggingFaceBuilder` state with a model."""
+    """A builder for models served through Hugging Face's router, after the model has been set."""
 
     __slots__ = ()
 

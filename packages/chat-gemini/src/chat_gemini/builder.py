@@ -43,7 +43,7 @@ These models have thinking levels, sign their function calls, and read files in 
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """Methods shared by all builder states."""
+    """Base class with the methods that all builder states share."""
 
     __slots__ = ()
 
@@ -142,7 +142,7 @@ class GeminiBuilder(_Configurable):
 
 
 class _WithModel(_Configurable):
-    """Methods shared by the builder states that have a model."""
+    """Base class with the methods that all builder states with a model share."""
 
     __slots__ = ()
 
@@ -156,7 +156,7 @@ class _WithModel(_Configurable):
 
 @final
 class ReadyGeminiBuilder(_WithModel):
-    """A `GeminiBuilder` state with a chat model."""
+    """Builder for a Gemini chat provider, after the model has been set."""
 
     __slots__ = ()
 
@@ -264,7 +264,7 @@ class ReadyGeminiBuilder(_WithModel):
 
 @final
 class GeminiEmbeddingsBuilder(_WithModel):
-    """A `GeminiBuilder` state with an embedding model."""
+    """Builder for a Gemini embeddings provider, after the model has been set."""
 
     __slots__ = ()
 

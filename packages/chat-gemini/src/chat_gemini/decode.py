@@ -187,7 +187,7 @@ class StreamDecoder(EventDecoder):
         self._has_open_text = not self._whole_body and self._answer.has_open_text
 
     def take_body(self, body: Any, /) -> None:  # noqa: ANN401 - JSON
-        """Decode a complete response body, which may be a list of chunks.
+        """Implement `EventDecoder.take_body`: decode a complete response body, which may be a list of chunks.
 
         If no candidate has the index 0, the first candidate is decoded.
         """
@@ -222,7 +222,7 @@ class StreamDecoder(EventDecoder):
         return self.partial()
 
     def _blocked(self) -> ContentFilteredError | None:
-        """Return the error for a blocked prompt, with the reason from `promptFeedback`, or `None`."""
+        """Return an error with the reason from `promptFeedback` if the prompt was blocked, otherwise `None`."""
         reason = str(self._feedback.get("blockReason") or "")
         message = str(self._feedback.get("blockReasonMessage") or "")
         if reason in UNSPECIFIED_REASONS and not message:

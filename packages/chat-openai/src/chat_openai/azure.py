@@ -46,7 +46,7 @@ INFERENCE_VERSION: Final = "2024-05-01-preview"
 
 
 class _Azure(Connectable):
-    """Methods that every builder for Azure OpenAI has."""
+    """Base class with the methods that every builder for Azure OpenAI has."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class AzureBuilder(_Azure):
 
 @final
 class AzureEndpointBuilder(_Azure):
-    """An `AzureBuilder` state with an endpoint. The next step chooses a deployment or a model."""
+    """A builder for Azure OpenAI models, after the endpoint has been set. Choose a deployment or a model next."""
 
     __slots__ = ()
 
@@ -186,7 +186,7 @@ class AzureEndpointBuilder(_Azure):
 
 @final
 class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """An `AzureBuilder` state with a deployment. The default API is the Responses API."""
+    """A builder for Azure OpenAI models, after the deployment has been set. The default is the Responses API."""
 
     __slots__ = ()
 
@@ -208,7 +208,7 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
 
 @final
 class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
-    """A `ReadyAzureBuilder` state with a setting that only the Responses API supports."""
+    """A builder for a deployed Azure OpenAI model, with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
@@ -229,7 +229,7 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
 
 @final
 class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
-    """A `ReadyAzureBuilder` state that uses the Chat Completions API."""
+    """A builder for a deployed Azure OpenAI model that uses the Chat Completions API."""
 
     __slots__ = ()
 

@@ -107,7 +107,7 @@ def _completions_provider(settings: Settings, wire: Wire, dialect: Dialect) -> C
 
 
 class OnResponses(Connectable, Generic[NextT]):
-    """Builder methods that only the Responses API supports. Each method commits the builder to this API."""
+    """Mixin of builder methods that only the Responses API supports. Each method commits the builder to that API."""
 
     __slots__ = ()
 
@@ -178,7 +178,7 @@ class OnResponses(Connectable, Generic[NextT]):
 
 
 class OnCompletions(DialectBuilder, Connectable):
-    """Builder methods that only the Chat Completions API supports."""
+    """Mixin of builder methods that only the Chat Completions API supports."""
 
     __slots__ = ()
 
@@ -195,7 +195,7 @@ class OnCompletions(DialectBuilder, Connectable):
 
 
 class ThroughGateway(Connectable):
-    """A builder method that sends requests to a vendor through a gateway."""
+    """Mixin with a builder method that sends requests to a vendor through a gateway."""
 
     __slots__ = ()
 
@@ -214,7 +214,7 @@ class ThroughGateway(Connectable):
 
 
 class _OpenAI(ThroughGateway):
-    """Methods that every builder for OpenAI has."""
+    """Base class with the methods that every builder for OpenAI has."""
 
     __slots__ = ()
 
@@ -301,7 +301,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
 
 @final
 class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
-    """An `OpenAIBuilder` state with a model."""
+    """A builder for OpenAI models, after the model has been set."""
 
     __slots__ = ()
 
@@ -330,7 +330,7 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
 
 @final
 class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
-    """An `OpenAIBuilder` state with a setting that only the Responses API supports."""
+    """A builder for OpenAI models, with a setting that only the Responses API supports."""
 
     __slots__ = ()
 
@@ -347,7 +347,7 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
 
 @final
 class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
-    """An `OpenAIResponsesBuilder` state with a model."""
+    """An `OpenAIResponsesBuilder` after the model has been set."""
 
     __slots__ = ()
 
@@ -368,7 +368,7 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
 
 @final
 class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
-    """An `OpenAIBuilder` state that uses the Chat Completions API."""
+    """A builder for OpenAI models that uses the Chat Completions API."""
 
     __slots__ = ()
 
@@ -389,7 +389,7 @@ class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
 
 @final
 class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
-    """An `OpenAICompletionsBuilder` state with a model."""
+    """An `OpenAICompletionsBuilder` after the model has been set."""
 
     __slots__ = ()
 

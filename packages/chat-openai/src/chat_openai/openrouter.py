@@ -205,7 +205,7 @@ _PLUGINS: Final = (WebPlugin, FileParserPlugin, ResponseHealingPlugin, ContextCo
 
 
 class _OpenRouter(ThroughGateway):
-    """Methods that every builder for OpenRouter has."""
+    """Base class with the methods that every builder for OpenRouter has."""
 
     __slots__ = ()
 
@@ -224,7 +224,7 @@ class _OpenRouter(ThroughGateway):
 
 
 class _OpenRouterChat(_OpenRouter):
-    """Methods that all builders for chat models on OpenRouter have."""
+    """Base class with the methods that all builders for chat models on OpenRouter have."""
 
     __slots__ = ()
 
@@ -272,7 +272,7 @@ class _OpenRouterChat(_OpenRouter):
 
 
 class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
-    """Builder methods that only OpenRouter's Chat Completions API supports."""
+    """Base class with methods that only OpenRouter's Chat Completions API supports."""
 
     __slots__ = ()
 
@@ -330,7 +330,7 @@ class OpenRouterBuilder(_OpenRouterChat):
 
 @final
 class ReadyOpenRouterBuilder(_OpenRouterChat):
-    """An `OpenRouterBuilder` state with a model."""
+    """A builder for models served through OpenRouter, after the model has been set."""
 
     __slots__ = ()
 
@@ -352,7 +352,7 @@ class ReadyOpenRouterBuilder(_OpenRouterChat):
 
 @final
 class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
-    """An `OpenRouterBuilder` state that uses the Chat Completions API."""
+    """A builder for models served through OpenRouter, using the Chat Completions API."""
 
     __slots__ = ()
 
@@ -366,7 +366,7 @@ class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
 
 @final
 class ReadyOpenRouterCompletionsBuilder(_OpenRouterCompletions):
-    """An `OpenRouterCompletionsBuilder` state with a model."""
+    """An `OpenRouterCompletionsBuilder` after the model has been set."""
 
     __slots__ = ()
 

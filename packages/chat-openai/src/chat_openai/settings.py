@@ -108,7 +108,7 @@ class Connectable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
-        """Return why `name` is unavailable in this state, or None if no state has it."""
+        """Return why the method `name` is unavailable in this state, or None if no state has this method."""
         initial_class = type(self).__name__
         if name == "build":
             return f"build() needs a model: call {initial_class}().with_model('…') first"

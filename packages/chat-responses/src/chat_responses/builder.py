@@ -18,7 +18,7 @@ from chat_responses.settings import Settings, endpoint_for
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """Methods that the builder has with and without a model."""
+    """Base class with the methods that the builder has with and without a model."""
 
     __slots__ = ()
 
@@ -129,7 +129,7 @@ class ResponsesBuilder(_Configurable):
 
 @final
 class ReadyResponsesBuilder(_Configurable):
-    """A `ResponsesBuilder` state with a model."""
+    """Builder for Responses API providers, after the model has been set."""
 
     __slots__ = ()
 

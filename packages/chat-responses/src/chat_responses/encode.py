@@ -284,7 +284,7 @@ def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: Res
 
 
 def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:
-    """Return the items of a turn as JSON objects joined by commas. Outputs follow the calls of a model turn.
+    """Return the items of a turn as JSON objects joined by commas, including the outputs of its tool calls.
 
     Args:
         role: role of the turn.
