@@ -75,7 +75,7 @@ class LlamaCppTransport:
             yield EventStream(200, _SSE, _Events(chunks, decoding, constrained))
 
     async def aclose(self) -> None:
-        """Free the models as soon as all requests sent before have ended. A later request loads them again."""
+        """Free the models after all earlier requests have ended. A later request loads them again."""
         for server in (self._chat, self._embeddings):
             if server.loaded:
                 async with aclosing(Decoding(server.worker, server.free)) as freeing:

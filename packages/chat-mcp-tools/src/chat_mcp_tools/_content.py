@@ -56,7 +56,7 @@ def _is_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
 
 
 def _repeats(text: str, structured: object) -> bool:
-    """Return whether `text` equals the structured content, its only value, or one of its fields."""
+    """Return whether `text` repeats the structured content, the value of its only field, or one of its text fields."""
     if _represents(text, structured) or _represents(text, _only_value(structured)):
         return True
     return isinstance(structured, dict) and text in cast("dict[str, object]", structured).values()

@@ -127,7 +127,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def _load_provider(reference: str) -> ChatProvider:
-    """Import a module and return one of its provider objects, given a reference `MODULE:NAME`."""
+    """Import a module and return the provider object in it that `reference`, `MODULE:NAME`, names."""
     module, _, name = reference.rpartition(":")
     found: object = getattr(load_module(module), name, None) if module else None
     if not isinstance(found, StreamProvider):

@@ -81,7 +81,7 @@ class HttpxErrorTranslation(ErrorTranslation):
 
 
 def _known_name(kind: type[BaseException]) -> str | None:
-    """Return the name of the closest base class in `_KINDS`, or None if the exception is not from httpx or zlib."""
+    """Return the name of the closest base class in `_KINDS`, or None if the class is not from httpx or zlib."""
     for base in kind.__mro__:
         if base.__name__ in _KINDS and base.__module__.partition(".")[0] in _PACKAGES:
             return base.__name__

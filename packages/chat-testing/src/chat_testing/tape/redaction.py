@@ -112,7 +112,7 @@ class Redactor:
         return self._secrets.hook(text) if self._secrets.hook is not None else text
 
     def redact_data(self, data: bytes) -> bytes:
-        """Return `data` with its secrets replaced by a placeholder, even if JSON escapes hide them."""
+        """Return `data` with its secrets replaced by a placeholder, including secrets that are escaped in JSON."""
         try:
             text = data.decode()
         except UnicodeDecodeError:

@@ -58,7 +58,7 @@ async def refused(subject: TransportSubject) -> None:
 
 @scenario("refused", needs=("chunked",))
 async def refused_and_cut(subject: TransportSubject) -> None:
-    """An error status with a truncated body raises a `TransportError` of kind `status`, with the received part."""
+    """An error status with a truncated body raises a `TransportError` of kind `status` that has the received body."""
     async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
         with expect_error("status", when="a refusal whose body breaks off") as met:
             await open_stream(transport, make_request(peer.host))
