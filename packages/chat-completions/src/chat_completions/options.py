@@ -26,13 +26,13 @@ class CompletionsOptions:
     Attributes:
         frequency_penalty: The penalty for a token for each time that it has appeared in the text.
         presence_penalty: The penalty for a token that has appeared in the text at least once.
-        logit_bias: The numbers that are added to the scores of tokens, by token id.
+        logit_bias: Numbers to add to the scores of tokens, by token id.
         logprobs: Whether log probabilities of output tokens are returned, in the metadata of the turn.
         top_logprobs: The number of alternatives whose log probabilities are returned for each token.
         user: An id of the end user.
         safety_identifier: An id of the end user for abuse detection.
         prompt_cache_key: The cache key. Requests with the same key and a common prefix share a prompt cache.
-        service_tier: The server's name of the latency and price tier.
+        service_tier: The name of the service tier, which decides latency and price.
         store: Whether the server stores the response.
         metadata: The metadata that the server stores with the response if `store` is set.
         modalities: The output modalities, such as `("text", "audio")`.
