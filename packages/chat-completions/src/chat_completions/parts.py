@@ -6,7 +6,7 @@ Data that only this provider understands is stored in `Opaque` data with the pro
 - On a `File`, `file_id` names an uploaded file, and `detail` sets the resolution at which the model reads an image.
   `image` and `audio` contain the original fields of model output.
 - On a `Reasoning`, `field` names the message field of the text, and `details` contains `reasoning_details`. If the text
-  was a content part, `chunk` contains its fields, and `pieces` its text pieces if they have other fields than text.
+  was a content part, `chunk` contains its fields, and `pieces` its text pieces if they have further fields.
 - A `ProviderPart` of kind `refusal`, `annotations` or `audio` is that field of the message. Kind `message` contains
   other fields of the message, and kind `part` is a whole content part.
 """

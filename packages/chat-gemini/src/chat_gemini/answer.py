@@ -71,8 +71,8 @@ class Answer:
     def _split_text(self, part: Json, path: str, out: list[Delta]) -> Json:
         """Return `part` without null fields.
 
-        Some gateways send text and other content in one part. In this case the text is added and removed from the
-        result.
+        Some gateways send text and other content in one part. The text is then added first, and the returned part
+        has no text.
         """
         if None in part.values():
             part = {key: value for key, value in part.items() if value is not None}
@@ -237,8 +237,8 @@ class Answer:
 def _answered_calls(items: Iterable[Part | Call]) -> set[Call]:
     """Return the calls that the server ran itself (`mcpServers`), so that the response contains their results.
 
-    A result is matched to its call by id. A result without an id belongs to the first call with its name and without a
-    result.
+    A result is matched to its call by id. A result without an id belongs to the first call of the same function that
+    has no result yet.
     """
     unanswered: dict[object, deque[Call]] = {}
     answered: set[Call] = set()

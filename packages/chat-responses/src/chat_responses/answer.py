@@ -56,7 +56,7 @@ class Answer:
         return [growing.built() for growing in self._items.in_order()]
 
     def ended(self, output: Sequence[Json], out: list[Delta]) -> list[Json]:
-        """Return all items at the end of the response.
+        """Return all items at the end of the response, and append deltas for undelivered texts to `out`.
 
         Args:
             output: the items that the response lists, which may be empty.
