@@ -36,7 +36,7 @@ from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
 _LOG = logging.getLogger("chat_store")
 
 _LONGEST_PAUSE = 10.0
-"""Seconds after which the database is polled without a notification, which can get lost with its connection."""
+"""Seconds after which the database is polled even without a notification, because notifications can get lost."""
 _SHORTEST_PAUSE = 0.001
 
 
@@ -46,7 +46,7 @@ def utc_now() -> datetime:
 
 
 class BaseStore:
-    """A `ConversationStore` over a `Backend`.
+    """A base class for stores, which implements `ConversationStore` with the methods of a `Backend`.
 
     Args:
         backend: the database. The store owns it, and `aclose()` closes it.
@@ -55,7 +55,7 @@ class BaseStore:
     """
 
     _log_type: ClassVar[type[ManagedLog]] = ManagedLog
-    """The class of logs. Tests of the conformance suite replace it."""
+    """The class of the conversation logs. Tests of the conformance suite replace it."""
 
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
         self._lease_length = lease_length(lease_seconds)
@@ -84,10 +84,10 @@ class BaseStore:
         Args:
             id: the id of the conversation. Default: a random one.
             person: the user in charge of a new conversation. Ignored if the conversation is stored already.
-            owner: the user whose conversation a new one is. Ignored if the conversation is stored already.
+            owner: the user who owns a new conversation. Ignored if the conversation is stored already.
 
         Raises:
-            ConflictError: when the block exits, as from `OpenConversation.save()`.
+            ConflictError: when the block exits, as by `OpenConversation.save()`.
         """
         return _open_replica(self._log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
 
@@ -107,7 +107,7 @@ class BaseStore:
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random one.
             person: the user in charge.
-            owner: the user whose conversation it is. It never changes.
+            owner: the user who owns the conversation. The owner never changes.
             meta: the description of the conversation.
             jobs: jobs to queue in the same transaction.
 
@@ -123,7 +123,7 @@ class BaseStore:
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
-        """Return the current state of a conversation, without claiming it.
+        """Return the current state of a conversation, without starting a run on it.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.
@@ -134,7 +134,7 @@ class BaseStore:
         return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Store the changes made to the messages of a snapshot, merged per call with later writes of others.
+        """Store changes made to the messages of a snapshot, and merge them call by call with later writes of others.
 
         Args:
             id: the id of the conversation.
@@ -148,7 +148,7 @@ class BaseStore:
             ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
                 were added both here and elsewhere, or during a live run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
-            UsageError: the messages do not follow from this revision, or the revision does not exist.
+            UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
         await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
         return await self.load(id)
@@ -163,16 +163,16 @@ class BaseStore:
         meta: MetaChanges | None = None,
         jobs: Sequence[Job] = (),
     ) -> None:
-        """Change a conversation and queue jobs in one transaction: all of it is stored, or nothing.
+        """Change a conversation and queue jobs in one transaction, which stores either everything or nothing.
 
         Args:
             id: the id of the conversation.
             revision: the revision of the snapshot that the turns follow and the tools are from. Later decisions about
                 other calls are merged. Required with turns or tools.
             turns: turns to append, each with its role.
-            tools: changed tool calls of the snapshot. A call inside another one is changed in the outermost one.
+            tools: changed tool calls of the snapshot. To change a call inside another call, pass the outermost call.
             meta: changes to the description.
-            jobs: jobs to queue. A job whose kind and key are stored already is left as it is.
+            jobs: jobs to queue. A job whose kind and key are stored already is not changed.
 
         Raises:
             ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
@@ -186,7 +186,7 @@ class BaseStore:
         await finish_in_thread(change)
 
     async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
-        """Store input of a user while a run or a pause may be active.
+        """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
 
         A run appends posted turns before its next model call, each once and in the order in which they were posted,
         as soon as no call waits. If no run is active and no call waits, the conversation is due. A turn with
@@ -195,10 +195,10 @@ class BaseStore:
         Args:
             id: the id of the conversation.
             turn: the turn, which must have no tool calls.
-            key: a name for the post, such as the id of the request. Posting it again does nothing.
+            key: a name for the post, such as the id of the request. Posting with the same key again does nothing.
 
         Returns:
-            Whether the turn was stored: False if a turn was posted with this key before.
+            True if the turn was stored, False if a turn was posted with this key before.
 
         Raises:
             ConversationClosedError: the conversation is closed.
@@ -226,7 +226,7 @@ class BaseStore:
         await finish_in_thread(partial(self._log(id).close, jobs))
 
     async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Reopen a closed conversation. Its calls wait again, and it is due if a run can continue it.
+        """Reopen a closed conversation. Its calls wait again, and the conversation is due if a run can continue it.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.
@@ -273,16 +273,16 @@ class BaseStore:
         """List the conversations, most recently active first.
 
         To read the list in pages, pass the cursor of the last conversation of a page, until a page is empty. A
-        conversation that becomes active meanwhile moves to the front.
+        conversation that becomes active between two pages moves to the front.
 
         Args:
             owner: only conversations of this user.
             state: only conversations that are `open`, or only those that are `closed`.
             limit: the maximum number of conversations.
-            after: only conversations behind the one with this cursor.
+            after: only conversations after the one with this cursor.
 
         Raises:
-            UsageError: the cursor is not one of this list.
+            UsageError: the cursor does not belong to this list.
         """
         filters = MetaFilter(owner, state, limit, after)
         return await finish_in_thread(partial(self._backend.list_conversations, filters))
@@ -296,20 +296,20 @@ class BaseStore:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Waiting]:
-        """List the waiting calls of all conversations, earliest deadline first, then those without a deadline.
+        """List the waiting calls of all conversations, earliest deadline first. Those without a deadline come last.
 
         To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
-        decided or added meanwhile do not shift the others.
+        decided or added between two pages do not shift the others.
 
         Args:
             person: only conversations that this user is in charge of.
             kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
             before: only calls whose approval expires, or whose scheduled time is, before this time.
             limit: the maximum number of calls.
-            after: only calls behind the one with this cursor, which may have been decided meanwhile.
+            after: only calls after the one with this cursor, which may have been decided since.
 
         Raises:
-            UsageError: the cursor is not one of this list, or `before` has no time zone.
+            UsageError: the cursor does not belong to this list, or `before` has no time zone.
         """
         if before is not None:
             before = to_utc(before, "before")
@@ -321,7 +321,7 @@ class BaseStore:
         return [item for item in found if item is not None]
 
     def _recover_wait(self, row: DamagedWait) -> Waiting | None:
-        """Return the call of a damaged row from the entries of its conversation. Log an error if this fails."""
+        """Recover a waiting call from the log of its conversation. If this fails, log an error and return None."""
         log = self._log(row.conversation)
         try:
             log.open_stored()
@@ -338,15 +338,15 @@ class BaseStore:
         """List the conversations that a run can continue now, longest overdue first.
 
         Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
-        is changed: use jobs to retry, as `take_job()` does.
+        is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
 
         Args:
             person: only conversations that this user is in charge of.
             limit: the maximum number of conversations.
-            after: only conversations behind the one with this cursor.
+            after: only conversations after the one with this cursor.
 
         Raises:
-            UsageError: the cursor is not one of this list.
+            UsageError: the cursor does not belong to this list.
         """
         filters = ListFilter(person, limit=limit, after=after)
         return await finish_in_thread(lambda: self._backend.list_due(self._now(), filters))
@@ -360,26 +360,26 @@ class BaseStore:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[StoredJob]:
-        """List jobs in the order of their times.
+        """List jobs, earliest start time first.
 
         Args:
             kind: only jobs of this kind.
             state: only jobs in this state.
             conversation: only jobs of the conversation with this id.
             limit: the maximum number of jobs.
-            after: only jobs behind the one with this cursor.
+            after: only jobs after the one with this cursor.
 
         Raises:
-            UsageError: the cursor is not one of this list.
+            UsageError: the cursor does not belong to this list.
         """
         filters = JobFilter(kind, state, conversation, limit, after)
         return await finish_in_thread(lambda: self._backend.list_jobs(self._now(), filters))
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
-        """Take the job that is longest overdue, and work on it in the block. Without such a job, provide None.
+        """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
 
         The lease is renewed while the block runs. If the block ends without an error, the job is done. If it raises,
-        the job is tried again later, up to its number of attempts, and the error is raised. If the block is cancelled,
+        the error propagates, and the job is tried again later, up to its number of attempts. If the block is cancelled,
         another worker can take the job at once, and the attempt does not count.
 
         If this process stalls for longer than the lease, or the job is cancelled, the block is cancelled at its next
@@ -389,20 +389,20 @@ class BaseStore:
             *kinds: the kinds of jobs to take.
 
         Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job meanwhile.
+            LeaseLostError: when the block exits. Another worker may have taken the job since.
             UsageError: no kind is given.
         """
         return self._queue.take(kinds)
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. The block of a worker that has the job is cancelled at its next renewal.
+        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
 
         Args:
             kind: the kind of the job.
             key: the key of the job.
 
         Returns:
-            Whether the job was cancelled. False if it has ended or is not stored.
+            True if the job was cancelled, False if it has ended or is not stored.
         """
         return await self._queue.cancel(kind, key)
 

@@ -26,7 +26,7 @@ from chat_store._log_state import LogState
 
 SHORTEST_REDELIVERY_DELAY = timedelta(seconds=1)
 LONGEST_REDELIVERY_DELAY = timedelta(hours=1)
-"""The limits of the time between two runs that call the hooks of the same answer."""
+"""The shortest and the longest delay before a run calls the hooks of the same answer again."""
 
 
 @final
@@ -43,7 +43,7 @@ class WaitIndex:
     unresolved: set[str] = field(default_factory=set[str])
 
     def add_messages(self, messages: Messages) -> None:
-        """Add the turns of the first entry."""
+        """Add the calls in the messages with which a log begins."""
         for content in messages:
             for turn in content.turns:
                 self._add_turn(content.role, turn)
@@ -82,8 +82,8 @@ class WaitIndex:
         Args:
             state: the state of the log.
             now: the current time.
-            looked_at: when the run last examined the waiting calls, if it has done all that it can do. A call whose
-                deadline had passed by then cannot continue before another call is decided.
+            looked_at: when the run last examined the waiting calls, or None if the run may have left work. A deadline
+                that had passed by this time does not make the conversation due again.
 
         Returns:
             The time, or None if a decision or a turn is needed first.
@@ -101,12 +101,12 @@ class WaitIndex:
 
 
 def _redelivery_delay(age: timedelta) -> timedelta:
-    """Return how long to wait before the hooks of an answer are called again: as long as the answer is old."""
+    """Return the delay before the hooks of an answer are called again, based on the age of the answer."""
     return min(max(age, SHORTEST_REDELIVERY_DELAY), LONGEST_REDELIVERY_DELAY)
 
 
 def needs_response(role: Role, turn: Turn) -> bool:
-    """Return whether a conversation that ends in a turn of this role needs a response of the model."""
+    """Return whether a conversation whose last turn is this one needs a response from the model."""
     if role == "model":
         # A run ends with a response that its provider withdrew.
         # The results of calls that the application made go to a model only if the application continues.
@@ -122,7 +122,7 @@ def is_waiting(tool: Tool) -> bool:
 
 
 def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
-    """Yield the wait of a call, or the waits in its inner conversation.
+    """Yield the wait of a tool call, or the waits of the calls in its inner conversation.
 
     Args:
         tool: the call.
@@ -164,14 +164,14 @@ def wait_deadline(wait: Wait) -> datetime | None:
 
 
 def _next_due(unresolved: Sequence[Tool], now: datetime) -> datetime | None:
-    """Return when a run can continue a conversation with these unresolved calls."""
+    """Return when a run can continue a conversation with these unresolved calls, None if a decision is needed first."""
     if not any(is_waiting(tool) for tool in unresolved):
         return now
     return min((at for tool in unresolved if (at := _tool_due(tool, now)) is not None), default=None)
 
 
 def _tool_due(tool: Tool, now: datetime) -> datetime | None:
-    """Return when a run can continue a call of a conversation in which at least one call waits."""
+    """Return when a run can continue a call while other calls may wait, None if a decision is needed first."""
     status = tool.status
     if isinstance(status, Suspended):
         return _next_due(status.inner.pending(), now)

@@ -80,8 +80,9 @@ class FileConversation(Replica):
 
         Args:
             path: the file. While a run is live, it also locks an empty file next to this one.
-            id: the id of the conversation. A new one gets a random id by default; an existing one must have this id.
-            owner: the user whose conversation a new one is. Ignored if the file has a conversation already.
+            id: the id of the conversation. If the file has a conversation already, it must have this id. Default: for
+                a new conversation, a random one.
+            owner: the user who owns a new conversation. Ignored if the file has a conversation already.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
@@ -89,7 +90,7 @@ class FileConversation(Replica):
             InvalidDocumentError: the file is damaged or is not a conversation.
             NewerVersionError: a later version of this library wrote the file.
             UsageError: the conversation has another id.
-            ConflictError: when the block exits, as from `save()`.
+            ConflictError: when the block exits, as by `save()`.
         """
         log, messages = await _open_in_thread(
             partial(_open_file_log, path, id, lease_length(lease_seconds), now, owner=owner)
@@ -119,13 +120,13 @@ class FileConversation(Replica):
             path: the file. While a run is live, it also locks an empty file next to this one.
             messages: the messages to begin with. The same object becomes the `messages` of the conversation.
             id: the id of the conversation. Default: a random one.
-            owner: the user whose conversation it is. It never changes.
+            owner: the user who owns the conversation. The owner never changes.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
         Raises:
             FileExistsError: the file contains a conversation already.
-            ConflictError: when the block exits, as from `save()`.
+            ConflictError: when the block exits, as by `save()`.
         """
         work = partial(
             _create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now, owner=owner
@@ -147,10 +148,10 @@ class FileConversation(Replica):
 
         Args:
             meta: changes to the description.
-            jobs: jobs to queue. A job whose kind and key are in the file already is left as it is.
+            jobs: jobs to queue. A job whose kind and key are in the file already is not changed.
 
         Raises:
-            ConflictError, LeaseLostError: as from `save()`. Nothing was written.
+            ConflictError, LeaseLostError: as by `save()`. Nothing was written.
             ConversationClosedError: `messages` has changes, and the conversation is closed. Nothing was written.
             ConversationBusyError: a run of this process uses these messages.
         """
@@ -177,14 +178,16 @@ class FileConversation(Replica):
         await self._run_in_thread(self._file.reopen)
 
     async def post(self, turn: Turn, *, key: str) -> bool:
-        """Store input of a user while a run or a pause may be active, as `ConversationStore.post()` does.
+        """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
+
+        A run appends posted turns before its next model call, in the order in which they were posted.
 
         Args:
             turn: the turn, which must have no tool calls.
-            key: a name for the post, such as the id of the request. Posting it again does nothing.
+            key: a name for the post, such as the id of the request. Posting with the same key again does nothing.
 
         Returns:
-            Whether the turn was stored: False if a turn was posted with this key before.
+            True if the turn was stored, False if a turn was posted with this key before.
 
         Raises:
             ConversationClosedError: the conversation is closed.
@@ -194,7 +197,7 @@ class FileConversation(Replica):
         return await self._run_in_thread(partial(self._file.post, key, turn))
 
     async def jobs(self, *, kind: str | None = None, state: JobState | None = None) -> list[StoredJob]:
-        """List the jobs in the file in the order of their times.
+        """List the jobs in the file, earliest start time first.
 
         Args:
             kind: only jobs of this kind.
@@ -204,26 +207,28 @@ class FileConversation(Replica):
         return list_jobs(jobs, self._now(), JobFilter(kind, state))
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
-        """Take the job that is longest overdue, and work on it in the block, as `ConversationStore.take_job()` does.
+        """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
+
+        The block succeeds, fails or is cancelled with the same effects as for `ConversationStore.take_job()`.
 
         Args:
             *kinds: the kinds of jobs to take.
 
         Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job meanwhile.
+            LeaseLostError: when the block exits. Another worker may have taken the job since.
             UsageError: no kind is given.
         """
         return self._queue.take(kinds)
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. The block of a worker that has the job is cancelled at its next renewal.
+        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
 
         Args:
             kind: the kind of the job.
             key: the key of the job.
 
         Returns:
-            Whether the job was cancelled. False if it has ended or is not in the file.
+            True if the job was cancelled, False if it has ended or is not in the file.
         """
         return await self._queue.cancel(kind, key)
 
@@ -232,7 +237,7 @@ class FileConversation(Replica):
 
 
 async def _open_in_thread(open_log: Callable[[], tuple[FileLog, Messages]]) -> tuple[FileLog, Messages]:
-    """Open a log in a thread. Close it if the task is cancelled before the thread returns."""
+    """Call `open_log` in a thread, and return its result. If the task is cancelled before that, close the log."""
     opened: list[FileLog] = []
 
     def open_and_remember() -> tuple[FileLog, Messages]:

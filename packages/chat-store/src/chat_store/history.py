@@ -61,7 +61,7 @@ def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  
 
 
 def _parse_entry(document: Document, fence: object, messages: Messages) -> list[HistoryEntry]:
-    """Return the events of an entry, and apply it to the messages."""
+    """Return the events that a log entry records, and apply the entry to the messages."""
     number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
     if number == 1:
         return [HistoryEntry(number, at, "created")]
@@ -97,7 +97,7 @@ def _list_tools(
 
 
 def _merge(update: ToolUpdated, messages: Messages) -> Tool:
-    """Return the tool of an update with its inner conversation. A late one may have ended elsewhere."""
+    """Return the updated tool with its inner conversation. If the messages lack the tool, return it as recorded."""
     try:
         return copy_tool(update.merged_into(messages.tool(*update.path)))
     except KeyError:

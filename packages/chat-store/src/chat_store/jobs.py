@@ -1,8 +1,10 @@
-"""Durable jobs: work that is queued in the same transaction as a change of a conversation.
+"""Durable jobs: work that is queued in the same transaction as a change to a conversation.
 
-async with store.take_job("index") as job:
-if job is not None:
-await index(job.conversation, job.payload)
+    async with store.take_job("index") as job:
+        if job is not None:
+            await index(job.conversation, job.payload)
+
+A job is done when the block ends without an error. Otherwise, a worker can take it again later.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ MAX_ERROR_CHARACTERS = 2000
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work to queue with a change of a conversation.
+    """A unit of work to queue together with a change to a conversation.
 
     Attributes:
-        kind: which workers take the job.
+        kind: the kind of the job. A worker takes jobs of the kinds that it can do.
         key: the name of the job within its kind. A job whose kind and key are stored already is not queued again.
         payload: the input of the job: a JSON object.
         at: when the job may start. Default: now.
@@ -59,16 +61,16 @@ class Job:
 @final
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job in a store.
+    """A job as a store keeps it, with its state, attempts and lease.
 
     Attributes:
         conversation: the id of the conversation that the job was queued with.
-        kind: which workers take the job.
+        kind: the kind of the job. A worker takes jobs of the kinds that it can do.
         key: the name of the job within its kind.
         payload: the input of the job.
         at: when the job may start, or start again.
         state: `queued`, `running`, or one of the final states `done`, `failed` and `cancelled`.
-        attempts: the number of attempts so far, with the current one.
+        attempts: the number of attempts so far, including the current one.
         max_attempts: how often the job is tried.
         backoff_seconds: the time between the first two attempts.
         error: the error of the last attempt that failed, if any.

@@ -243,7 +243,7 @@ def _waiting_order(item: Waiting) -> tuple[object, ...]:
 
 
 def _waiting_position(moment: object, *rest: object) -> tuple[object, ...]:
-    """Return a value to sort by: the deadline, then those without a deadline."""
+    """Return the sort key of a waiting call: earlier deadlines first, calls without a deadline last."""
     return (moment is None, moment or 0, *rest)
 
 

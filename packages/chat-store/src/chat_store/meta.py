@@ -1,4 +1,4 @@
-"""The description of a stored conversation: whose it is, its title, and whether it is closed."""
+"""The description of a stored conversation: its owner, its title, and whether it is closed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class ConversationMeta:
 
     Attributes:
         id: the id of the conversation.
-        owner: the user whose conversation it is, given when it was created. It never changes.
+        owner: the user who owns the conversation. The owner is set when it is created, and never changes.
         person: the user in charge of deciding its waiting calls, if any.
         title: the title, if any.
         flow: the name of the flow that runs the conversation, if any.
         data: data of the application: a JSON object.
         created_at: when the conversation was stored. None if an early version of this library stored it.
-        last_active: when a turn or the state of a call was last stored. None if an early version of this library did.
+        last_active: when a turn or a call state was last stored. None if an early version of this library stored it.
         closed_at: when the conversation was closed. None if it is open.
         cursor: the position in the list, for `conversations(after=...)`.
     """
@@ -52,8 +52,8 @@ class MetaChanges(TypedDict, total=False):
     """Changes to the description of a conversation. A missing key changes nothing.
 
     Attributes:
-        title: the new title, or None for none.
-        flow: the new name of the flow, or None for none.
+        title: the new title, or None to remove the title.
+        flow: the new name of the flow, or None to remove the name.
         data: keys to set in the data of the application. The value None removes a key. Other keys stay.
     """
 
@@ -65,15 +65,15 @@ class MetaChanges(TypedDict, total=False):
 @final
 @dataclass(frozen=True, slots=True)
 class StoredMeta:
-    """The stored form of a description.
+    """The description of a conversation in the form in which a store keeps it.
 
     Attributes:
-        owner: the user whose conversation it is, if any. It never changes.
+        owner: the user who owns the conversation, if any. The owner never changes.
         title: the title, if any.
         flow: the name of the flow that runs the conversation, if any.
         data: data of the application, as a JSON object.
         created_at: when the conversation was stored. None if a version without this column stored it.
-        last_active: when a turn or the state of a call was last stored. None if a version without this column did.
+        last_active: when a turn or a call state was last stored. None if a version without this column stored it.
         closed_at: when the conversation was closed, None if it is open.
     """
 
@@ -86,7 +86,7 @@ class StoredMeta:
     closed_at: datetime | None = None
 
     def describe(self, id: str, person: str | None, cursor: str = "") -> ConversationMeta:  # noqa: A002
-        """Return the public form.
+        """Return the public form of the description.
 
         Args:
             id: the id of the conversation.
@@ -98,7 +98,7 @@ class StoredMeta:
         return ConversationMeta(id, self.owner, person, self.title, self.flow, data, *times, cursor)
 
     def changed(self, changes: MetaChanges) -> StoredMeta:
-        """Return the description after some changes.
+        """Return a copy of the description to which changes are applied.
 
         Raises:
             UsageError: the data is not a JSON object.

@@ -175,7 +175,7 @@ class PostgresStore(BaseStore):
 
 
 class Committer:
-    """The commit operation. Crash tests replace `PostgresBackend.committer`."""
+    """The operation that commits a transaction. Crash tests replace it in `PostgresBackend.committer`."""
 
     def commit(self, connection: Connection, then: bytes) -> None:
         """Commit the transaction durably, and notify listeners.

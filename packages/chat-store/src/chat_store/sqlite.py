@@ -74,7 +74,7 @@ _INSERT_WAIT = (
 )
 _CHANGE = "UPDATE chat_conversations SET change = (SELECT last FROM chat_changes) WHERE key = ?"
 _MOMENT = "max(due, ifnull(until, due))"
-"""When a conversation becomes due, which is not before its lease expires. The expression is indexed."""
+"""The indexed SQL expression for the time at which a conversation becomes due, not before its lease expires."""
 _POLL = (
     "SELECT id, person FROM chat_conversations WHERE change > CAST(:since AS INTEGER) "  # noqa: S608 - our own names
     f"OR (due IS NOT NULL AND {_MOMENT} > :after AND {_MOMENT} <= :now) "
@@ -118,7 +118,7 @@ class SqliteStore(BaseStore):
 
 
 class Committer:
-    """The commit operation. Crash tests replace `SqliteBackend.committer`."""
+    """The operation that commits a transaction. Crash tests replace it in `SqliteBackend.committer`."""
 
     def commit(self, connection: sqlite3.Connection) -> None:
         """Commit the transaction durably."""
@@ -324,7 +324,7 @@ class SqliteBackend:
         return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Implement `Backend.subscribe()`. Changes of this process notify at once, those of others when polled."""
+        """Implement `Backend.subscribe()`. Changes by other processes are found by polling, so they notify later."""
         self._poller.add(notifier)
 
     def unsubscribe(self, notifier: Notifier) -> None:
@@ -415,7 +415,7 @@ class SqliteBackend:
             raise InvalidDocumentError(msg)
 
     def _require_same_file(self) -> None:
-        """Raise if a file was removed or replaced: SQLite would write to the removed file, and the data be lost."""
+        """Raise an error if a database file was removed or replaced, because SQLite would write to the removed file."""
         for path, opened in ((self._path, self._file), (self._wal_path, self._wal)):
             if opened is None:
                 continue
@@ -448,7 +448,7 @@ class SqliteBackend:
         self._wal = self._wal or _stat(self._wal_path)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        """Switch to WAL mode, retrying while busy: SQLite does not wait for another process that does the same."""
+        """Switch to WAL mode. Retry while busy, because SQLite does not wait for another process that switches, too."""
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:

@@ -47,7 +47,7 @@ class Swept:
 async def sweep(
     store: ConversationStore, *, now: datetime | None = None, person: str | None = None, limit: int | None = None
 ) -> list[Swept]:
-    """Reject the calls whose approval has expired, durably.
+    """Reject the calls whose approval has expired, and store the rejections.
 
     Any number of processes may sweep at once, while others decide and run. Each rejected call is returned by exactly
     one sweep. An error in one conversation does not stop the others. It is raised only if no call was rejected, because

@@ -64,7 +64,7 @@ class Notifiers:
         self._notifiers: set[Notifier] = set()
 
     def add(self, notifier: Notifier) -> None:
-        """Add a notifier."""
+        """Add a notifier to the set."""
         with self._lock:
             self._notifiers.add(notifier)
 
@@ -77,7 +77,7 @@ class Notifiers:
         return len(self._notifiers)
 
     def notify(self) -> None:
-        """Notify all notifiers."""
+        """Notify all notifiers in the set."""
         if self._notifiers:
             with self._lock:
                 notifiers = list(self._notifiers)
@@ -88,16 +88,16 @@ class Notifiers:
 Watch: TypeAlias = Callable[[threading.Event], AbstractContextManager[Callable[[], bool]]]
 """A function that starts to watch a database until the event is set.
 
-Its context manager returns a function that blocks briefly and returns whether the database may have changed.
+The context manager provides a function that blocks briefly and returns whether the database may have changed.
 """
 
 
 @final
 class Poller:
-    """A thread that watches a database and notifies subscribers. It stops shortly after the last one has left.
+    """A thread that watches a database and notifies subscribers. It stops shortly after the last one is removed.
 
     Args:
-        watch: starts to watch the database. Called in the thread, again after an error.
+        watch: starts to watch the database. Called in the thread, and called again after an error.
     """
 
     def __init__(self, watch: Watch) -> None:

@@ -18,7 +18,7 @@ def to_microseconds(time: datetime) -> int: ...
 @overload
 def to_microseconds(time: datetime | None) -> int | None: ...
 def to_microseconds(time: datetime | None) -> int | None:
-    """Return a time as microseconds since 1970-01-01 UTC, or None for None."""
+    """Convert a time to microseconds since 1970-01-01 UTC. Return None for None."""
     return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
@@ -27,17 +27,17 @@ def from_microseconds(number: int) -> datetime: ...
 @overload
 def from_microseconds(number: int | None) -> datetime | None: ...
 def from_microseconds(number: int | None) -> datetime | None:
-    """Return the time of a number of microseconds since 1970-01-01 UTC, or None for None."""
+    """Convert microseconds since 1970-01-01 UTC to a time. Return None for None."""
     return None if number is None else _EPOCH + number * _MICROSECOND
 
 
 def name_to_column(name: str) -> str:
-    """Return a call id as JSON, which every database can store whatever characters the id contains."""
+    """Encode a call id as JSON, so that every database can store it, whatever characters it contains."""
     return dump_bytes(name).decode()
 
 
 def wait_to_column(wait: Wait) -> bytes:
-    """Return a wait as JSON, without its kind, which has a column of its own."""
+    """Encode a wait as JSON, without its kind, which is stored in a separate column."""
     return dump_bytes(
         {
             "path": wait.path,
@@ -52,7 +52,7 @@ def wait_to_column(wait: Wait) -> bytes:
 
 
 def wait_from_columns(kind: str, data: bytes) -> Wait:
-    """Return the wait stored in a row.
+    """Parse the wait that is stored in a row.
 
     Args:
         kind: the column with the kind.
