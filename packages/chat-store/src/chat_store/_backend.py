@@ -124,7 +124,7 @@ class PollResult:
     Attributes:
         position: the position for the next poll, in the format of the backend.
         changed: the conversations that were changed or became due.
-        next_due: the earliest future time at which a conversation becomes due, None if there is no such time.
+        next_due: the earliest future time at which a conversation becomes due, if any.
     """
 
     position: str

@@ -134,7 +134,7 @@ class Journal:
         """Return the data from the newest snapshot on, and set the position to it. Without a snapshot, return all data.
 
         The file is read backward. A snapshot that is incomplete or damaged is skipped. Parsing the data from an earlier
-        snapshot on then tells these two cases apart.
+        snapshot on later detects which of the two cases it is.
         """
         if _file_lock.read_from(self._fd, 0, len(_FIRST_FIELDS)) != _FIRST_FIELDS:
             return _file_lock.read_from(self._fd, 0)

@@ -239,7 +239,7 @@ class StoreLog(ConversationLog):
         self._append(transaction, {}, batch, head)
 
     def assign(self, person: str | None) -> None:
-        """Put a user in charge of the conversation, or no one if `person` is None."""
+        """Put a user in charge of the conversation. None leaves no one in charge."""
         with self._backend.write_transaction(self._id) as transaction:
             transaction.write_head(replace(self._require_head(transaction), person=person), is_change=True)
 
@@ -249,7 +249,7 @@ class StoreLog(ConversationLog):
             return [self._parse_document(number, entry) for number, entry in enumerate(transaction.read_entries(0), 1)]
 
     def find_wait(self, tool: object, place: object) -> Wait | None:
-        """Return the wait that a row of the waits table stands for, or None if there is no such wait.
+        """Return the wait that a row of the waits table refers to, or None if there is no such wait.
 
         Args:
             tool: the column with the id of the outermost call.

@@ -4,7 +4,7 @@
         if job is not None:
             await index(job.conversation, job.payload)
 
-A job is done when the block ends without an error. Otherwise, a worker can take it again later.
+A job is done when the block ends without an error. If the block raises, the job is tried again later.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def from_microseconds(number: int | None) -> datetime | None:
 
 
 def name_to_column(name: str) -> str:
-    """Encode a call id as JSON, so that every database can store it, whatever characters it contains."""
+    """Encode a call id as JSON, so that every database can store any id."""
     return dump_bytes(name).decode()
 
 

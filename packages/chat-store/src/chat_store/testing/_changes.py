@@ -1,4 +1,4 @@
-"""Scenarios of `changes()`: a follower misses no change."""
+"""Conformance scenarios for `ConversationStore.changes()`: a follower misses no change."""
 
 from __future__ import annotations
 

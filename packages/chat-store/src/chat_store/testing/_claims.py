@@ -1,4 +1,4 @@
-"""Scenarios of leases: one run at a time, and a run that lost its lease changes nothing."""
+"""Conformance scenarios for leases: one run at a time, and a run that lost its lease changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def a_live_run_keeps_others_out(stores: Stores) -> None:
 
 
 async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
-    """A released lease can be claimed at once."""
+    """Another run can take a released lease at once."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -35,7 +35,7 @@ async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
 
 
 async def a_lease_runs_out(stores: Stores) -> None:
-    """The lease of a dead process expires."""
+    """The lease of a dead process expires, and another run can then take it."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -67,7 +67,7 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
 
 
 async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
-    """Every write of a run that lost its lease raises `LeaseLostError` and is not stored in the messages."""
+    """Every write of a run that lost its lease raises `LeaseLostError`, and does not change the stored messages."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         with refused(LeaseLostError, "a block says so where it wants to save what is not part of the conversation"):
@@ -169,7 +169,7 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
 
 
 async def _start(stores: Stores, run: OpenConversation) -> None:
-    """Claim the conversation and start its call."""
+    """Claim the conversation, and store that its approved call is running."""
     run.messages.tool("a").approve()
     await run.claim()
     tool = run.messages.tool("a")
@@ -178,7 +178,7 @@ async def _start(stores: Stores, run: OpenConversation) -> None:
 
 
 async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversation) -> None:
-    """Let the lease of `run` expire in the middle of a call, and let `other` take over."""
+    """Start a call in `run`, let the lease expire, and let `other` take over and mark the call as interrupted."""
     await _start(stores, run)
     stores.clock.advance(days=1)
     await other.claim()

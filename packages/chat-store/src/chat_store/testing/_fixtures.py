@@ -1,4 +1,4 @@
-"""Helpers of the store scenarios: a manual clock, stores over the same conversations, and paused calls."""
+"""Helpers for the store scenarios: a manual clock, stores that share their conversations, and calls that wait."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
 from chat_store.store import ConversationStore
 
 StoreFactory: TypeAlias = Callable[[Callable[[], datetime]], AbstractAsyncContextManager[ConversationStore]]
-"""Opens a store that uses the given clock. All stores of one factory share their conversations."""
+"""A function that opens a store with the given clock. All stores of one factory share their conversations."""
 
 
 @final
 class Clock:
-    """Manual clock that changes only when `advance()` is called."""
+    """A clock for tests, whose time changes only when `advance()` is called."""
 
     def __init__(self) -> None:
         self.time: datetime = datetime(2030, 1, 1, 9, tzinfo=UTC)
@@ -36,7 +36,7 @@ class Clock:
 
 @final
 class Stores:
-    """One set of conversations, and the stores that a scenario opens on it. Each store simulates a process.
+    """A set of conversations on which a scenario opens stores. Each store simulates a process.
 
     Attributes:
         clock: the clock that all stores share.
@@ -73,7 +73,7 @@ def call(
     expires_at: datetime | None = None,
     at: datetime | None = None,
 ) -> Tool:
-    """Create a call that waits for approval or, with `at`, for that time."""
+    """Create a tool call that waits for approval or, if `at` is given, for that time."""
     tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
     if at is None:
         tool.await_approval(expires_at)
@@ -83,7 +83,7 @@ def call(
 
 
 def paused(*tools: Tool | str) -> Messages:
-    """Create a conversation paused at the given calls."""
+    """Create a conversation that is paused at the given calls. A string is the id of a call that waits for approval."""
     messages = Messages.from_user("Pay.")
     calls = [call(tool) if isinstance(tool, str) else tool for tool in tools]
     messages.append("model", Turn([*calls], finish_reason="tool_calls"))
@@ -91,5 +91,5 @@ def paused(*tools: Tool | str) -> Messages:
 
 
 def answer(text: str = "Done.") -> Turn:
-    """Create the final turn of the model."""
+    """Create a final turn of the model with this text."""
     return Turn([Text(text)], finish_reason="stop")

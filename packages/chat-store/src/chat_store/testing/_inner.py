@@ -1,4 +1,4 @@
-"""Scenarios: chats used as tools, whose steps are written by path."""
+"""Conformance scenarios for chats used as tools, whose inner turns and calls are written by path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chat_store.testing._fixtures import Stores, answer, call, paused, require
 
 
 def _chat_call(inner: Messages) -> Tool:
-    """Create a call of a chat that has paused in `inner`."""
+    """Create a call of a chat used as a tool, suspended with the inner conversation `inner`."""
     tool = call("outer")
     tool.approve()
     tool.start()
@@ -31,7 +31,13 @@ def _chat_call(inner: Messages) -> Tool:
 
 
 async def _resume(store: ConversationStore, name: str, run: OpenConversation) -> tuple[Tool, Messages]:
-    """Claim the conversation and start the outer call. Check that another store reads it as running."""
+    """Claim the conversation, start its outer call, and return the call and its inner conversation.
+
+    Args:
+        store: another store, which must read the call as running.
+        name: the id of the conversation.
+        run: the conversation, opened by the run.
+    """
     await run.claim()
     outer = run.messages.tool("outer")
     outer.start()
@@ -43,7 +49,7 @@ async def _resume(store: ConversationStore, name: str, run: OpenConversation) ->
 
 
 async def the_steps_of_an_inner_chat_are_durable(stores: Stores) -> None:
-    """Turns and calls of an inner conversation are readable by other stores when their write returns."""
+    """Other stores can read the turns and calls of an inner conversation as soon as their write returns."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused(_chat_call(paused("inner"))))
         async with here.open(name) as run:
@@ -68,7 +74,7 @@ async def the_steps_of_an_inner_chat_are_durable(stores: Stores) -> None:
 
 
 async def the_steps_of_a_chat_inside_a_chat_are_durable(stores: Stores) -> None:
-    """Paths lead to conversations at any depth."""
+    """Turns and calls can be written by path in inner conversations at any depth."""
     middle = paused(_chat_call(paused("inner")))
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused(_chat_call(middle)))
@@ -87,7 +93,7 @@ async def the_steps_of_a_chat_inside_a_chat_are_durable(stores: Stores) -> None:
 
 
 async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
-    """A decision in a chat that runs reaches the run with its next write, and no write of the run overwrites it."""
+    """A decision inside a running chat reaches the run with its next write, and no write of the run overwrites it."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused(_chat_call(paused("a", "b"))))
         async with here.open(name) as run:
@@ -139,7 +145,7 @@ async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
 
 
 async def a_run_that_dies_inside_a_chat_is_taken_over_there(stores: Stores) -> None:
-    """A run that takes over names the interrupted call by its path, and runs nothing inside again."""
+    """A run that takes over reports the interrupted inner call by its path, and repeats no finished inner call."""
     effects: list[str] = []
     async with stores.open() as here, stores.open() as there:
 

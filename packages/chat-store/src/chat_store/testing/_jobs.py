@@ -1,4 +1,4 @@
-"""Scenarios of jobs: unique keys, leases, fences, retries, takeover and cancellation."""
+"""Conformance scenarios for jobs: unique keys, leases, fences, retries, takeover and cancellation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_store.testing._fixtures import Stores, paused, refused, require
 
 
 async def a_job_is_stored_with_its_change_or_not_at_all(stores: Stores) -> None:
-    """`apply()` stores turns, tools, the description and jobs together, or nothing."""
+    """`apply()` stores turns, tools, the description and jobs in one transaction: either everything or nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         before = await there.load(name)
@@ -52,7 +52,7 @@ async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
 
 
 async def a_job_is_queued_once(stores: Stores) -> None:
-    """A job whose kind and key are stored already is left as it is, even if it has ended."""
+    """A job whose kind and key are stored already is not queued again, even if the stored job has ended."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"), jobs=[Job("index", "1", {"first": True})])
         await there.apply(name, jobs=[Job("index", "1", {"first": False}), Job("notify", "1")])
@@ -68,7 +68,7 @@ async def a_job_is_queued_once(stores: Stores) -> None:
 
 
 async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
-    """A taken job is running, and no other worker gets it. A job that was done is not taken again."""
+    """While one worker has a job, the job is running and no other worker gets it. A finished job is not taken again."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("index", "1")])
         async with here.take_job("notify") as job:

@@ -1,4 +1,4 @@
-"""Scenarios of `waiting()` and `due()`."""
+"""Conformance scenarios for `ConversationStore.waiting()` and `due()`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chat_store.testing._fixtures import Stores, answer, call, paused, refused, 
 
 
 async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
-    """`waiting()` returns what an approver needs to see, without the conversation."""
+    """`waiting()` returns everything that an approver needs to decide a call, without the messages."""
     async with stores.open() as here, stores.open() as there:
         tomorrow, later = stores.clock.after(days=1), stores.clock.after(days=2)
         lost = call("lost")
@@ -33,7 +33,7 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
 
 
 async def what_waits_is_found_by_person(stores: Stores) -> None:
-    """`waiting(person=)` filters by the person currently assigned."""
+    """`waiting(person=)` lists the calls in conversations that this person is in charge of now."""
     async with stores.open() as here:
         await here.create(paused("a"), id="1", person="ana")
         await here.create(paused("b"), id="2", person="ben")
@@ -64,7 +64,7 @@ async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
 
 
 async def the_lists_are_read_in_pages(stores: Stores) -> None:
-    """`waiting(after=)` and `due(after=)` continue behind a listed item, even if it is not in the list any more."""
+    """`waiting(after=)` and `due(after=)` continue after a listed item, even if it is no longer in the list."""
     async with stores.open() as here, stores.open() as there:
         soon, later = stores.clock.after(hours=1), stores.clock.after(hours=2)
         await here.create(paused("c", "d", call("b", expires_at=later)), id="1")
@@ -165,7 +165,7 @@ async def a_decision_makes_due(stores: Stores) -> None:
 
 
 async def a_dead_run_makes_due(stores: Stores) -> None:
-    """A conversation is due when the lease of its dead run expires, not while a run is live."""
+    """A conversation whose run died is due when the lease expires, but not while a run is live."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
@@ -229,7 +229,7 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
 
 
 async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
-    """After a run that has done all that it can do, a conversation is due after a change or at a later deadline."""
+    """After a run has done all that it can, a conversation is due again only after a change or at a later deadline."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with there.open(name) as person:
@@ -262,7 +262,7 @@ async def _due(store: ConversationStore) -> list[str]:
 
 
 async def _finish(store: ConversationStore, name: str) -> None:
-    """Run the approved calls, and pause again."""
+    """Run the approved calls of a conversation, and release it again."""
     async with store.open(name) as run:
         await run.claim()
         for tool in run.messages.pending():

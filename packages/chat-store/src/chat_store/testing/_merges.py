@@ -1,4 +1,4 @@
-"""Scenarios of concurrent changes: they are merged per call, or the second one is rejected."""
+"""Conformance scenarios for concurrent changes: they are merged per call, or the second change is rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> No
 
 
 async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> None:
-    """A save on an old revision does not overwrite a decision and stores nothing."""
+    """A save based on an old revision does not overwrite a later decision, and stores nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         mine, yours = await here.load(name), await there.load(name)
@@ -40,7 +40,7 @@ async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> N
 
 
 async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
-    """Turns added on an old revision are rejected, because their order would be undefined."""
+    """Turns based on an old revision are rejected after other turns were added, as their order would be undefined."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused())
         mine, yours = await here.load(name), await there.load(name)
@@ -53,7 +53,7 @@ async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
 
 
 async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> None:
-    """`save()` rejects an unknown revision and messages that do not derive from the revision."""
+    """`save()` rejects an unknown revision, and messages that do not belong to the revision."""
     async with stores.open() as here:
         name = await here.create(paused("a"))
         found = await here.load(name)
@@ -64,7 +64,7 @@ async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> 
 
 
 async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> None:
-    """The second decision of a call raises `ConflictError`, and its conversation shows the first one."""
+    """A second decision on a call raises `ConflictError`, and its author then sees the first decision."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as mine, there.open(name) as yours:
@@ -78,7 +78,7 @@ async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> N
 
 
 async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None:
-    """A decision made while a sibling call runs is kept with the result, and the run sees it."""
+    """A decision on one call while another call runs is kept together with the result, and reaches the run."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with here.open(name) as run:

