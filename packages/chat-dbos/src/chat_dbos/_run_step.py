@@ -1,4 +1,4 @@
-"""The step of a workflow: one run of a chat on a stored conversation, and its outcome.
+"""The step that a workflow repeats: one run of a chat on a stored conversation, and its outcome.
 
 DBOS stores the outcome of each step, so it contains only small JSON values. The conversation itself is in the store.
 """
@@ -23,26 +23,26 @@ from chat_store import ConversationStore, UnknownConversationError
 
 
 class Answered(TypedDict):
-    """The run ended with an answer."""
+    """The outcome of a run that ended with an answer."""
 
     kind: Literal["answered"]
 
 
 class Halted(TypedDict):
-    """The run paused. `until` is the earliest time at which it can resume or a wait expires, if there is one."""
+    """The outcome of a run that paused. `until` is the earliest time at which a waiting call expires or can run."""
 
     kind: Literal["halted"]
     until: str | None
 
 
 class Busy(TypedDict):
-    """Another run holds the lease of the conversation."""
+    """The outcome of a run that could not start or continue, because another run has the lease of the conversation."""
 
     kind: Literal["busy"]
 
 
 class Failed(TypedDict):
-    """The run raised an error."""
+    """The outcome of a run that raised an error."""
 
     kind: Literal["failed"]
     error: str
@@ -55,10 +55,10 @@ Outcome: TypeAlias = Answered | Halted | Busy | Failed
 
 
 async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> Outcome:
-    """Run `chat` on a stored conversation and return the outcome. Repeating a run repeats no effect.
+    """Run `chat` on a stored conversation and return the outcome. A repeated run does not repeat any effect.
 
     Args:
-        store: where the conversation is.
+        store: the store that contains the conversation.
         chat: the chat to run.
         conversation_id: id of the conversation in the store.
     """

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class WorkflowTasks:
-    """The tasks of this process that run workflows, and which of them are inside a run of a chat."""
+    """A registry of the tasks in this process that run workflows, and of those that are running a chat now."""
 
     def __init__(self) -> None:
         self._all: set[asyncio.Task[object]] = set()
@@ -25,7 +25,7 @@ class WorkflowTasks:
 
     @contextmanager
     def workflow(self) -> Generator[None]:
-        """Register the current task as a workflow for the duration of the block.
+        """Return a context manager that registers the current task as a workflow.
 
         Raises:
             asyncio.CancelledError: DBOS is shutting down. The workflow stays pending for the next launch.
@@ -40,7 +40,7 @@ class WorkflowTasks:
             self._all.discard(task)
 
     async def run(self, step: Awaitable[T]) -> T:
-        """Await a step that a shutdown lets finish, within its grace period."""
+        """Await a step and return its result. A shutdown waits for the step, up to the grace period."""
         task = _current_task()
         self._running.add(task)
         try:
@@ -52,9 +52,10 @@ class WorkflowTasks:
 
     @asynccontextmanager
     async def shut_down(self, grace_seconds: float) -> AsyncGenerator[None]:
-        """Cancel waiting workflows at once, and running ones after their step or after `grace_seconds`.
+        """Return a context manager that ends all workflows on entry. No workflow starts before the block is exited.
 
-        No workflow starts before the block is exited.
+        Workflows that wait are cancelled at once. Workflows that run a chat are cancelled when their step has ended, or
+        after `grace_seconds`.
         """
         self._shutting_down = True
         try:
@@ -72,7 +73,7 @@ class WorkflowTasks:
 
 
 TASKS = WorkflowTasks()
-"""The tasks of this process. DBOS, too, exists once per process."""
+"""The registry of this process. It is global, because DBOS also exists once per process."""
 
 
 def _current_task() -> asyncio.Task[object]:

@@ -29,7 +29,7 @@ _SHORTEST_WAIT = 1.0
 
 
 class Finished(TypedDict):
-    """Result of a workflow whose conversation ended with an answer. The answer itself is in the store."""
+    """The result of a workflow whose conversation ended with an answer. The answer itself is in the store."""
 
     conversation: str
     runs: int
@@ -38,7 +38,7 @@ class Finished(TypedDict):
 @final
 @dataclass(frozen=True, slots=True)
 class WorkflowTiming:
-    """Retry and polling intervals of a workflow, in seconds.
+    """The retry and polling intervals of a workflow, in seconds.
 
     Attributes:
         attempts: number of consecutive retryable failures after which the workflow fails.
@@ -86,10 +86,10 @@ _Workflow: TypeAlias = Callable[[str, str], Coroutine[object, object, Finished]]
 
 @final
 class DurableChats:
-    """Run chats on the conversations of a store as DBOS workflows.
+    """A set of chats that run on stored conversations as DBOS workflows.
 
-    Create it before DBOS is launched, with the same arguments in every worker: a worker cannot recover workflows that
-    it has not registered.
+    Create the object before DBOS is launched, with the same arguments in every worker. A worker cannot recover
+    workflows that it has not registered.
 
     Args:
         store: holds the conversations. Its database may be the one of DBOS or another.
@@ -118,10 +118,11 @@ class DurableChats:
         self._workflow = self._register()
 
     async def start(self, conversation_id: str, *, chat: str) -> WorkflowHandleAsync[Finished]:
-        """Start a workflow that runs `chat` on the conversation until it has an answer, and return its handle.
+        """Start a workflow that runs `chat` on a conversation until the chat has answered, and return its handle.
 
-        If a workflow is already waiting with this conversation, it is woken and its handle is returned. A message that
-        was added later gets a new workflow, and so does a conversation whose last workflow failed.
+        If the conversation is paused and a workflow is waiting for a decision, that workflow is woken and its handle is
+        returned. A message that was added later gets a new workflow, and so does a conversation whose last workflow
+        failed.
 
         Args:
             conversation_id: id of the conversation in the store.
@@ -147,15 +148,15 @@ class DurableChats:
     async def wake_due(self) -> int:
         """Wake the workflow of every conversation that is due, and return how many were woken.
 
-        This covers decisions without a call of `decided()`: made by a program that does not use DBOS, or by a process
-        that died too early. Call it when a worker starts, and periodically.
+        This finds decisions after which `decided()` was not called, because a program without DBOS made them or the
+        process died too early. Call this method when a worker starts, and periodically.
         """
         return sum([await decided(item.conversation) for item in await self._store.due()])
 
     async def take_over(self, executor_id: str) -> list[str]:
         """Resume the workflows of a worker that does not come back, and return the ids of their conversations.
 
-        If the worker is alive after all, no effect is repeated: one of the two continues.
+        If that worker is still alive, no effect is repeated, because only one worker at a time can run a conversation.
         """
         pending = await DBOS.list_workflows_async(name=self._name, status="PENDING", executor_id=executor_id)
         resumable = [status.workflow_id for status in pending if status.app_version == DBOS.application_version]
@@ -187,7 +188,16 @@ class DurableChats:
     async def _begin(
         self, conversation_id: str, chat: str, revision: int, *, replacing: str | None = None
     ) -> WorkflowHandleAsync[Finished]:
-        """Start a workflow for the conversation at this revision. Concurrent calls start only one."""
+        """Start a workflow for a conversation at this revision, and return its handle.
+
+        Concurrent calls with the same revision start only one workflow.
+
+        Args:
+            conversation_id: id of the conversation in the store.
+            chat: name of the chat.
+            revision: revision of the conversation.
+            replacing: id of a workflow that counts as ended, although DBOS still lists it as live.
+        """
         base = f"{prefix_of(conversation_id)}{revision}."
         earlier = [item for item in await workflows_of(conversation_id) if item.workflow_id.startswith(base)]
         ended = [item for item in earlier if item.status not in LIVE or item.workflow_id == replacing]
@@ -210,7 +220,10 @@ class DurableChats:
         return conversation
 
     async def _run_until_answered(self, conversation_id: str, chat: str) -> Finished:
-        """Run the workflow. Its decisions depend only on the recorded outcomes of its steps, so it can be replayed."""
+        """Run the chat until it has answered, and return the result of the workflow.
+
+        The control flow depends only on the recorded outcomes of the steps, so that DBOS can replay the workflow.
+        """
         runs = failures = 0
         while True:
             outcome = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run, conversation_id, chat))

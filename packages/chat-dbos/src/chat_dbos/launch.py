@@ -19,7 +19,7 @@ from dbos import DBOS, DBOSConfig
 from chat_dbos._shutdown import TASKS
 
 WORKFLOW_VERSION = "chat-dbos-1"
-"""Application version for DBOS. It changes only if workflows of the previous version can no longer be recovered."""
+"""The application version for DBOS. It changes only if workflows of the previous version can no longer be recovered."""
 
 _NEEDS_SUBSECOND_TIMES: Final = sys.version_info >= (3, 12)
 _HAS_SUBSECOND_TIMES: Final = sqlite3.sqlite_version_info >= (3, 42)
@@ -28,13 +28,15 @@ _HAS_SUBSECOND_TIMES: Final = sqlite3.sqlite_version_info >= (3, 42)
 
 @asynccontextmanager
 async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncGenerator[None]:
-    """Launch DBOS in this event loop and destroy it at the end of the block. Open workflows resume at the next launch.
+    """Return a context manager that launches DBOS in this event loop on entry, and destroys DBOS on exit.
+
+    Workflows that have not ended by then resume at the next launch.
 
     Create every `DurableChats` before entering the block. DBOS exists once per process, and so does this block.
 
     Args:
         config: settings of DBOS. `executor_id`, or the environment variable `DBOS__VMID`, must be a name that no other
-            live worker has and that is the same after a restart: the worker recovers the workflows of its name.
+            live worker has and that is the same after a restart, because a worker recovers the workflows of its name.
             `application_version` defaults to `WORKFLOW_VERSION`. DBOS's own default changes with any workflow of the
             program, and workflows of another version are not recovered.
         grace_seconds: seconds that a run may take to finish after the block is exited. Then it is cancelled; a tool

@@ -16,10 +16,10 @@ LIVE = ["PENDING", "ENQUEUED", "DELAYED"]
 
 
 async def decided(conversation_id: str, client: DBOSClient | None = None) -> int:
-    """Wake the workflows of a conversation and return how many there are.
+    """Wake the workflows of a conversation after a decision, and return how many there are.
 
-    Call it after the decision is saved. If no workflow is waiting, nothing is lost: the next one reads the decision
-    from the store.
+    Call this function after the decision is saved. If no workflow is waiting, nothing is lost, because the next
+    workflow reads the decision from the store.
 
     Args:
         conversation_id: id of the conversation in the store.
@@ -39,7 +39,7 @@ async def workflows_of(
 
     Args:
         conversation_id: id of the conversation in the store.
-        client: as in `decided()`.
+        client: needed in a process that does not run DBOS. Default: the DBOS of this process.
         live: whether to return only workflows that have not ended.
     """
     return await (DBOS if client is None else client).list_workflows_async(
@@ -51,5 +51,5 @@ async def workflows_of(
 
 
 def prefix_of(conversation_id: str) -> str:
-    """Return the prefix of the ids of the conversation's workflows. No other conversation has the same."""
+    """Return the prefix that the ids of all workflows of a conversation have. It is unique to the conversation."""
     return f"chat/{quote(conversation_id, safe='')}/"
