@@ -1,4 +1,4 @@
-"""Command that serves an inbox on this machine: `python -m chat_inbox --store chats.db --chat app:chat`."""
+"""A command that serves an inbox on this machine: `python -m chat_inbox --store chats.db --chat app:chat`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _default_person() -> str:
 
 
 def import_chat(name: str) -> AnyChat:
-    """Import the chat that `name` refers to.
+    """Import the chat that `name` refers to, and return it.
 
     Args:
         name: `module:attribute`, where the attribute may be dotted. It refers to a chat, or to a function without

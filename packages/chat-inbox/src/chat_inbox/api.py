@@ -1,4 +1,4 @@
-"""JSON API: the operations of the pages, for programs."""
+"""The JSON API of the inbox, with which programs list, decide and resume as users do on the pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chat_inbox.tool_calls import build_call_document, waiting_calls
 from chat_inbox.url_keys import decode_key, encode_key
 
 PersonResolver: TypeAlias = Callable[[Request], Awaitable[Principal]]
-"""Return the authenticated person, or raise `HTTPError` with status 401."""
+"""A function that returns the authenticated person, or raises `HTTPError` with status 401."""
 
 _FIELDS: Final[Mapping[Action, Mapping[str, type]]] = {
     "approve": {"arguments": dict, "note": str},
@@ -36,7 +36,7 @@ _REQUIRED_FIELD: Final[Mapping[Action, str]] = {"fail": "error", "complete": "re
 
 @final
 class Api:
-    """Routes of the JSON API."""
+    """The routes of the JSON API, and their endpoints."""
 
     def __init__(self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver) -> None:
         self._service = service
@@ -44,7 +44,7 @@ class Api:
         self._require_person = require_person
 
     def routes(self) -> list[Route]:
-        """Return all routes."""
+        """Return all routes of the API."""
         conversation, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
         return [
             Route("/openapi.json", self.describe, methods=["GET"]),
@@ -67,31 +67,31 @@ class Api:
     # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, request: Request) -> Response:
-        """Return the calls that wait for a decision, with an ETag."""
+        """Return the calls that wait for a decision as JSON, with an ETag."""
         person = await self._require_person(request)
         limit = _parse_limit(request)
         waiting = await self._service.waiting(person, limit)
         return _etag_response(request, {"waiting": [_waiting_document(item) for item in waiting]})
 
     async def show(self, request: Request) -> Response:
-        """Return one conversation, with an ETag."""
+        """Return one conversation as JSON, with an ETag."""
         person = await self._require_person(request)
         snapshot = await self._service.snapshot(person, _conversation_id(request))
         return _etag_response(request, self._document(snapshot))
 
     async def show_call(self, request: Request) -> Response:
-        """Return one call and the JSON Schema of its arguments, with an ETag."""
+        """Return one call as JSON, with the JSON Schema of its arguments and an ETag."""
         person = await self._require_person(request)
         snapshot = await self._service.snapshot(person, _conversation_id(request))
         return _etag_response(request, self._build_call_document(snapshot, _call_path(request)))
 
     async def follow_waiting(self, request: Request) -> Response:
-        """Stream an event whenever the list of waiting calls changes."""
+        """Return an event stream that reports every change to the list of waiting calls."""
         await self._require_person(request)
         return self._streams.respond(request, self._service.runs.list_channel, None)
 
     async def follow(self, request: Request) -> Response:
-        """Stream the events of one conversation."""
+        """Return an event stream that reports the text and the changes of one conversation."""
         person = await self._require_person(request)
         conversation = _conversation_id(request)
         await self._service.snapshot(person, conversation)
@@ -100,7 +100,7 @@ class Api:
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def resume(self, request: Request) -> Response:
-        """Start a run that continues the conversation."""
+        """Start a run that continues the conversation, and return the conversation as JSON."""
         require_same_origin(request)
         person = await self._require_person(request)
         _require_json(request)
@@ -110,7 +110,7 @@ class Api:
         return json_response(self._document(snapshot), 202)
 
     def _decision_handler(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint that records decisions of this kind."""
+        """Return an endpoint that records decisions with this action, such as `approve`."""
 
         async def decide(request: Request) -> Response:
             require_same_origin(request)
@@ -167,7 +167,7 @@ def _waiting_document(item: Waiting) -> dict[str, object]:
 
 
 def json_response(content: object, status: int = 200, kind: str = "application/json") -> Response:
-    """Encode `content` as ASCII JSON.
+    """Return a response with `content` as ASCII JSON.
 
     ASCII keeps lone surrogates, which truncated model output can contain and which UTF-8 cannot encode.
 
@@ -181,7 +181,7 @@ def json_response(content: object, status: int = 200, kind: str = "application/j
 
 
 def _etag_response(request: Request, content: dict[str, object]) -> Response:
-    """Return `content` with an ETag, or 304 if the client already has it."""
+    """Return a response with `content` as JSON and an ETag, or a 304 response if the client already has it."""
     response = json_response(content)
     # A weak ETag promises equal content, not equal bytes.
     tag = f'W/"{short_hash(response.body)}"'
@@ -236,10 +236,14 @@ def _reject_constant(text: str) -> object:
 
 
 def _parse_choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool, Choice]:
-    """Validate the body of a decision.
+    """Validate and parse the JSON body of a decision.
+
+    Args:
+        action: Action of the requested URL.
+        body: Decoded body.
 
     Returns:
-        The version of the call that the client saw, whether a run resumes the conversation, and the choice.
+        The version of the call that the client saw, whether to start a run after the decision, and the decision.
 
     Raises:
         HTTPError: A field is unknown, missing or of the wrong type.

@@ -1,7 +1,7 @@
-"""Pages behind bound approvals: anyone who has the link can decide one call.
+"""Pages for approval links. Anyone who has such a link can decide the one call that the link is bound to.
 
-The signed token in the link grants the permission, so these forms need no CSRF token. A GET only shows the call:
-mail programs and chat applications fetch links for previews.
+The signed token in the link grants the permission, so these forms need no CSRF token. A GET request only shows the
+call, because mail programs and chat applications fetch links for previews.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The 
 
 @final
 class ApprovalLinks:
-    """Routes of bound approvals."""
+    """The routes of approval links, and their endpoints."""
 
     def __init__(self, service: ApprovalService, keys: ApprovalKeys, authenticate: Authenticate) -> None:
         self._service = service
@@ -45,7 +45,7 @@ class ApprovalLinks:
         ]
 
     async def show(self, request: Request) -> Response:
-        """Show the call that the token is bound to."""
+        """Render a page with the call that the token in the link is bound to, and a form to decide it."""
         token = request.query_params.get("token", "")
         signed_in = await find_principal(self._authenticate, request)
         person = None if signed_in is None else signed_in.name
@@ -59,7 +59,10 @@ class ApprovalLinks:
         return self._render_page(request, approval, tool, Draft(approval.path, form, {}, "", {}), token=token)
 
     async def decide(self, request: Request) -> Response:
-        """Record the decision and resume the conversation."""
+        """Store the submitted decision, resume the conversation, and render a confirmation.
+
+        If the form has errors, nothing is stored, and the form is rendered again.
+        """
         require_same_origin(request)
         posted = await read_posted_form(request)
         token, signed_in = posted.get("token", ""), await find_principal(self._authenticate, request)
@@ -101,14 +104,14 @@ class ApprovalLinks:
         return render(request, "decided.html", person=None, done=_DONE[action], name=tool.name)
 
     def _build_form(self, approval: BoundApproval, tool: Tool, conversation: str, messages: Messages) -> Field | None:
-        """Return the form of the arguments, or None if the token does not allow edits."""
+        """Return a form to edit the arguments of the call, or None if the token does not allow edits."""
         if not approval.edits:
             return None
         definition = self._service.tool_definition(conversation, messages, approval.path)
         return build_form(definition.declaration.parameters if definition else None, tool.effective_arguments)
 
     def _check_edits(self, choice: Choice, draft: Draft, conversation: str, messages: Messages) -> bool:
-        """Validate edited arguments and attach the errors to the form. Return whether they are valid."""
+        """Validate the edited arguments, attach errors to the form, and return whether the arguments are valid."""
         definition = self._service.tool_definition(conversation, messages, draft.path)
         if choice.arguments is None or definition is None or draft.form is None:
             return True
@@ -133,7 +136,7 @@ class ApprovalLinks:
 
 
 def _to_http_error(error: ChatError) -> HTTPError:
-    """Convert the reason of a refusal to an HTTP error."""
+    """Convert the error with which an approval link was refused to an HTTP error."""
     if isinstance(error, ApprovalRefusedError):
         decision = error.decision
         who_decided = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""

@@ -1,4 +1,4 @@
-"""Operations of an inbox, shared by the pages, the API and the links: list, decide and resume."""
+"""The operations of an inbox, shared by the pages, the JSON API and the approval links: list, decide and resume."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from chat_inbox.tool_definitions import find_argument_errors, find_definition, r
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
 Authorize: TypeAlias = Callable[[str, str | None], bool]
-"""Return whether a person may see a conversation and decide its calls.
+"""A function that returns whether a person may see a conversation and decide its calls.
 
-It receives the name of the person and the person in charge of the conversation, None if there is none.
+The arguments are the name of the person and the name of the person in charge of the conversation, if any.
 """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Decision that an approver submits for one call.
+    """A decision that an approver submits for one call.
 
     Attributes:
-        arguments: Replaces the arguments of the call, for `approve`.
+        action: What to do with the call.
+        arguments: Arguments that replace those of the call, for `approve`.
         text: Reason of `reject`, or error message of `fail`.
         note: Note for the audit trail; the model does not see it.
         result: Result of the call, for `complete`.
@@ -46,7 +47,7 @@ class Choice:
     result: object = None
 
     def apply(self, tool: Tool, by: str, at: datetime) -> None:
-        """Apply the decision to a call, in memory.
+        """Apply the decision to a call in memory, without storing it.
 
         Args:
             tool: Call to decide.
@@ -71,13 +72,13 @@ class Choice:
 
 @final
 class ApprovalService:
-    """Reads and decides the conversations of a store on behalf of authenticated people.
+    """A service that reads and decides stored conversations on behalf of authenticated people.
 
     Args:
         store: Store of the conversations.
         find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
         authorize: Checks the access to a conversation.
-        may_decide: Checks who may decide a call.
+        may_decide: Checks whether a person may decide a call.
         now: Clock that returns aware datetimes.
     """
 
@@ -99,20 +100,20 @@ class ApprovalService:
     # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, person: Principal, limit: int | None = None) -> list[Waiting]:
-        """Return the waiting calls that a person may see, those with the earliest deadline first.
+        """Return the waiting calls that a person may see, earliest deadline first.
 
         Args:
-            person: the person.
+            person: The person who asks for the list.
             limit: Maximum number of calls; None returns all.
         """
         visible = [item for item in await self.store.waiting() if self._authorize(person.name, item.person)]
         return visible[:limit]
 
     async def snapshot(self, person: Principal, conversation: str) -> Snapshot:
-        """Load a conversation from the store.
+        """Load a conversation from the store, if the person may see it.
 
         Args:
-            person: the person who asks for it.
+            person: The person who asks for the conversation.
             conversation: Id of the conversation.
 
         Raises:
@@ -129,7 +130,7 @@ class ApprovalService:
         return snapshot
 
     def find_call(self, snapshot: Snapshot, path: tuple[str, ...]) -> Tool:
-        """Return the call at a path.
+        """Return the call at a path in a conversation.
 
         Args:
             snapshot: Conversation that contains the call.
@@ -147,8 +148,8 @@ class ApprovalService:
         """Raise if a person may not decide a call.
 
         Args:
-            person: the person, or None for the holder of an approval link that names nobody. The application has chosen
-                the holder, who decides every call but those that `RequireApproval(of=...)` reserves.
+            person: The person, or None for the holder of an approval link without a name. The application has chosen
+                the holder, who decides every call except those that `RequireApproval(of=...)` reserves.
             snapshot: Conversation that contains the call.
             path: Call ids, from the outermost call to this one.
 
@@ -175,7 +176,7 @@ class ApprovalService:
             raise HTTPError(409, format_conflict(tool))
 
     def tool_definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
-        """Return the definition of the tool behind a call, or None if this process does not know the chat or the tool.
+        """Return the definition of the tool that a call calls, or None if this process has no such chat or tool.
 
         Args:
             conversation: Id of the conversation.
@@ -185,7 +186,7 @@ class ApprovalService:
         return find_definition(self._find_chat(conversation), resolve_names(messages, path))
 
     async def is_due(self, snapshot: Snapshot) -> bool:
-        """Return whether a run could continue this conversation and none is active, here or in another process."""
+        """Return whether a run can continue this conversation now, and no run is active in this or another process."""
         if self.runs.channel(snapshot.id).running:
             return False
         return any(item.conversation == snapshot.id for item in await self.store.due(person=snapshot.person))
@@ -207,7 +208,7 @@ class ApprovalService:
         The decision is stored when this method returns. The run continues in the background.
 
         Args:
-            person: the approver.
+            person: The approver.
             conversation: Id of the conversation.
             path: Call ids, from the outermost call to this one.
             version: Version of the call that the approver saw. If the call has changed since, nothing is stored.
@@ -252,7 +253,7 @@ class ApprovalService:
         return saved
 
     def _check_arguments(self, snapshot: Snapshot, path: tuple[str, ...], arguments: Mapping[str, object]) -> None:
-        """Raise if the tool rejects edited arguments. Unknown tools accept everything."""
+        """Raise an error if the tool rejects edited arguments. If the tool is unknown, accept all arguments."""
         definition = self.tool_definition(snapshot.id, snapshot.messages, path)
         if definition is not None and (errors := find_argument_errors(definition, arguments)):
             raise HTTPError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
@@ -261,7 +262,7 @@ class ApprovalService:
         """Start a run that continues a conversation.
 
         Args:
-            person: the person who asks for it.
+            person: The person who asks for the run.
             conversation: Id of the conversation.
 
         Raises:

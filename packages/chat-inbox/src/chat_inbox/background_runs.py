@@ -37,9 +37,9 @@ from chat_inbox.tool_calls import walk_calls
 
 _log = logging.getLogger("chat_inbox")
 _MAX_EVENTS: Final = 4000
-"""Number of buffered events at which a channel drops the older half."""
+"""The number of buffered events above which a channel drops the older half."""
 _MAX_CHANNELS: Final = 1000
-"""Number of channels at which those without a run and without followers are dropped."""
+"""The number of channels at which channels without a run and without followers are dropped."""
 
 Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 
@@ -47,10 +47,12 @@ Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 @final
 @dataclass(frozen=True, slots=True)
 class PageEvent:
-    """Event for pages: `text`, `changed`, `began` or `ended`.
+    """An event that is sent to open pages.
 
     Attributes:
         number: Position in the channel, counted from 1.
+        name: `text`, `changed`, `began` or `ended`.
+        data: JSON values of the event.
     """
 
     number: int
@@ -61,7 +63,7 @@ class PageEvent:
 @final
 @dataclass(slots=True)
 class Channel:
-    """Events and state of one conversation, for the pages that follow it.
+    """A buffer with the events and the run state of one conversation, for the pages that follow it.
 
     Attributes:
         number: Number of the last event.
@@ -87,7 +89,7 @@ class Channel:
 
     @property
     def live_text(self) -> str:
-        """The text streamed in the current step; empty as soon as it is a turn of the history."""
+        """The text that the current step has streamed. It is empty as soon as the history contains the turn."""
         if self.messages is None or _count_turns(self.messages) > self._turn_count:
             return ""
         return "".join(self._text)
@@ -98,7 +100,7 @@ class Channel:
         return self._log[number - first :] if first <= number <= self.number else None
 
     async def wait(self, number: int) -> None:
-        """Wait until the channel has an event other than `number`."""
+        """Wait until the number of the last event differs from `number`."""
         while self.number == number:
             self._published = self._published or anyio.Event()
             await self._published.wait()
@@ -119,7 +121,7 @@ class Channel:
             self._published = None
 
     def publish_change(self) -> None:
-        """Publish `changed` and drop the earlier events: their content is part of the conversation now."""
+        """Publish `changed`, and drop the earlier events, because the conversation contains their content now."""
         self._log.clear()
         self.publish("changed")
 
@@ -144,7 +146,7 @@ class Channel:
         self.publish("ended", outcome=outcome, detail=detail)
 
     def handle_event(self, event: object) -> None:
-        """Publish an event of the run's stream, if pages need it."""
+        """Publish the page event for an event from the stream of a run, if pages need it."""
         match event:
             case TextDelta(text) | StructuredDelta(text):
                 self._text.append(text)
@@ -169,7 +171,7 @@ class Channel:
 
     @contextmanager
     def count_follower(self) -> Generator[None]:
-        """Count an event stream as a follower until the context exits."""
+        """Return a context manager that counts an event stream as a follower of the channel."""
         self.followers += 1
         try:
             yield
@@ -193,7 +195,7 @@ class Channel:
 
 @final
 class BackgroundRuns:
-    """Runs of one inbox, at most one per conversation.
+    """The background runs of one inbox, at most one per conversation.
 
     A run continues when the page that started it is closed.
 
@@ -212,10 +214,10 @@ class BackgroundRuns:
         self._channels: dict[str, Channel] = {}
         self._takeovers: set[str] = set()
         self.list_channel: Channel = Channel()
-        """What is told of the list of all that waits."""
+        """The channel that reports changes to the list of waiting calls."""
 
     def open(self, group: TaskGroup) -> None:
-        """Allow runs to start, as tasks of `group`."""
+        """Allow runs to start. Each run is a task in `group`."""
         self._group = group
 
     def close(self) -> None:
@@ -229,7 +231,7 @@ class BackgroundRuns:
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The channels by conversation id."""
+        """The channels, by conversation id."""
         return self._channels
 
     def channel(self, conversation: str) -> Channel:
@@ -241,7 +243,7 @@ class BackgroundRuns:
         return channel
 
     def _evict_channels(self) -> None:
-        """Drop the channels without a run and without followers if there are too many."""
+        """If there are too many channels, drop those without a run and without followers."""
         if len(self._channels) < _MAX_CHANNELS:
             return
         for name in [name for name, item in self._channels.items() if not item.running and not item.followers]:
@@ -252,7 +254,7 @@ class BackgroundRuns:
         return self._find_chat(conversation) is not None
 
     def require_open(self, conversation: str) -> None:
-        """Raise if `start` would fail because the inbox is not open. Call this before a decision is stored.
+        """Raise an error if `start()` would fail because the inbox is not open. Call this before storing a decision.
 
         Raises:
             UsageError: The inbox is not open.
@@ -261,17 +263,17 @@ class BackgroundRuns:
             self._require_group()
 
     def _require_group(self) -> TaskGroup:
-        """Return the task group of the runs, or raise if the inbox is not open."""
+        """Return the task group in which runs are started, or raise an error if the inbox is not open."""
         if self._group is None:
             msg = "the inbox is not open: serve it directly, or use `inbox.lifespan` in the surrounding application"
             raise UsageError(msg)
         return self._group
 
     def start(self, conversation: str) -> bool:
-        """Start a run in the background, or let the active run pick up new decisions.
+        """Start a run in the background. If a run is active, it continues with the new decisions.
 
         Returns:
-            Whether this process has a chat for the conversation. If not, nothing is started.
+            True, or False if this process has no chat for the conversation, so that nothing was started.
 
         Raises:
             UsageError: The inbox is not open.
@@ -288,7 +290,7 @@ class BackgroundRuns:
         return True
 
     async def _run(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
-        """Run the chat until no new decision is left, then report the outcome."""
+        """Run the chat until no new decision is left, then report the outcome to the channel."""
         outcome: Outcome = "failed"
         detail = "The run was ended with the application; go on with it."
         try:
@@ -305,7 +307,7 @@ class BackgroundRuns:
             await self._take_over(conversation)
 
     async def _take_over(self, conversation: str) -> None:
-        """Wait for another process's run to end, and start a run if that one missed a decision stored here."""
+        """Wait until the run of another process ends, and start a run if the other run missed a decision made here."""
         self._takeovers.add(conversation)
         try:
             cursor = (await self._store.changes()).cursor
@@ -320,12 +322,12 @@ class BackgroundRuns:
             self._takeovers.discard(conversation)
 
     async def _has_approved_call(self, conversation: str) -> bool:
-        """Return whether a call is approved but has not run."""
+        """Return whether the conversation has a call that is approved but has not run."""
         messages = (await self._store.load(conversation)).messages
         return any(isinstance(tool.status, Approved) for _, tool in walk_calls(messages))
 
     async def _run_once(self, chat: AnyChat, conversation: str, channel: Channel) -> tuple[Outcome, str]:
-        """Run the chat once, and return the outcome with a sentence about it. Errors become outcomes."""
+        """Run the chat once, and return the outcome and a sentence that describes it. Errors become outcomes."""
         try:
             async with self._store.open(conversation) as opened:
                 channel.begin_run(opened.messages)
@@ -345,7 +347,7 @@ class BackgroundRuns:
 
 
 async def _run_chat(chat: AnyChat, opened: OpenConversation, channel: Channel) -> object:
-    """Run the chat on a conversation and return the response. A streaming chat reports its events to the channel."""
+    """Run a chat on a conversation and return the response. The events of a streaming chat are sent to the channel."""
     if not isinstance(chat, StreamingChat):
         return await chat.complete(opened)
     streaming: StreamingChat[Any, Any] = chat

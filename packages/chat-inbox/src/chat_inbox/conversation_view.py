@@ -1,4 +1,4 @@
-"""View model of a conversation page: a flat list of items in order, each with a key and a version.
+"""The view model of a conversation page: a flat, ordered list of items, each with a key and a version.
 
 The script of an open page replaces only the items whose version has changed. A form that the user is filling in stays
 untouched while other people decide neighboring calls.
@@ -44,15 +44,15 @@ from chat_inbox.url_keys import encode_key
 ItemKind: TypeAlias = Literal["text", "reasoning", "note", "call"]
 _ROLES = {"user": "User", "model": "Model", "system": "Instructions"}
 _AUTHORS = {"engine": "Library", APPLICATION: "Application"}
-"""Authors of turns that neither a user nor a model wrote."""
+"""The labels of turns that neither a user nor a model wrote."""
 DEFAULT_TURNS = 40
-"""Number of turns that a page shows by default."""
+"""The number of turns that a page shows by default."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """Tool call as a template shows it.
+    """A tool call as a template shows it.
 
     Attributes:
         key: Path of the call, as it appears in URLs and forms.
@@ -86,10 +86,10 @@ class CallView:
 @final
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the page. Items with the same key and version are identical.
+    """One item of a conversation page. Items with the same key and version are identical.
 
     Attributes:
-        depth: Nesting level: 0 in the conversation, 1 in a chat that is a tool, and so on.
+        depth: Nesting level: 0 in the conversation, 1 in a chat that is used as a tool, and so on.
     """
 
     key: str
@@ -104,7 +104,7 @@ class Item:
 
 @final
 class ConversationView:
-    """Builds the items of a page.
+    """A builder for the items of a conversation page.
 
     Args:
         now: Current time, as an aware datetime.
@@ -116,7 +116,7 @@ class ConversationView:
         self._find_form = find_form
 
     def build_items(self, messages: Messages, max_turns: int | None = DEFAULT_TURNS) -> tuple[list[Item], int]:
-        """Return the items of the last turns, and the number of earlier turns that are left out.
+        """Return the items for the last turns of a conversation, and the number of earlier turns that are left out.
 
         Args:
             messages: History to show.
@@ -132,7 +132,7 @@ class ConversationView:
         return items, first
 
     def build_call(self, path: Path, tool: Tool) -> CallView:
-        """Return the view of one call.
+        """Return the values with which a template shows one call.
 
         Args:
             path: Call ids, from the outermost call to this one.
@@ -173,7 +173,7 @@ class ConversationView:
         return ""
 
     def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, depth: int) -> Iterator[Item]:
-        """Yield the items of a turn."""
+        """Yield the page items for the parts of a turn, including the inner conversations of calls."""
         role = _AUTHORS.get(turn.by or "", _ROLES[content.role])
         for number, part in enumerate(turn.parts):
             if isinstance(part, Tool):
@@ -184,7 +184,7 @@ class ConversationView:
                 yield Item(f"{key}.{number}", kind, role, depth, text, f"{turn.created_at:%Y-%m-%d %H:%M} UTC")
 
     def _call_items(self, tool: Tool, parent_path: Path, depth: int) -> Iterator[Item]:
-        """Yield the item of a call and the items of its inner conversation."""
+        """Yield the page item for a call, then the items for its inner conversation."""
         path = (*parent_path, tool.id)
         view = self.build_call(path, tool)
         version = f"{view.version}{'x' if view.expired else ''}"
@@ -199,12 +199,12 @@ class ConversationView:
 
 
 def call_anchor(path: Path) -> str:
-    """Return the id of a call's HTML element: valid in a URL fragment, and the same on every page."""
+    """Return the id of a call's HTML element, which is valid in a URL fragment and the same on every page."""
     return f"call-{hashlib.sha256(json.dumps(path).encode()).hexdigest()[:12]}"
 
 
 def _describe_part(part: Part) -> tuple[ItemKind, str]:
-    """Return the kind of item and the text for a part that is not a call."""
+    """Return the item kind and the text with which a page shows a part that is not a call."""
     match part:
         case Text(text):
             return "text", text
@@ -222,7 +222,7 @@ def _describe_part(part: Part) -> tuple[ItemKind, str]:
 
 
 def _format_decisions(tool: Tool) -> Iterator[str]:
-    """Yield a sentence about each decision of a call."""
+    """Yield a sentence about each decision on a call, such as who approved it and when."""
     for decision in tool.decisions:
         when = f" on {decision.at:%Y-%m-%d} at {decision.at:%H:%M} UTC" if decision.at is not None else ""
         note = f": {decision.note}" if decision.note else ""

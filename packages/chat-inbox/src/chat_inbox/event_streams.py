@@ -1,4 +1,4 @@
-"""Channels as server-sent event streams."""
+"""Responses that stream the events of a channel to a page as server-sent events."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from chat_inbox.background_runs import Channel
 from chat_inbox.store_watcher import StoreWatcher
 
 _MAX_DIGITS: Final = 20
-"""Upper bound on the digits of an event number, which rejects absurd numbers before they are converted."""
+"""The number of digits from which an event number is rejected, before it is converted to an integer."""
 
 
 @final
 class EventStreams:
-    """Builds event stream responses.
+    """A factory for responses that stream the events of a channel.
 
     Args:
-        watcher: Watches the store while streams are open.
+        watch: Watcher that reports changes in the store while streams are open.
         process: Identifier of this process. It distinguishes event ids from those that an earlier process sent.
     """
 
@@ -40,9 +40,9 @@ class EventStreams:
         return int(number) if known else -1
 
     def respond(self, request: Request, channel: Channel, conversation: str | None) -> EventSourceResponse:
-        """Return the event stream of a channel.
+        """Return a response that streams the events of a channel.
 
-        The stream starts after the event that the `Last-Event-ID` header or the `after` parameter names. By default it
+        The stream starts after the event that the `Last-Event-ID` header or the `after` parameter names. By default, it
         starts with the next event.
 
         Args:
@@ -58,7 +58,7 @@ class EventStreams:
     async def _events(
         self, channel: Channel, conversation: str | None, number: int, cursor: str
     ) -> AsyncGenerator[ServerSentEvent]:
-        """Yield the events of a channel from `number` on, preceded by `changed` if the page is already out of date."""
+        """Yield the events of a channel after `number`, preceded by `changed` if the page is already out of date."""
         with channel.count_follower():
             yield ServerSentEvent(comment="listening", retry=1000, sep="\n")
             if await self._watcher.catch_up(channel, conversation, cursor):

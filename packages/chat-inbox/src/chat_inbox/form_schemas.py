@@ -1,4 +1,4 @@
-"""Subset of JSON Schema that forms support. The tool itself validates the submitted arguments against the rest."""
+"""The subset of JSON Schema that forms support. The tool validates submitted arguments against its full schema."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SchemaKind: TypeAlias = Literal["string", "integer", "number", "boolean", "objec
 
 _KINDS: Final = ("string", "integer", "number", "boolean", "object", "array")
 _MAX_REFERENCES: Final = 32
-"""Maximum number of references followed from one place. It ends cycles of references."""
+"""The maximum number of references that are followed from one place. The limit ends cycles of references."""
 
 
 @final
 @dataclass(frozen=True)
 class FieldSchema:
-    """JSON Schema reduced to what a form needs. Subschemas are parsed on access, because a schema can contain itself.
+    """A JSON Schema, reduced to what a form needs. Subschemas are parsed on access, as a schema can contain itself.
 
     Attributes:
         raw: The schema, with references resolved.
@@ -55,21 +55,21 @@ class FieldSchema:
 
     @property
     def items(self) -> FieldSchema | None:
-        """The schema of all items of an array, or None if there is no common one."""
+        """The schema of the items of an array, or None if the items have no common schema."""
         inner = self.raw.get("items")
         known = isinstance(inner, Mapping) and "prefixItems" not in self.raw
         return parse_schema(cast("Schema", inner), self.root) if known else None
 
     @property
     def help(self) -> str:
-        """The help text: the description and the bounds."""
+        """The help text of a field: the description and the bounds in the schema."""
         description = self.raw.get("description")
         texts = [description.strip()] if isinstance(description, str) and description.strip() else []
         texts += [f"{label} {self.raw[key]}" for key, label in _BOUNDS.items() if key in self.raw]
         return " · ".join(texts)
 
     def for_value(self, value: object) -> FieldSchema:
-        """Return the branch that matches the type of a value if exactly one does, otherwise the schema itself."""
+        """Return the branch whose type matches a value if there is exactly one, otherwise the schema itself."""
         kind = json_type(value)
         matching = [schema for branch in self.branches if (schema := parse_schema(branch, self.root)).accepts(kind)]
         if len(matching) != 1:
@@ -78,7 +78,7 @@ class FieldSchema:
         return replace(matching[0], raw=merged, nullable=self.nullable)
 
     def accepts(self, kind: str) -> bool:
-        """Return whether the schema's type includes a JSON type."""
+        """Return whether the type of the schema includes a JSON type such as `integer`."""
         return self.kind == kind or (self.kind == "number" and kind == "integer")
 
 
@@ -98,7 +98,7 @@ _BOUNDS: Final = {
 
 
 def json_type(value: object) -> str:
-    """Return the JSON Schema name of a value's type."""
+    """Return the JSON Schema name for the type of a value, or `other`."""
     if isinstance(value, bool):
         return "boolean"
     for kind, python in (("string", str), ("integer", int), ("number", float), ("object", dict), ("array", list)):
@@ -108,7 +108,7 @@ def json_type(value: object) -> str:
 
 
 def parse_schema(schema: object, root: Schema) -> FieldSchema:
-    """Parse a schema. Unresolvable or cyclic references result in the kind `other`.
+    """Parse a JSON Schema. Unresolvable or cyclic references result in the kind `other`.
 
     Args:
         schema: JSON Schema; anything else counts as an empty schema.
@@ -133,7 +133,7 @@ def parse_schema(schema: object, root: Schema) -> FieldSchema:
 
 
 def _resolve_references(schema: Schema, root: Schema) -> Schema:
-    """Merge the target of `$ref`, or the only entry of `allOf`, into the schema. Keywords next to it win."""
+    """Merge the target of `$ref`, or the only entry of `allOf`, into a schema. Existing keywords take precedence."""
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref")
         conjunction = schema.get("allOf")
@@ -148,7 +148,7 @@ def _resolve_references(schema: Schema, root: Schema) -> Schema:
 
 
 def _resolve_pointer(reference: str, root: Schema) -> Schema:
-    """Return the target of a local reference, or an empty schema."""
+    """Return the schema that a local reference points to, or an empty schema if it cannot be resolved."""
     if not reference.startswith("#"):
         return {}
     target: object = root

@@ -25,18 +25,18 @@ Location: TypeAlias = tuple[str | int, ...]
 
 
 class Absent(Enum):
-    """Type of `ABSENT`, the marker for a missing value."""
+    """The type of `ABSENT`, the marker for a missing value."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absent.ABSENT
 LONG_TEXT: Final = 60
-"""Number of characters above which a text gets a multi-line control."""
+"""The number of characters above which a text gets a multi-line control."""
 MAX_ITEM_FIELDS: Final = 50
-"""Longest list whose items get fields of their own. A longer list is edited as JSON."""
+"""The length of the longest list whose items get separate fields. A longer list is edited as JSON."""
 _MAX_ADDED_ITEMS: Final = 200
-"""Maximum number of items that one submitted form can add to a list."""
+"""The maximum number of items that one submitted form can add to a list."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
 
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([e
 @final
 @dataclass(slots=True)
 class Field:
-    """Form field or group of fields.
+    """A form field, or a group of fields.
 
     Attributes:
         kind: Kind of control.
@@ -81,12 +81,12 @@ class Field:
 
     @property
     def help(self) -> str:
-        """The help text from the schema."""
+        """The help text for the user, taken from the schema."""
         return self.schema.help
 
     @property
     def path(self) -> str:
-        """The location as text, such as `items[2].price`."""
+        """The location of the value as text, such as `items[2].price`."""
         return format_path(self.location)
 
     def walk(self) -> Iterator[Field]:
@@ -97,7 +97,7 @@ class Field:
 
 
 def format_path(location: Location) -> str:
-    """Format a location, such as `items[2].price`."""
+    """Return a location as text, such as `items[2].price`."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -107,7 +107,7 @@ def format_path(location: Location) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Name, label and location of a field that is being built."""
+    """The name, label, location and states of a field that is being built."""
 
     name: str
     label: str
@@ -119,7 +119,7 @@ class _Position:
 
 
 def build_form(schema: Mapping[str, object] | None, arguments: Mapping[str, object]) -> Field:
-    """Build the form of a call's arguments.
+    """Build a form to edit the arguments of a call.
 
     Args:
         schema: JSON Schema of the arguments. Without one the form is a single JSON field.
@@ -133,7 +133,7 @@ def build_form(schema: Mapping[str, object] | None, arguments: Mapping[str, obje
 
 
 def _build_field(position: _Position, value: object, schema: FieldSchema, *, optional: bool) -> Field:
-    """Build the field that suits the schema and the value."""
+    """Build the form field for a value. If no control suits its schema, build a field in which it is edited as JSON."""
     states: list[State] = ["value"]
     if schema.nullable or value is None:
         states.append("null")
@@ -227,13 +227,13 @@ def _build_json_field(position: _Position, value: object, schema: FieldSchema) -
 
 
 def format_json(value: object) -> str:
-    """Format a value as indented JSON. Characters that are invisible or that HTML cannot carry are escaped."""
+    """Return a value as indented JSON. Characters that are invisible or not allowed in HTML are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return escape_invisible(text)
 
 
 def format_line(value: object) -> str:
-    """Format a value on one line: visible text unchanged, everything else as JSON."""
+    """Return a value as one line of text. Visible text is unchanged, and every other value becomes JSON."""
     plain = isinstance(value, str) and not has_invisible(value.replace("\r", "\n"))
     return " ".join((str(value) if plain else format_json(value)).split())
 
@@ -248,7 +248,7 @@ def _fits_input(kind: str, value: object) -> bool:
 
 
 def is_same_json(first: object, second: object) -> bool:
-    """Return whether two values are the same JSON. In Python 1, 1.0 and True are equal; in JSON they differ.
+    """Return whether two values are the same JSON. Unlike with `==`, the values 1, 1.0 and True differ.
 
     Args:
         first: JSON value.
@@ -258,7 +258,7 @@ def is_same_json(first: object, second: object) -> bool:
 
 
 def _index_of(options: Sequence[object], value: object) -> int | None:
-    """Return the index of the option that is the same JSON as `value`."""
+    """Return the index of the option that is the same JSON as `value`, or None if no option is."""
     for index, option in enumerate(options):
         if option is not ABSENT and is_same_json(option, value):
             return index
@@ -289,7 +289,7 @@ def read_form(form: Field, posted: Mapping[str, str]) -> dict[str, object]:
 
 
 def invalid_fields(form: Field) -> list[Field]:
-    """Return the fields that have an error, in page order."""
+    """Return the fields of a form that have an error, in page order."""
     return [item for item in form.walk() if item.error]
 
 
@@ -310,12 +310,12 @@ def attach_errors(form: Field, errors: Mapping[str, str]) -> None:
 
 
 def _contains_path(outer: str, path: str) -> bool:
-    """Return whether `path` is `outer` or lies below it."""
+    """Return whether `path` is `outer`, or the path of a value inside it."""
     return path == outer or (path.startswith(outer) and path[len(outer)] in ".[") or not outer
 
 
 def _read_field(form: Field, posted: Mapping[str, str]) -> object:
-    """Parse one field. Invalid input sets the field's error and returns the original value."""
+    """Return the submitted value of a field. If the input is invalid, set the error and return the original value."""
     if form.kind == "choice":
         return _read_choice(form, posted)
     state = posted.get(f"{form.name}.state", form.initial_state)

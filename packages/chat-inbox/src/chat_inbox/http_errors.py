@@ -1,4 +1,4 @@
-"""HTTP errors of the inbox, rendered as a page or as `application/problem+json`."""
+"""HTTP errors of the inbox, which are rendered as a page or as `application/problem+json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 
 @final
 class HTTPError(Exception):
-    """Refused request. Nothing was changed.
+    """An error for a request that is refused and changes nothing.
 
     Attributes:
         status: HTTP status code.

@@ -1,4 +1,4 @@
-"""ASGI application of the inbox, to serve directly or to mount in another application."""
+"""The ASGI application of the inbox, to serve directly or to mount in another application."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MIN_SECRET_BYTES: Final = 32
 
 
 def allow_everyone(_person: str, _in_charge: str | None, /) -> bool:
-    """Allow every authenticated person to see and decide everything."""
+    """Return True, so that every authenticated person may see all conversations."""
     return True
 
 
@@ -46,7 +46,7 @@ def _now() -> datetime:
 
 @final
 class Inbox:
-    """ASGI application with pages and a JSON API for deciding the waiting tool calls of a store.
+    """An ASGI application with pages and a JSON API for deciding the waiting tool calls of a store.
 
     Served directly, it opens and closes with the lifespan of the server. Mounted in another application, it needs that
     application's lifespan: `Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan)`, or `async with inbox`
@@ -61,7 +61,7 @@ class Inbox:
         may_decide: Returns whether a person may decide a call: `owner_may_decide`, `only_role(...)` or a function of
             the application. There is no default.
         authorize: Returns whether a person may see a conversation, given the person in charge of it. By default every
-            authenticated person may. Nobody decides what they may not see.
+            authenticated person may. Nobody can decide calls that they may not see.
         secret: Key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
             it is random.
         approvals: Keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
@@ -145,12 +145,12 @@ class Inbox:
 
     @asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncGenerator[None]:
-        """Open the inbox for the lifespan of the surrounding application."""
+        """Return a context manager that opens the inbox for the lifespan of the surrounding application."""
         async with self:
             yield
 
     def openapi(self, root_path: str = "") -> dict[str, Any]:
-        """Return the OpenAPI description that `/openapi.json` serves."""
+        """Return the OpenAPI document that `/openapi.json` serves, for an inbox mounted at `root_path`."""
         return build_document(root_path)
 
     async def _require_person(self, request: Request) -> Principal:
@@ -163,7 +163,7 @@ class Inbox:
 
 
 def _chat_finder(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Callable[[str], AnyChat | None]:
-    """Return a function from conversation ids to chats."""
+    """Return a function that returns the chat for a conversation id, given one chat or such a function."""
     if callable(chat):
         return chat
     if chat is not None and not isinstance(chat, Chat):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
@@ -195,7 +195,7 @@ _STATUS_DETAILS: Final = {
 
 
 def _error_response(request: Request, error: HTTPError) -> Response:
-    """Return the error as problem details for the API, or as a page."""
+    """Return a response for an error: problem details for requests to the API, otherwise an HTML page."""
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if path.startswith("/api/") or path == "/openapi.json":
         return json_response(error.document, error.status, "application/problem+json")

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 description of the API."""
+"""The OpenAPI 3.1 description of the JSON API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _described(schema: Json, text: str) -> Json:
 
 
 def _object_schema(properties: dict[str, object], optional: tuple[str, ...] = ()) -> Json:
-    """Return the schema of an object that allows no further properties."""
+    """Return the JSON Schema of an object that has these properties and no others."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -119,7 +119,7 @@ _BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
 
 
 def build_document(root_path: str = "") -> Json:
-    """Return the OpenAPI document. `root_path` is the path where the application is mounted."""
+    """Return the OpenAPI document of the JSON API for an application mounted at `root_path`."""
     one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
     limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     paths: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""HTML pages of the inbox. They work without JavaScript; a script keeps them up to date."""
+"""The HTML pages of the inbox. They work without JavaScript. With it, a script keeps them up to date."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_FIELDS: Final = 20_000
 @final
 @dataclass(slots=True)
 class Draft:
-    """Submitted form of a call, with its errors.
+    """A submitted form with a decision on a call, and its validation errors.
 
     Attributes:
         path: Path of the call.
@@ -63,7 +63,7 @@ class Draft:
 
 @final
 class Pages:
-    """Routes of the pages."""
+    """The routes of the HTML pages, and their endpoints."""
 
     def __init__(
         self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
@@ -74,7 +74,7 @@ class Pages:
         self._tokens = tokens
 
     def routes(self) -> list[Route]:
-        """Return all routes."""
+        """Return all routes of the pages."""
         page = "/conversations/{conversation}"
         return [
             Route("/", self.list, methods=["GET"]),
@@ -84,7 +84,7 @@ class Pages:
         ]
 
     async def list(self, request: Request) -> Response:
-        """Render the list of waiting calls."""
+        """Render the page with the list of waiting calls."""
         person = await self._require_person(request)
         cursor, place = (
             await self._service.store_cursor(),
@@ -117,14 +117,14 @@ class Pages:
         return self._render_page(request, person, "list.html", rows=rows, more=more, count=len(waiting), stream=stream)
 
     async def show(self, request: Request) -> Response:
-        """Render a conversation, with a form for each waiting call."""
+        """Render the page of a conversation, with a form for each waiting call."""
         person = await self._require_person(request)
         return await self._render_conversation(request, person)
 
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
-        """Handle a submitted decision: redirect if it was stored, otherwise render the form again with its errors."""
+        """Store a submitted decision and redirect to the conversation. On errors, render the form again with them."""
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
@@ -167,7 +167,7 @@ class Pages:
         return read_choice(tool, draft)
 
     def _build_form(self, snapshot: Snapshot, path: Path, tool: Tool) -> Field | None:
-        """Build the form of a call's arguments if the call waits for a decision."""
+        """Build a form to edit the arguments of a call. Return None if the call does not wait for a decision."""
         if waits_for(tool) is None:
             return None
         definition = self._service.tool_definition(snapshot.id, snapshot.messages, path)
@@ -223,7 +223,7 @@ class Pages:
     def _render_page(
         self, request: Request, person: Principal, template: str, status: int = 200, **context: object
     ) -> Response:
-        """Render a template with the CSRF token of this browser and person."""
+        """Render a template with a CSRF token for this browser and person, and set the CSRF cookie."""
         cookie = get_cookie(request)
         token = self._tokens.sign(cookie, person)
         response = render(request, template, status, person=person, token=token, **context)
@@ -232,7 +232,7 @@ class Pages:
 
 
 def read_choice(tool: Tool, draft: Draft) -> Choice | None:
-    """Parse the submitted decision about a call.
+    """Parse the submitted decision on a call.
 
     Args:
         tool: Call to decide.
@@ -268,7 +268,7 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
 
 
 def _read_approval(tool: Tool, draft: Draft, note: str | None) -> Choice | None:
-    """Return the approval, with arguments if the user edited them, or None if the form is invalid."""
+    """Parse an approval, with the arguments if the user edited them. Return None if the form is invalid."""
     if draft.form is None:
         return Choice("approve", note=note)
     arguments = read_form(draft.form, draft.posted)
@@ -279,7 +279,7 @@ def _read_approval(tool: Tool, draft: Draft, note: str | None) -> Choice | None:
 
 
 def _read_result(draft: Draft, note: str | None) -> Choice | None:
-    """Return the completion with the submitted result, or None if it is not valid JSON."""
+    """Parse a decision that submits the result of a call. Return None if the result must be JSON and is not."""
     text = draft.posted.get("result", "")
     if draft.posted.get("as") == "json":
         try:
@@ -293,7 +293,7 @@ def _read_result(draft: Draft, note: str | None) -> Choice | None:
 
 
 async def read_posted_form(request: Request) -> Posted:
-    """Read the fields of a URL-encoded form. If a name is repeated, its last value is returned.
+    """Read the fields of a URL-encoded form and return them by name. If a name is repeated, the last value is used.
 
     Raises:
         HTTPError: The body is too large, is not a form, is not UTF-8, or has too many fields.
@@ -312,7 +312,7 @@ async def read_posted_form(request: Request) -> Posted:
 
 
 def _summarize_arguments(arguments: dict[str, object]) -> list[tuple[str, str]]:
-    """Return the first four arguments, each on one line."""
+    """Return the names and values of the first four arguments, each value on one short line."""
     found: list[tuple[str, str]] = []
     for name, value in list(arguments.items())[:4]:
         line = format_line(value)

@@ -1,4 +1,4 @@
-"""Rendering of HTML templates, with autoescaping, and serving of static files."""
+"""Functions that render HTML templates with autoescaping, and serve static files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEDIA_TYPES: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "
 
 @cache
 def get_environment() -> Environment:
-    """Return the Jinja environment of the inbox. All values are escaped, and their invisible characters are shown."""
+    """Return the Jinja environment of the inbox. It escapes all values and makes their invisible characters visible."""
     return Environment(
         loader=PackageLoader("chat_inbox"),
         autoescape=True,
@@ -30,7 +30,7 @@ def get_environment() -> Environment:
 
 
 def _show_invisible(value: object) -> object:
-    """Return a value of a template with its invisible characters as escapes. Markup has them already."""
+    """Return a template value with its invisible characters replaced by escapes. Markup is returned unchanged."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return escape_invisible(value.replace("\r", "\n"))
@@ -38,7 +38,7 @@ def _show_invisible(value: object) -> object:
 
 @cache
 def _load_asset(name: str) -> tuple[bytes, str]:
-    """Return a static file and the hash of its content. The hash is part of the URL, so browsers may cache forever."""
+    """Return the content of a static file and its hash. The hash is part of the URL, so browsers may cache forever."""
     data = (files("chat_inbox") / "static" / name).read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:12]
 
@@ -61,7 +61,7 @@ def render(request: Request, template: str, status: int = 200, **context: object
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve a static file."""
+    """Return a response with a static file, or with status 404 if there is no such file."""
     name = request.path_params["name"]
     if name not in _MEDIA_TYPES:
         return Response(status_code=404)

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from chat_inbox.http_errors import HTTPError
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[str | Principal | None]]
-"""Return the signed-in person who sent a request, or None. A string is the name of a principal without roles.
+"""A function that returns the signed-in person who sent a request, or None. A string is a name without roles.
 
 Decisions are recorded under this name.
 """
@@ -36,8 +36,8 @@ async def find_principal(authenticate: Authenticate, request: Request) -> Princi
     """Return the signed-in person who sent a request, or None.
 
     Args:
-        authenticate: the function of the application.
-        request: the request.
+        authenticate: The function with which the application authenticates requests.
+        request: The request.
     """
     found = await authenticate(request)
     return Principal(found) if isinstance(found, str) else found
@@ -59,7 +59,7 @@ _SECURITY_HEADERS: Final = {
 
 @final
 class FormTokens:
-    """Signs and verifies CSRF tokens.
+    """A signer and verifier for the CSRF tokens in forms.
 
     Args:
         secret: HMAC key. All processes that serve one site must share it.
@@ -69,7 +69,7 @@ class FormTokens:
         self._secret = secret
 
     def sign(self, cookie: str, person: object) -> str:
-        """Return the token of a form.
+        """Return the CSRF token for a form.
 
         Args:
             cookie: Value of the browser's CSRF cookie.
@@ -78,7 +78,7 @@ class FormTokens:
         return hmac.new(self._secret, f"{cookie}\0{person}".encode(), "sha256").hexdigest()
 
     def verify(self, request: Request, person: object, token: str) -> None:
-        """Raise if a form does not carry the token of this browser and person.
+        """Raise an error if a form does not contain the CSRF token of this browser and person.
 
         Args:
             request: Request that posted the form.
@@ -96,7 +96,7 @@ class FormTokens:
 
 
 def get_cookie(request: Request) -> str:
-    """Return the CSRF cookie of the request, or a new random value."""
+    """Return the CSRF cookie of the request, or a new random value if the request has none."""
     return request.cookies.get(COOKIE_NAME) or secrets.token_urlsafe(24)
 
 
@@ -115,7 +115,7 @@ def set_cookie(request: Request, response: Response, cookie: str) -> None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raise if a page of another site sent the request.
+    """Raise an error if a page of another site sent the request.
 
     Requests without `Sec-Fetch-Site` and `Origin` pass: clients other than browsers send neither header.
 
@@ -133,7 +133,7 @@ def require_same_origin(request: Request) -> None:
 
 @final
 class SecurityHeaders:
-    """ASGI middleware that adds security headers to every response."""
+    """An ASGI middleware that adds security headers to every HTTP response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -156,7 +156,7 @@ class SecurityHeaders:
 
 
 async def read_body(request: Request) -> bytes:
-    """Read the body of a request.
+    """Read and return the body of a request.
 
     Raises:
         HTTPError: The body is larger than `MAX_BODY_BYTES`.

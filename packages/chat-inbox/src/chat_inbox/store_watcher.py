@@ -1,4 +1,4 @@
-"""Notification of open pages about changes that other processes make in the store."""
+"""A watcher that notifies open pages of changes that other processes make in the store."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from chat_inbox.background_runs import BackgroundRuns, Channel
 
 _log = logging.getLogger("chat_inbox")
 _WAIT_SECONDS: Final = 5.0
-"""Longest wait for a change before the watcher checks whether any page still listens."""
+"""The longest wait for a change, in seconds, before the watcher checks whether any page still listens."""
 
 
 @final
 class StoreWatcher:
-    """Waits for changes in the store while pages are listening, and publishes them to the channels.
+    """A watcher that publishes changes in the store to the channels while pages are listening.
 
     Args:
         store: Store to watch.

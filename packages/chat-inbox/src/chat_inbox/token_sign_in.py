@@ -1,4 +1,4 @@
-"""Sign-in by a token in the address that a command prints, for an inbox of one person on this machine."""
+"""Sign-in with a token in the URL that a command prints, for an inbox that one person uses on this machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _HEADERS: Final = {"cache-control": "no-store", "referrer-policy": "no-referrer"
 
 @final
 class TokenSignIn:
-    """Sign-in by a random token. Every request without the token, or the cookie set from it, is refused.
+    """Sign-in with a random token. Every request without the token, or the cookie set from it, is refused.
 
-    A process on this machine can reach a port of 127.0.0.1, and so can a proxy. The token keeps both out. The first
-    request has it in its address, and the response moves it to a cookie. Programs send it as `Authorization: Bearer`.
+    Any process on this machine can reach a port of 127.0.0.1, and so can a proxy. The token keeps both out. The first
+    request has the token in its URL, and the response moves it to a cookie. Programs send the token in the header
+    `Authorization: Bearer`.
+
     Only requests from this machine to a loopback host name are accepted, because a page of another site can point its
     own domain name to 127.0.0.1 (DNS rebinding).
 
@@ -45,15 +47,15 @@ class TokenSignIn:
         self._token = secrets.token_urlsafe(32) if token is None else token
 
     def address(self, url: str) -> str:
-        """Return the address to open: `url`, which has no query, with the token."""
+        """Return `url`, which must have no query, with the token added. Opening this address signs the person in."""
         return f"{url}?{PARAMETER}={self._token}"
 
     def may_decide(self, principal: Principal, _wait: Wait, /) -> bool:
-        """Return whether a principal is the person of the token, who decides everything in this inbox."""
+        """Return whether a principal is the person whom the token signs in. This person may decide every call."""
         return principal.name == self._person
 
     async def authenticate(self, request: Request) -> str | None:
-        """Return the name of the person if the request has the token in its address, a cookie or a header."""
+        """Return the name of the person if a local request has the token in its URL, cookie or header, else None."""
         host = request.headers.get("host", "")
         if request.client is None or not _is_loopback(request.client.host) or not _LOCAL_HOST.fullmatch(host):
             return None
@@ -66,7 +68,10 @@ class TokenSignIn:
         return self._person if any(self._matches(value) for value in presented) else None
 
     def protect(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that refuses requests without the token, and moves it from the address to a cookie."""
+        """Return an ASGI application that refuses requests without the token, and otherwise calls `app`.
+
+        A token in the URL is moved to a cookie by a redirect.
+        """
 
         async def protected(scope: Scope, receive: Receive, send: Send) -> None:
             response = await self._check(Request(scope)) if scope["type"] == "http" else None
@@ -75,7 +80,7 @@ class TokenSignIn:
         return protected
 
     async def _check(self, request: Request) -> Response | None:
-        """Return the response to a request without the token, or with the token in its address; otherwise None."""
+        """Return a refusal for a request without the token, a redirect if the token is in its URL, otherwise None."""
         if await self.authenticate(request) is None:
             text = "You are not signed in: open the address that the command printed, with its token.\n"
             return PlainTextResponse(text, 401, _HEADERS)
@@ -90,7 +95,7 @@ class TokenSignIn:
 
 
 def _cookie_name(request: Request) -> str:
-    """Return the name of the cookie. Browsers send a cookie to every port of a host, so the name has the port."""
+    """Return the name of the sign-in cookie. It contains the port, because browsers share cookies between ports."""
     return f"chat_inbox_sign_in_{request.url.port or 0}"
 
 

@@ -32,10 +32,12 @@ def waits_for(tool: Tool) -> WaitsFor | None:
 
 
 def describe_wait(tool: Tool, path: Path) -> Wait:
-    """Return what a call waits for, for the rule that tells who may decide. Any call can be described.
+    """Return a `Wait` that describes a call, with which the application checks who may decide the call.
+
+    The call need not be waiting.
 
     Args:
-        tool: the call.
+        tool: Call to describe.
         path: Call ids, from the outermost call to this one.
     """
     status = tool.status
@@ -48,7 +50,7 @@ def describe_wait(tool: Tool, path: Path) -> Wait:
 
 
 def possible_actions(tool: Tool) -> tuple[str, ...]:
-    """Return the actions that may change the status of a call."""
+    """Return the names of the actions that an approver can choose for a call in its current status."""
     match waits_for(tool):
         case "result":
             return ("complete", "fail", "reject")
@@ -59,7 +61,7 @@ def possible_actions(tool: Tool) -> tuple[str, ...]:
 
 
 def walk_calls(messages: Messages, parent_path: Path = ()) -> Iterator[tuple[Path, Tool]]:
-    """Yield every call of a history with its path, including the calls of chats that are tools.
+    """Yield every call of a history with its path, including the calls in inner conversations.
 
     Args:
         messages: History to search.
@@ -74,14 +76,14 @@ def walk_calls(messages: Messages, parent_path: Path = ()) -> Iterator[tuple[Pat
 
 
 def waiting_calls(messages: Messages) -> list[tuple[Path, Tool]]:
-    """Return the calls that wait for a decision, with their paths."""
+    """Return the calls of a history that wait for a decision, with their paths."""
     return [(path, tool) for path, tool in walk_calls(messages) if waits_for(tool) is not None]
 
 
 def compute_version(tool: Tool) -> str:
-    """Return an identifier of the call's status and arguments, which a decision must repeat.
+    """Return an identifier for the status and arguments of a call, which a decision must repeat.
 
-    It changes whenever the call changes, so a decision applies only to what the approver saw.
+    The identifier changes whenever the call changes, so that a decision applies only to what the approver saw.
     """
     state = [tool.revision, type(tool.status).__name__, dict(tool.effective_arguments)]
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
@@ -89,7 +91,7 @@ def compute_version(tool: Tool) -> str:
 
 
 def format_status(tool: Tool) -> str:
-    """Return the status of a call in a few words."""
+    """Return the status of a call in a few words, such as `waits for approval`."""
     match waits_for(tool):
         case "approval":
             return "waits for approval"
@@ -117,7 +119,7 @@ def format_conflict(tool: Tool) -> str:
 
 
 def format_decision(decision: Decision, what: str = "it") -> str:
-    """Describe a decision, such as `approved it`.
+    """Return a text that describes a decision, such as `approved it`.
 
     Args:
         decision: Decision to describe.
@@ -139,7 +141,7 @@ def is_expired(tool: Tool, now: datetime) -> bool:
 
 
 def format_relative_time(moment: datetime, now: datetime) -> str:
-    """Format a time relative to now, such as `in 23 h 59 min` or `5 min ago`.
+    """Return a time relative to now as text, such as `in 23 h 59 min` or `5 min ago`.
 
     Args:
         moment: Time to format, as an aware datetime.

@@ -1,4 +1,4 @@
-"""Lookup of tool definitions in a chat, including chats that are tools of other chats."""
+"""Functions that find the definition of a tool in a chat, or in chats used as tools, and validate arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def resolve_names(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_definition(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinition | None:
-    """Return the definition of a tool, or None if the chat is unknown or does not declare it.
+    """Return the definition of a tool, or None if the chat is unknown or does not declare the tool.
 
     Args:
         chat: Outermost chat.
@@ -50,7 +50,7 @@ def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, obj
 
 
 def _split_by_path(text: str) -> dict[str, str]:
-    """Split a message of lines `- path: error` by path. A text without such lines applies to all arguments."""
+    """Return the errors in a text with lines `- path: error`, by path. Without such lines, use the path `""`."""
     errors: dict[str, str] = {}
     for line in text.splitlines():
         path, colon, message = line.removeprefix("- ").partition(": ")

@@ -1,4 +1,4 @@
-"""Encoding of conversation ids and call paths as one URL path segment."""
+"""Functions that encode conversation ids and call paths as one URL path segment, and decode them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def encode_key(*ids: str) -> str:
 
 
 def decode_key(key: str) -> tuple[str, ...]:
-    """Return the ids that `encode_key` encoded."""
+    """Decode a path segment from `encode_key()`, and return its ids."""
     return tuple(["" if word == "%" else _decode_id(word) for word in key.split(",")])
 
 
 def quote_key(ids: Sequence[str]) -> str:
-    """Encode ids as one path segment and quote it for a URL."""
+    """Encode ids as one path segment, and quote the segment for a URL."""
     return quote(encode_key(*ids), safe=",")
 
 
