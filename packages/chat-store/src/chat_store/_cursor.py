@@ -91,7 +91,7 @@ def _has_type(value: object, kind: type[int | str] | None) -> bool:
 
 
 def waiting_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters that continue the list of waiting calls after a cursor, or start it without one."""
+    """Return the SQL parameters of a query for the waiting calls after a cursor, or for all calls without a cursor."""
     if cursor is None:
         return {"last": None, "moment": None, "key": None, "tool": None, "place": None}
     moment, key, tool, place = parse_list_cursor(cursor, None, int, str, int)
@@ -99,18 +99,18 @@ def waiting_position(cursor: str | None) -> dict[str, object]:
 
 
 def due_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters that continue the list of due conversations after a cursor, or start it without one."""
+    """Return the SQL parameters of a query for the due conversations after a cursor, or for all without a cursor."""
     due, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"due": due, "key": key}
 
 
 def meta_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters that continue the list of conversations after a cursor, or start it without one."""
+    """Return the SQL parameters of a query for the conversations after a cursor, or for all without a cursor."""
     active, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"active": active, "key": key}
 
 
 def job_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters that continue the list of jobs after a cursor, or start it without one."""
+    """Return the SQL parameters of a query for the jobs after a cursor, or for all jobs without a cursor."""
     moment, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"moment": moment, "key": key}

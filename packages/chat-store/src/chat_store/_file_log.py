@@ -351,7 +351,7 @@ class FileLog(ConversationLog):
         self.updates.extend(entry.updates())
 
     def _make_snapshot(self) -> Document:
-        """Return the `snapshot` field for the next entry, or no field if the log is short enough without one."""
+        """Return the `snapshot` field for the next entry, or no field if no snapshot is needed yet."""
         if not self._journal.needs_snapshot:
             return {}
         return {"snapshot": make_snapshot(self._journal.read_tail(), self.state)}

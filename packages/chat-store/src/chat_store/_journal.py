@@ -269,7 +269,7 @@ def _is_incomplete_write(rest: bytes, offset: int) -> bool:
 
 
 def _is_whole_line(line: bytes) -> bool:
-    """Return whether a line without a line feed has its full length, so that another byte replaced the line feed."""
+    """Return whether a line without a line feed has its full length. Such a line is damaged, not incomplete."""
     field = _LENGTH_FIELD.match(line)
     if field is not None and len(line) >= field.end() + int(field[1]):
         return True

@@ -156,7 +156,7 @@ class Replica:
             await self._run_in_thread(self._log.renew)
 
     async def apply_posts(self) -> int:
-        """Append the posted turns to `messages`, each once and in order, and store that before returning.
+        """Append the posted turns to `messages`, each once and in order, and make them durable before returning.
 
         Returns:
             How many turns were appended.

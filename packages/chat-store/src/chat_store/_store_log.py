@@ -328,7 +328,7 @@ class StoreLog(ConversationLog):
         return head.snapshot - 1, entries
 
     def _make_snapshot(self, transaction: ReadTransaction) -> Document:
-        """Return the `snapshot` field for the next entry, or no field if the log is short enough without one."""
+        """Return the `snapshot` field for the next entry, or no field if no snapshot is needed yet."""
         if not self._tail.needs_snapshot:
             return {}
         first = max(self._head.snapshot, 1)

@@ -63,7 +63,7 @@ class Due:
     """A conversation that a run can continue now.
 
     A conversation becomes due when a scheduled time is reached, an approval expires, a call is decided, a turn without
-    a response is appended, a hook after its answer raised, or the process of its run dies.
+    a response is appended, a hook that runs after its answer raises, or the process of its run dies.
 
     Attributes:
         conversation: the id of the conversation.

@@ -96,7 +96,7 @@ class Pool:
 
     @contextmanager
     def connection(self, begin: Callable[[], bytes]) -> Generator[Connection]:
-        """Lend a connection in a transaction for the block. The transaction is rolled back unless the block commits it.
+        """Return a context manager that provides a connection in a transaction, rolled back unless the block commits.
 
         Args:
             begin: returns the statement that begins the transaction. Called for each attempt.
@@ -124,7 +124,7 @@ class Pool:
 
     @contextmanager
     def dedicated_connection(self) -> Generator[Connection]:
-        """Open an additional connection for the block, in autocommit mode, and close it afterwards."""
+        """Return a context manager for an additional connection in autocommit mode, which is closed on exit."""
         self._require_this_process()
         with self._translate_errors():
             connection = self._connect()
