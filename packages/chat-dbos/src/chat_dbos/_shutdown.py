@@ -1,4 +1,4 @@
-"""Shutdown of the workflow tasks of this process, before DBOS is destroyed.
+"""Functions that end the workflow tasks in this process before DBOS is destroyed.
 
 `DBOS.destroy()` stops its threads and closes its database, but not the tasks of its workflows, which then fail.
 Cancelling them first leaves each workflow pending, for the next launch to recover.

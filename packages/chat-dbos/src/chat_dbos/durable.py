@@ -1,4 +1,4 @@
-"""Durable conversations: a DBOS workflow that runs a chat, waits for a decision or a time, and runs it again.
+"""Durable conversations: a DBOS workflow that runs a chat, waits for a decision or a set time, and runs the chat again.
 
 The store holds the conversation; DBOS holds the schedule. A workflow stores only the conversation's id. Each step is a
 run of the chat, and the store's lease and log ensure that a repeated run repeats no effect. A workflow can therefore be

@@ -1,4 +1,4 @@
-"""Launch and shutdown of DBOS with the settings that the workflows of this package need."""
+"""A context manager that launches and destroys DBOS with the settings that the workflows of this package need."""
 
 from __future__ import annotations
 

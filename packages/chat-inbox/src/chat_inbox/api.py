@@ -1,4 +1,4 @@
-"""The JSON API of the inbox, with which programs list, decide and resume as users do on the pages."""
+"""The JSON API of the inbox, which offers the operations of the HTML pages to programs."""
 
 from __future__ import annotations
 

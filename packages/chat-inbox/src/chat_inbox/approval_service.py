@@ -145,7 +145,7 @@ class ApprovalService:
             raise HTTPError(404, "There is no such call in this conversation (any more).") from None
 
     def require_allowed(self, person: Principal | None, snapshot: Snapshot, path: tuple[str, ...]) -> None:
-        """Raise if a person may not decide a call.
+        """Raise an error if a person may not decide a call.
 
         Args:
             person: The person, or None for the holder of an approval link without a name. The application has chosen
@@ -163,7 +163,7 @@ class ApprovalService:
             raise HTTPError(403, f"You may not decide about {tool.name}; nothing was changed.")
 
     def require_current(self, tool: Tool, version: str) -> None:
-        """Raise if a call is no longer in the state that the person saw.
+        """Raise an error if a call is no longer in the state that the person saw.
 
         Args:
             tool: Call as it is stored.
@@ -176,7 +176,7 @@ class ApprovalService:
             raise HTTPError(409, format_conflict(tool))
 
     def tool_definition(self, conversation: str, messages: Messages, path: tuple[str, ...]) -> ToolDefinition | None:
-        """Return the definition of the tool that a call calls, or None if this process has no such chat or tool.
+        """Return the definition of the tool that was called, or None if this process does not have the chat or tool.
 
         Args:
             conversation: Id of the conversation.

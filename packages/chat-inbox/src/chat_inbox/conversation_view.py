@@ -52,7 +52,7 @@ DEFAULT_TURNS = 40
 @final
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """A tool call as a template shows it.
+    """The values with which a template shows a tool call.
 
     Attributes:
         key: Path of the call, as it appears in URLs and forms.

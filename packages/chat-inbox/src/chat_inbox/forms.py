@@ -1,4 +1,4 @@
-"""HTML forms for the arguments of a tool call, built from their JSON Schema, and the parsing of submitted forms.
+"""Functions that build forms for the arguments of a tool call from their JSON Schema, and parse submitted forms.
 
 A field that the user did not edit keeps its exact original value, because the submitted text is compared with the
 text that was rendered. This preserves integers of any length, foreign line endings, and characters that a browser

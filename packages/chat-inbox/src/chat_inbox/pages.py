@@ -159,7 +159,7 @@ class Pages:
         return RedirectResponse(f"{_conversation_url(request, conversation)}?done=resume", status_code=303)
 
     def _read_choice(self, snapshot: Snapshot, draft: Draft) -> Choice | None:
-        """Return the submitted choice, or None if the form has errors or the user added a list item."""
+        """Return the submitted decision, or None if the form has errors or the user added a list item."""
         tool = self._service.find_call(snapshot, draft.path)
         # This check comes first: edits of an earlier state must not be shown again as edits of the current one.
         self._service.require_current(tool, draft.posted.get("version", ""))

@@ -33,7 +33,7 @@ Decisions are recorded under this name.
 
 
 async def find_principal(authenticate: Authenticate, request: Request) -> Principal | None:
-    """Return the signed-in person who sent a request, or None.
+    """Return the signed-in person who sent a request, or None if nobody is signed in.
 
     Args:
         authenticate: The function with which the application authenticates requests.

@@ -21,7 +21,7 @@ _HEADERS: Final = {"cache-control": "no-store", "referrer-policy": "no-referrer"
 
 @final
 class TokenSignIn:
-    """Sign-in with a random token. Every request without the token, or the cookie set from it, is refused.
+    """A sign-in method with a random token. Requests without the token, or the cookie set from it, are refused.
 
     Any process on this machine can reach a port of 127.0.0.1, and so can a proxy. The token keeps both out. The first
     request has the token in its URL, and the response moves it to a cookie. Programs send the token in the header

@@ -1,4 +1,4 @@
-"""Tool calls as the inbox presents them: status texts for people and JSON for programs."""
+"""Functions that describe tool calls: as status texts for people, and as JSON for programs."""
 
 from __future__ import annotations
 

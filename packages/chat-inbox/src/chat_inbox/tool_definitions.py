@@ -10,7 +10,7 @@ from chat_core.tools import InvalidArgumentsError, ToolDefinition
 
 
 def resolve_names(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
-    """Return the tool names along a path of call ids.
+    """Return the name of the called tool for each call id in a path.
 
     Args:
         messages: History that contains the calls.
@@ -33,7 +33,7 @@ def find_definition(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinitio
 
 
 def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, object]) -> dict[str, str]:
-    """Validate arguments, and return the error messages by the path of the argument.
+    """Validate the arguments for a tool, and return error messages by argument path.
 
     Args:
         definition: Tool that would receive the arguments.

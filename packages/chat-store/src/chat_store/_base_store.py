@@ -1,4 +1,4 @@
-"""The base class of all stores, which implements `ConversationStore` over a `Backend`."""
+"""The base class of all stores, which implements `ConversationStore` with the methods of a `Backend`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BaseStore:
             owner: the user who owns a new conversation. Ignored if the conversation is stored already.
 
         Raises:
-            ConflictError: when the block exits, as by `OpenConversation.save()`.
+            ConflictError: the changes could not be saved when the block exited. See `OpenConversation.save()`.
         """
         return _open_replica(self._log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
 

@@ -25,7 +25,7 @@ _CONVERSION_ERRORS = (LookupError, TypeError, ValueError, OverflowError, Attribu
 
 
 def head_checksum(head: Head) -> int:
-    """Return the checksum of a conversation's row, which does not cover the columns of its description."""
+    """Return the checksum of a conversation's row. It does not cover the columns of the description."""
     numbers = (head.entries, head.revision, head.fence, to_microseconds(head.lease_until), to_microseconds(head.due))
     return crc32(dump_bytes([head.id, head.person, head.incarnation, head.holder, *numbers]))
 
@@ -79,7 +79,7 @@ def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa
 
 
 def describe(id: str, person: str | None, columns: Sequence[object], cursor: str = "") -> ConversationMeta:  # noqa: A002
-    """Parse the columns of a listed conversation to its public description.
+    """Return the public description of a listed conversation, parsed from its columns.
 
     Args:
         id: the id of the conversation.

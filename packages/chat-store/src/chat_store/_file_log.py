@@ -335,7 +335,7 @@ class FileLog(ConversationLog):
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        """Hold the journal lock for the block, and first read the entries that others have written."""
+        """Return a context manager that holds the journal lock. On entry, it reads the new entries of others."""
         self._require_this_process()
         with self._journal.locked():
             self._journal.refresh(self._apply)

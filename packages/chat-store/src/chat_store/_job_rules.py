@@ -59,7 +59,7 @@ class JobStorage(Protocol):
     """A database or file that stores jobs."""
 
     def job_transaction(self) -> AbstractContextManager[JobTransaction]:
-        """Return a context manager for a transaction. It commits on exit, or rolls back if the block raises."""
+        """Return a context manager for a job transaction. It commits on exit, or rolls back if the block raises."""
         ...
 
 

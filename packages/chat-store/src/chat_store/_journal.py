@@ -122,7 +122,7 @@ class Journal:
             self._add(entry, length)
 
     def _add(self, entry: Mapping[str, object], length: int) -> None:
-        """Advance the position behind an entry that was read or written, whose line has this length in bytes."""
+        """Advance the position past an entry that was read or written. `length` is the size of its line in bytes."""
         begins = self._count == 0 or "snapshot" in entry
         if begins:
             self._start = (self._offset, self._count)
@@ -161,7 +161,7 @@ class Journal:
         return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, offset), offset, count, self._path)]
 
     def read_entries(self) -> list[dict[str, object]]:
-        """Return all entries, oldest first."""
+        """Return all entries of the journal, oldest first."""
         return [entry for entry, _ in _parse_entries(_file_lock.read_from(self._fd, 0), 0, 0, self._path)]
 
     @property

@@ -1,4 +1,4 @@
-"""Jobs in a PostgreSQL database."""
+"""The queries that store, find and list jobs in a PostgreSQL database."""
 
 from __future__ import annotations
 

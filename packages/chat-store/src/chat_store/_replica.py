@@ -146,7 +146,7 @@ class Replica:
         self._overtaken = False
 
     async def renew(self) -> None:
-        """Renew the lease.
+        """Renew the lease of the run.
 
         Raises:
             LeaseLostError: another run took over.
@@ -215,7 +215,7 @@ class Replica:
         await self._commit(self._collect_marks, self._log.write)
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
-        """Release the lease. Does nothing if the lease was lost.
+        """Release the lease of the run. Does nothing if the lease was lost.
 
         Args:
             looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.

@@ -1,4 +1,4 @@
-"""Jobs in a SQLite file."""
+"""The queries that store, find and list jobs in a SQLite file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversation log of a store: the rules of claims, leases and merges, over any `Backend`.
+"""The conversation log of a store, with the rules for claims, leases and merges that hold for every `Backend`.
 
 A conversation is a list of entries, as in the journal of a `FileConversation`. Each entry contains only changes, and is
 written atomically. The lease is in the row of the conversation, so that renewing it adds no entry. Write transactions
@@ -271,7 +271,7 @@ class StoreLog(ConversationLog):
 
     @contextmanager
     def _writing(self) -> Generator[WriteTransaction]:
-        """Run a write transaction, and add its batches to `updates` after the commit. On failure, discard the state."""
+        """Return a context manager for a write transaction that updates the state. A failure discards the state."""
         self._require_this_process()
         try:
             with self._backend.write_transaction(self._id) as transaction:

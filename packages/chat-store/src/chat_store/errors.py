@@ -1,4 +1,4 @@
-"""Errors of stores, in addition to those of `chat_core.errors`.
+"""Errors that stores raise, in addition to those in `chat_core.errors`.
 
 ChatError
 ├── UnknownConversationError (LookupError)   no conversation with this id is stored

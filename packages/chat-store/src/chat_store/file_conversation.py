@@ -90,7 +90,7 @@ class FileConversation(Replica):
             InvalidDocumentError: the file is damaged or is not a conversation.
             NewerVersionError: a later version of this library wrote the file.
             UsageError: the conversation has another id.
-            ConflictError: when the block exits, as by `save()`.
+            ConflictError: the changes could not be saved when the block exited. See `save()`.
         """
         log, messages = await _open_in_thread(
             partial(_open_file_log, path, id, lease_length(lease_seconds), now, owner=owner)
@@ -126,7 +126,7 @@ class FileConversation(Replica):
 
         Raises:
             FileExistsError: the file contains a conversation already.
-            ConflictError: when the block exits, as by `save()`.
+            ConflictError: the changes could not be saved when the block exited. See `save()`.
         """
         work = partial(
             _create_file_log, path, id or uuid4().hex, messages, lease_length(lease_seconds), now, owner=owner
@@ -144,14 +144,14 @@ class FileConversation(Replica):
         return meta.describe(self.id, None)
 
     async def apply(self, *, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
-        """Save the changes of `messages`, change the description and queue jobs, all as one line of the file.
+        """Save the changes to `messages`, change the description and queue jobs, in one write to the file.
 
         Args:
             meta: changes to the description.
             jobs: jobs to queue. A job whose kind and key are in the file already is not changed.
 
         Raises:
-            ConflictError, LeaseLostError: as by `save()`. Nothing was written.
+            ConflictError, LeaseLostError: the changes could not be saved. Nothing was written. See `save()`.
             ConversationClosedError: `messages` has changes, and the conversation is closed. Nothing was written.
             ConversationBusyError: a run of this process uses these messages.
         """
@@ -159,7 +159,7 @@ class FileConversation(Replica):
         await self._save_with(partial(self._file.apply, meta=meta, jobs=jobs))
 
     async def close(self, *, jobs: Sequence[Job] = ()) -> None:
-        """Close the conversation and queue jobs, as one line of the file. The file stays open until the block exits.
+        """Close the conversation and queue jobs, in one write to the file. The file stays open until the block exits.
 
         A closed conversation can be read. Runs, decisions, turns and posts raise `ConversationClosedError`. Closing it
         again does nothing and queues no jobs.

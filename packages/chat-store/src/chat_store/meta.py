@@ -98,7 +98,7 @@ class StoredMeta:
         return ConversationMeta(id, self.owner, person, self.title, self.flow, data, *times, cursor)
 
     def changed(self, changes: MetaChanges) -> StoredMeta:
-        """Return a copy of the description to which changes are applied.
+        """Return a copy of the description with the changes applied.
 
         Raises:
             UsageError: the data is not a JSON object.

@@ -165,7 +165,7 @@ class ConversationStore(Protocol):
             owner: the user who owns a new conversation. Ignored if the conversation is stored already.
 
         Raises:
-            ConflictError: when the block exits, as by `OpenConversation.save()`.
+            ConflictError: the changes could not be saved when the block exited. See `OpenConversation.save()`.
         """
         ...
 

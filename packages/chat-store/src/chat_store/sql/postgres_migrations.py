@@ -1,4 +1,4 @@
-"""Migrations of versioned tables in PostgreSQL."""
+"""A function that migrates versioned tables in PostgreSQL to the latest version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations of versioned tables in SQLite."""
+"""A function that migrates versioned tables in SQLite to the latest version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions of times, names and waits to database columns and back."""
+"""Functions that convert times, names and waits to database columns and back."""
 
 from __future__ import annotations
 

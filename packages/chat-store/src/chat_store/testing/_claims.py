@@ -129,7 +129,7 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
 
 
 async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
-    """Releasing a lost lease does not release the lease of the new owner."""
+    """Releasing a lost lease does not release the lease of the run that took over."""
     async with stores.open() as here, stores.open() as there, stores.open() as elsewhere:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other, elsewhere.open(name) as third:

@@ -52,14 +52,14 @@ class Stores:
 
 
 def require(fact: object, promise: str) -> None:
-    """Raise `AssertionError` with `promise` if `fact` is false."""
+    """Raise `AssertionError` with the message `promise` if `fact` is false."""
     if not fact:
         raise AssertionError(promise)
 
 
 @contextmanager
 def refused(kind: type[Exception], promise: str) -> Generator[None]:
-    """Raise `AssertionError` with `promise` unless the block raises `kind`."""
+    """Return a context manager that raises `AssertionError` with `promise` unless its block raises `kind`."""
     try:
         yield
     except kind:

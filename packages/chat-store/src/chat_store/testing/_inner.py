@@ -123,7 +123,7 @@ async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
 
 
 async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
-    """A suspended chat that can resume is due: after a retry, and after a run that ended early."""
+    """A suspended inner chat that can resume makes its conversation due, after a retry or a run that ended early."""
     async with stores.open() as here, stores.open() as there:
         ready, waiting = _chat_call(Messages.from_user("Pay.")), _chat_call(paused("inner"))
         names = [await here.create(paused(ready), id="ready"), await here.create(paused(waiting), id="waiting")]

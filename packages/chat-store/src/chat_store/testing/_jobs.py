@@ -178,7 +178,7 @@ async def a_cancelled_block_gives_its_job_back(stores: Stores) -> None:
 
 
 async def a_job_is_cancelled(stores: Stores) -> None:
-    """A queued or running job can be cancelled. The worker of a running one cannot complete it."""
+    """A queued or running job can be cancelled. The worker of a running job can then not complete the job."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("run", "1"), Job("run", "2", at=stores.clock.after(hours=1))])
         require(await there.cancel_job("run", "2"), "a queued job is cancelled")

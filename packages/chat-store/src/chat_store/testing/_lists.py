@@ -49,7 +49,7 @@ async def what_waits_is_found_by_person(stores: Stores) -> None:
 
 
 async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
-    """`waiting()` returns the earliest deadline first, and filters by kind, time and count."""
+    """`waiting()` lists the call with the earliest deadline first, and filters calls by kind, time and number."""
     async with stores.open() as here:
         after = stores.clock.after
         await here.create(paused("never", call("later", expires_at=after(days=3))), id="1")
@@ -129,7 +129,7 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
 
 
 async def a_time_that_has_come_makes_due(stores: Stores) -> None:
-    """A conversation becomes due when a schedule is reached, an approval expires, or an interrupted call fails."""
+    """A conversation becomes due at a scheduled time, when an approval expires, or at an interrupted call's deadline."""
     async with stores.open() as here:
         lost = call("lost")
         lost.approve()

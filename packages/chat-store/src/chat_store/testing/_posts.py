@@ -11,7 +11,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
-    """Turns posted during a run are appended by the run, once, in the order of their posts."""
+    """A run appends the turns that are posted during the run, each once and in the order in which they were posted."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("One."))
         async with here.open(name) as run:
@@ -97,7 +97,7 @@ async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
 
 
 async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
-    """A turn written by the engine leaves an answered conversation answered, and an unanswered one unanswered."""
+    """A turn written by the engine does not change whether a conversation needs a response from the model."""
     async with stores.open() as here, stores.open() as there:
         for name, is_answered in (("answered", True), ("unanswered", False)):
             await here.create(Messages.from_user("One."), id=name)

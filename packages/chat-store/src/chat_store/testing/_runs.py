@@ -153,7 +153,7 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
 
 
 async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
-    """A nested chat pauses with its outer chat, and resumes where it paused in any process."""
+    """A nested chat pauses together with its outer chat, and any process can resume both where they paused."""
     effects: list[str] = []
 
     async def run() -> ChatResponse | Paused:

@@ -224,7 +224,7 @@ def _programs() -> Path:
 
 
 def _unprivileged() -> tuple[int, int]:
-    """Return user and group to run PostgreSQL as: those of `nobody` for root, because PostgreSQL rejects root."""
+    """Return the user id and group id for PostgreSQL, which are those of `nobody` if this process runs as root."""
     if os.geteuid() != 0:
         return _SAME, _SAME
     nobody = pwd.getpwnam("nobody")
