@@ -43,7 +43,7 @@ class FieldSchema:
 
     @property
     def required(self) -> frozenset[str]:
-        """The names of the required properties."""
+        """The names of the properties that an object must have."""
         names = self.raw.get("required")
         return frozenset(str(name) for name in cast("list[object]", names)) if isinstance(names, list) else frozenset()
 

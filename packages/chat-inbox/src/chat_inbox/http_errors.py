@@ -25,12 +25,12 @@ class HTTPError(Exception):
 
     @property
     def title(self) -> str:
-        """The standard phrase of the status code."""
+        """The standard phrase for the status code, such as `Not Found`."""
         return HTTPStatus(self.status).phrase
 
     @property
     def document(self) -> dict[str, object]:
-        """The body of a problem details response (RFC 9457)."""
+        """The error as the JSON body of a problem details response (RFC 9457)."""
         content: dict[str, object] = {
             "type": "about:blank",
             "title": self.title,

@@ -1,4 +1,4 @@
-"""The HTML pages of the inbox. They work without JavaScript. With it, a script keeps them up to date."""
+"""The HTML pages of the inbox. They work without JavaScript, which is only used to keep open pages up to date."""
 
 from __future__ import annotations
 

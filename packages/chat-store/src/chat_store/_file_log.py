@@ -180,7 +180,7 @@ class FileLog(ConversationLog):
             turn: the turn.
 
         Returns:
-            False if a turn was posted with this key before. Then nothing is stored.
+            True if the turn was stored, False if a turn was posted with this key before.
 
         Raises:
             ConversationClosedError: the conversation is closed.

@@ -1,4 +1,4 @@
-"""The part of a store that takes and cancels jobs, and renews the leases of taken jobs."""
+"""The job queue of a store, which takes and cancels jobs, and renews the leases of taken jobs."""
 
 from __future__ import annotations
 

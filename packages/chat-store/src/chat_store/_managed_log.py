@@ -81,7 +81,7 @@ class ManagedLog(StoreLog):
             turn: the turn.
 
         Returns:
-            False if a turn was posted with this key before. Then nothing is stored.
+            True if the turn was stored, False if a turn was posted with this key before.
 
         Raises:
             ConversationClosedError: the conversation is closed.

@@ -129,7 +129,7 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
 
 
 async def a_time_that_has_come_makes_due(stores: Stores) -> None:
-    """A conversation becomes due at a scheduled time, when an approval expires, or at an interrupted call's deadline."""
+    """A conversation becomes due at a scheduled time, at an approval's expiry, or at an interrupted call's deadline."""
     async with stores.open() as here:
         lost = call("lost")
         lost.approve()
