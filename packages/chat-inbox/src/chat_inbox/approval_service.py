@@ -221,7 +221,7 @@ class ApprovalService:
         Raises:
             HTTPError: 403 if the person may not decide. 409 if the call has changed or its status does not allow the
                 action. 422 if the tool rejects the edited arguments.
-            UsageError: A run is wanted but the inbox is not open. Nothing is stored.
+            UsageError: `resume` is true, but the inbox is not open. Nothing is stored.
         """
         snapshot = await self.snapshot(person, conversation)
         tool = self.find_call(snapshot, path)

@@ -196,7 +196,7 @@ class FileLog(ConversationLog):
         """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            looked_at: ignored.
+            looked_at: ignored, because a file is not in a list of due conversations.
         """
         try:
             with self._locked():

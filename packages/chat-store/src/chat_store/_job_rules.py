@@ -201,7 +201,7 @@ def cancel(transaction: JobTransaction, kind: str, key: str, now: datetime) -> b
         now: the current time.
 
     Returns:
-        Whether the job was cancelled. False if it has ended or is not stored.
+        True if the job was cancelled, False if it has ended or is not stored.
     """
     job = transaction.find(kind, key)
     if job is None or observed(job, now).state not in {"queued", "running"}:

@@ -17,7 +17,7 @@ from chat_store.meta import MetaChanges
 
 
 def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
-    """Return the messages of a stored conversation.
+    """Return the messages of a stored conversation at a revision.
 
     Args:
         log: the log of the conversation.
@@ -32,12 +32,12 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
     Args:
         log: the log of the conversation.
         messages: the changed messages.
-        revision: the revision that the messages were read at.
+        revision: the revision at which the messages were loaded.
 
     Raises:
         ConflictError: the same calls were changed elsewhere, or turns were added. Nothing was written.
         ConversationBusyError: a run uses the messages.
-        UsageError: the messages do not follow from the revision.
+        UsageError: the messages do not belong to the revision.
     """
     if messages.busy:
         msg = "save() was called while a run uses these messages; pass the chat a conversation opened with open()"

@@ -35,7 +35,7 @@ class WaitIndex:
     """An index of the unresolved calls of a conversation, updated together with its `LogState`.
 
     Attributes:
-        unanswered: whether the last turn needs a response of the model.
+        unanswered: whether the last turn needs a response from the model.
         unresolved: the ids of the unresolved outermost calls.
     """
 

@@ -79,9 +79,9 @@ class FileConversation(Replica):
         """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
         Args:
-            path: the file. While a run is live, it also locks an empty file next to this one.
-            id: the id of the conversation. If the file has a conversation already, it must have this id. Default: for
-                a new conversation, a random one.
+            path: the file. While a run is live, an empty file next to this one is locked, too.
+            id: the id of the conversation. A new conversation gets a random id by default. A stored conversation must
+                have this id.
             owner: the user who owns a new conversation. Ignored if the file has a conversation already.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
@@ -117,7 +117,7 @@ class FileConversation(Replica):
         """Store messages in a new file and open it.
 
         Args:
-            path: the file. While a run is live, it also locks an empty file next to this one.
+            path: the file. While a run is live, an empty file next to this one is locked, too.
             messages: the messages to begin with. The same object becomes the `messages` of the conversation.
             id: the id of the conversation. Default: a random one.
             owner: the user who owns the conversation. The owner never changes.
