@@ -1,4 +1,4 @@
-"""Actions that a strategy can return for a call. The type parameter is the kind of pause that an action can cause."""
+"""Actions that a strategy can return for a tool call, such as `Execute`, `Reject` and `RequireApproval`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 
 
 class Action(ABC, Generic[WaitT_co]):
-    """Decision of a strategy about a call. The type parameter is `Never` for actions that cause no pause.
+    """Base class of the actions that a strategy can return for a tool call.
 
-    The five final subclasses below are the only ones.
+    The type parameter is the kind of pause that the action can cause, or `Never` if the call never waits. The only
+    actions are `Execute`, `Reject`, `RequireApproval`, `Defer` and `Schedule`.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def pause(self, wait: Wait, /) -> WaitT_co:
-        """Return the pause in which a call waits. Never called for an `Action[Never]`."""
+        """Return the pause of a run whose call waits as `wait` describes. Never called for an `Action[Never]`."""
 
 
 class Withhold(Action[WaitT_co]):
-    """Action that does not run the call.
+    """Base class of actions that do not run the call.
 
-    Only such an action can be a scope's `fallback`, or the chat's action for interrupted calls.
+    A scope's `fallback` and the chat's action for interrupted calls must be such an action.
     """
 
     __slots__ = ()
@@ -44,10 +45,10 @@ class Withhold(Action[WaitT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class Execute(Action[Never]):
-    """Run the call now."""
+    """Action that runs the call now."""
 
     def pause(self, wait: Wait, /) -> Never:
-        """Raise, because an executed call does not wait."""
+        """Raise `AssertionError`, because an executed call does not wait."""
         msg = f"{wait.tool_id!r} is executed and does not wait"
         raise AssertionError(msg)
 
@@ -55,12 +56,12 @@ class Execute(Action[Never]):
 @final
 @dataclass(frozen=True, slots=True)
 class Reject(Withhold[Never]):
-    """Reject the call. The model receives `reason`."""
+    """Action that rejects the call. The model receives `reason`."""
 
     reason: str
 
     def pause(self, wait: Wait, /) -> Never:
-        """Raise, because a rejected call does not wait."""
+        """Raise `AssertionError`, because a rejected call does not wait."""
         msg = f"{wait.tool_id!r} is rejected and does not wait"
         raise AssertionError(msg)
 
@@ -68,12 +69,13 @@ class Reject(Withhold[Never]):
 @final
 @dataclass(frozen=True, slots=True)
 class RequireApproval(Withhold[Paused]):
-    """Wait for an approver. If `expires_in` has passed without a decision, the call is rejected.
+    """Action that makes the call wait for an approver.
 
-    An expiry after the year 9999 is none. As the rule for interrupted calls: wait until the outcome of the call is
-    recorded. If `expires_in` has passed without it, the call fails.
+    If no decision is made within `expires_in`, the call is rejected. An expiry after the year 9999 means no limit. `of`
+    is the role or name of the principal that must decide, in addition to the application's rule `may_decide`.
 
-    `of` is the role or the name of the principal that must decide. It narrows `may_decide`, the application's rule.
+    If this is the chat's action for interrupted calls, an interrupted call waits until its outcome is recorded. If that
+    does not happen within `expires_in`, the call fails.
     """
 
     expires_in: timedelta | None = None
@@ -83,17 +85,18 @@ class RequireApproval(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause in which the call waits."""
+        """Return the pause of a run whose call waits as `wait` describes."""
         return Paused((wait,))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Defer(Withhold[Paused]):
-    """Wait for a result from outside, such as a browser, another service or a task of a person.
+    """Action that makes the call wait for an external result, such as from a browser, another service or a user.
 
-    The body of the tool does not run. `tool.complete(result)` or `tool.fail(error)` delivers the outcome. If
-    `expires_in` has passed without one, the call fails. An expiry after the year 9999 is none.
+    The tool's body does not run. The application records the outcome with `tool.complete(result)` or
+    `tool.fail(error)`. If no outcome is recorded within `expires_in`, the call fails. An expiry after the year 9999
+    means no limit.
     """
 
     expires_in: timedelta | None = None
@@ -102,17 +105,18 @@ class Defer(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause in which the call waits."""
+        """Return the pause of a run whose call waits as `wait` describes."""
         return Paused((wait,))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Schedule(Withhold[Paused]):
-    """Wait for the time `at`, which needs a time zone. The first run of the chat after that time executes the call.
+    """Action that makes the call wait until the time `at`, which must have a time zone.
 
-    As the rule for interrupted calls: wait until the outcome of the call is recorded. If there is none at `at`, the
-    call fails. It is not executed again.
+    The first run of the chat after that time executes the call. If this is the chat's action for interrupted calls, an
+    interrupted call waits until its outcome is recorded. If that does not happen by `at`, the call fails and is not
+    executed again.
     """
 
     at: datetime
@@ -121,7 +125,7 @@ class Schedule(Withhold[Paused]):
         to_utc(self.at, "a time")
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause in which the call waits."""
+        """Return the pause of a run whose call waits as `wait` describes."""
         return Paused((wait,))
 
 

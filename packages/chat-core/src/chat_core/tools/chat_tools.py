@@ -1,4 +1,4 @@
-"""The tools of a chat and the scopes that decide about their calls, for everything that reads them: `chat.tools`."""
+"""`ChatTools`, the tools of a chat with the scopes that decide about their calls. It is available as `chat.tools`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 @final
 class ChatTools(Generic[PauseT_co]):
-    """The tools of a chat and what decides about their calls. Immutable.
+    """Immutable collection of a chat's tools and of the scopes that decide about their calls.
 
     Attributes:
         scopes: the scopes, in the order in which they were added to the builder.
-        interrupted: the action for interrupted calls, `None` where a run raises `InterruptedToolsError`.
+        interrupted: the action for interrupted calls; `None` if a run raises `InterruptedToolsError` instead.
         now: the clock by which waits expire and schedules fall due, in UTC.
         owners: each tool's definition and scope by the tool's name, in the order of registration.
         factories: the factories of the chat's values by type, in the order in which they were added.
-        required: the names and types of injected parameters for which neither this chat nor the inner chat that has the
-            tool has a factory: each run needs a value of the type. The names of tools in inner chats are joined by `/`.
+        required: a pair of tool name and type for each injected parameter without a factory in this chat or the inner
+            chat of the tool. Each run must pass a value of the type. Names of tools in inner chats are joined by `/`.
     """
 
     __slots__ = ("factories", "interrupted", "now", "owners", "required", "scopes", "uses_values")
@@ -45,7 +45,7 @@ class ChatTools(Generic[PauseT_co]):
         now: Callable[[], datetime],
         factories: Mapping[Any, ValueFactory[Any]] | None = None,
     ) -> None:
-        """Gather the tools of `scopes`, whose names are unique: `require_unique_names()` checks that."""
+        """Collect the tools of `scopes`. The caller checks that their names are unique."""
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
         self.interrupted: Action[PauseT_co] | None = interrupted
         self.now: Callable[[], datetime] = utc_clock(now)
@@ -62,7 +62,7 @@ class ChatTools(Generic[PauseT_co]):
         )
 
     def for_messages(self, messages: Messages, /) -> ChatTools[PauseT_co]:
-        """Return these tools with the client tools that the last user turn of a conversation declares.
+        """Return these tools together with the client tools that the last user turn of a conversation declares.
 
         Args:
             messages: the conversation.
@@ -103,7 +103,7 @@ class ChatTools(Generic[PauseT_co]):
     def definition(self, name: str, *path: str) -> ToolDefinition | None:
         """Return the definition of a tool, or None if the chat has no tool of this name.
 
-        Further names lead into chats that are tools: `definition("ask_bank", "transfer")`.
+        Further names select a tool inside a chat used as a tool: `definition("ask_bank", "transfer")`.
         """
         definition, _ = self.owners.get(name, (None, None))
         if not path:
@@ -112,7 +112,7 @@ class ChatTools(Generic[PauseT_co]):
 
 
 class SubchatDefinition(ABC):
-    """A `ToolDefinition` that is a chat: it can resume a conversation in which it paused."""
+    """Tool definition of a chat used as a tool. Such a tool can resume the conversation in which it paused."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class SubchatDefinition(ABC):
 
 
 def _required(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
-    """Return the name of a tool with each type that it needs; for a chat, those of its tools."""
+    """Return a pair of tool name and type for each injected value that a tool, or a tool of an inner chat, needs."""
     name = definition.declaration.name
     if isinstance(definition, SubchatDefinition):
         return [(f"{name}/{inner}", kind) for inner, kind in definition.tools.required]

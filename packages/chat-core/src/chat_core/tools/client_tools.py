@@ -1,4 +1,4 @@
-"""Tools that a client declares with a user turn and runs itself, such as functions of a browser page."""
+"""`ClientTools`, a scope for tools that a client declares and runs itself, such as functions of a browser page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chat_core.tools.raw import RawTool, declare_raw
 
 @final
 class ClientTools(ToolScope[Paused]):
-    """Scope of the tools that a client declares with a user turn: `messages.user(..., client_tools=[...])`.
+    """Scope for tools that a client declares with a user turn: `messages.user(..., client_tools=[...])`.
 
     The declarations of the last user turn are sent to the model, after the tools of the chat. Each call waits for a
     result, which the client sends and the application records with `tool.complete()`. A chat has at most one such
@@ -57,7 +57,7 @@ class ClientTools(ToolScope[Paused]):
 
     @property
     def always(self) -> Defer:
-        """`Defer()`, the action for every call."""
+        """Action for every call, a `Defer` with the expiry of this scope."""
         return self._defer
 
     async def decide(
@@ -71,7 +71,7 @@ class ClientTools(ToolScope[Paused]):
         return self._defer
 
     def with_declarations(self, declarations: ClientToolObjects, /) -> ClientTools:
-        """Return a scope with the tools of a client and the settings of this one.
+        """Return a new scope with the declared client tools and the settings of this scope.
 
         Args:
             declarations: JSON objects with a `name`, a `description` and `parameters`, a JSON Schema of an object.

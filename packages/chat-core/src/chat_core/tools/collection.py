@@ -1,4 +1,4 @@
-"""Collections of tools, each with metadata of the application's own type."""
+"""`ToolCollection`, a collection of tools with metadata of a type that the application defines."""
 
 # ruff: noqa: ANN401 - the overloads declare the precise types
 
@@ -25,7 +25,7 @@ parameter of that type. It may be a coroutine function."""
 
 @final
 class ToolCollection(Generic[MetaT]):
-    """Tools that a model may call, each with metadata of one type, in the order of registration.
+    """Collection of tools that a model may call, in the order of registration, each with metadata of the same type.
 
     `ToolCollection(Risk)` requires a `Risk` for each tool; `ToolCollection()` requires no metadata. A scope copies the
     collection when it is created: tools added later are not part of it.

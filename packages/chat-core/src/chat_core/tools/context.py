@@ -1,4 +1,4 @@
-"""Information about a call that the body of its tool receives."""
+"""`ToolContext`, the information about a call that a tool's body receives."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def _no_state() -> Mapping[str, object]:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Circumstances of a call, for the body of a tool.
+    """Information about a tool call for the tool's body.
 
-    A tool receives it in a parameter annotated `ToolContext`, which is hidden from the model.
+    A tool receives the context in a parameter annotated `ToolContext`, which is hidden from the model.
 
     Attributes:
-        tool_id: id of the tool call in the conversation: `tool.id`, `wait.tool_id`. The provider's is `tool.call_id`.
+        tool_id: id of the tool call in the conversation, equal to `tool.id`. The provider's id is `tool.call_id`.
         attempt: number of the attempt, from 1.
         idempotency_key: key that is the same for every attempt of the call, for services that deduplicate requests.
         messages: contents of the conversation before the call, oldest first; read-only.
-        run: the run: its conversation, the owner and the values.
+        run: information about the current run, such as its conversation, owner and values.
         report: function that receives the values passed to `progress()`.
         inner: for a chat used as a tool, its conversation when it paused.
         state: state of the conversation at the beginning of the turn that made the call; read-only. It does not depend

@@ -1,4 +1,4 @@
-"""Tools made from functions: name, description and schema from the signature and the docstring."""
+"""Tools made from functions. The name, description and schema come from the signature and the docstring."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 @final
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
-    """Options of a tool.
+    """Options for a tool, such as its name and timeout.
 
     Attributes:
         name: name for the model; the function's name by default.
@@ -52,7 +52,7 @@ class ToolOptions:
 
 
 class CallableTool(TakesInjected):
-    """Base of tools that call a Python function: the properties that its signature and options determine."""
+    """Base class of tools that call a Python function. Its properties come from the signature and the options."""
 
     __slots__ = ()
 
@@ -76,16 +76,16 @@ class CallableTool(TakesInjected):
 
     @property
     def blocking(self) -> bool:
-        """Whether it runs in a worker thread, because the function is not a coroutine function."""
+        """Whether the function runs in a worker thread because it is not a coroutine function."""
         return self.signature.blocking
 
     @property
     def injected(self) -> Sequence[Any]:
-        """Implement `TakesInjected.injected` by the signature."""
+        """Implement `TakesInjected.injected`: the types of the `Injected` parameters in the signature."""
         return [kind for _, kind in self.signature.injected]
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return the result of the function as JSON and files.
+        """Convert a return value of the function, and return it as JSON together with the files in it.
 
         Raises:
             TypeError: the result cannot be converted.
@@ -104,7 +104,7 @@ class FunctionTool(CallableTool):
     options: ToolOptions
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """Implement `ToolDefinition.validate` by `Arguments.canonical()`.
+        """Implement `ToolDefinition.validate`: return the arguments as JSON with defaults filled in.
 
         Raises:
             InvalidArgumentsError: the arguments do not satisfy the schema.
@@ -138,7 +138,7 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
 
 
 def require_name(name: object, owner: object = "the tool", /) -> str:
-    """Return `name` if every provider accepts it as the name of a tool.
+    """Return `name` if it is a tool name that every provider accepts.
 
     Args:
         name: value to check.

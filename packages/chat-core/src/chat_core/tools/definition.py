@@ -1,4 +1,4 @@
-"""Interfaces of a declared tool, and of the scope that decides about its calls."""
+"""Interfaces for the definition of a tool and for the scope that decides about its calls."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from chat_core.tools.context import ToolContext
 
 
 class InvalidArgumentsError(ValueError):
-    """The arguments of a call do not satisfy the tool's schema. The message is written for the model."""
+    """Error for arguments that do not satisfy the schema of a tool. The message is written for the model."""
 
 
 class ToolDefinition(Protocol):
-    """Tool: its declaration for the model, the validation of its arguments, and its body."""
+    """Tool that a model can call, with its declaration, the validation of its arguments, and its body."""
 
     @property
     def declaration(self) -> ToolDeclaration:
@@ -47,7 +47,9 @@ class ToolDefinition(Protocol):
         ...
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """Return the canonical arguments: JSON with defaults filled in. Canonical arguments are returned unchanged.
+        """Validate arguments and return their canonical form, which is JSON with defaults filled in.
+
+        Arguments that are already canonical are returned unchanged.
 
         Raises:
             InvalidArgumentsError: the arguments do not satisfy the schema.
@@ -59,7 +61,7 @@ class ToolDefinition(Protocol):
 
         Args:
             arguments: canonical arguments.
-            context: circumstances of the call.
+            context: information about the call.
 
         Returns:
             The result, or an awaitable of it.
@@ -67,7 +69,7 @@ class ToolDefinition(Protocol):
         ...
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return a result of the body as JSON and files.
+        """Convert a return value of the body, and return it as JSON together with the files in it.
 
         Raises:
             TypeError: the result cannot be converted.
@@ -76,7 +78,7 @@ class ToolDefinition(Protocol):
 
 
 def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the validated arguments, deeply read-only.
+    """Validate the arguments of a tool call and return them deeply read-only.
 
     Args:
         definition: definition of the tool.
@@ -94,18 +96,18 @@ def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object])
 
 
 class TakesInjected(ABC):
-    """A `ToolDefinition` whose body has `Injected` parameters."""
+    """Base class of tool definitions whose body has `Injected` parameters."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def injected(self) -> Sequence[Any]:
-        """The types of the parameters."""
+        """Types of the `Injected` parameters."""
 
 
 class ToolScope(ABC, Generic[WaitT_co]):
-    """Tools under one strategy. The type parameter is the kind of pause that the strategy can cause."""
+    """Group of tools with one strategy for their calls. The type parameter is the kind of pause that it can cause."""
 
     __slots__ = ()
 
@@ -117,16 +119,16 @@ class ToolScope(ABC, Generic[WaitT_co]):
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[WaitT_co]:
-        """Return the action for a call of one of the tools. Never raises: after an error the call does not run.
+        """Return the action for a call. Never raises: if the strategy fails, the action does not run the call.
 
         Args:
-            call: the call, with validated arguments.
-            on_error: called with the error of the strategy, if it raises.
+            call: a call of one of the tools, with validated arguments.
+            on_error: called with the exception if the strategy raises one.
         """
 
     @property
     def always(self) -> Action[WaitT_co] | None:
-        """Action for every call, if it does not depend on the call; otherwise `None`, and `decide()` must be called."""
+        """Action for every call, or `None` if the action depends on the call and `decide()` must be called."""
         return None
 
     def names(self) -> tuple[str, ...]:

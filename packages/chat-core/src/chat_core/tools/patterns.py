@@ -1,8 +1,8 @@
-"""Regular expressions of JSON Schemas, matched in linear time.
+"""Regular expressions in JSON Schemas, matched in linear time.
 
 A schema may come from a server and arguments come from a model. Python's `re` needs exponential time for some patterns,
-holds the interpreter lock while it matches, and so cannot be limited by a timeout. The engine of pydantic is linear. It
-has neither look-around nor back-references.
+holds the interpreter lock while it matches, and so cannot be limited by a timeout. The regex engine of pydantic needs
+linear time, but supports neither look-around nor back-references.
 """
 
 # ruff: noqa: ANN401 - jsonschema has no type annotations
@@ -23,7 +23,7 @@ _OPERATORS = re.compile(r"[*+?{|]")
 
 @final
 class Pattern:
-    """Compiled pattern.
+    """Compiled regular expression that is matched in linear time.
 
     Raises:
         UsageError: the pattern is not a regular expression, or the engine cannot match it.
@@ -32,7 +32,7 @@ class Pattern:
     __slots__ = ("_matcher",)
 
     def __init__(self, pattern: str, /) -> None:
-        """Compile `pattern`. If its Unicode character classes make it too large, they are those of ASCII."""
+        """Compile `pattern`. If Unicode character classes make it too large, use ASCII character classes instead."""
         try:
             self._matcher = _matcher(pattern)
         except SchemaError as error:
@@ -63,17 +63,17 @@ def _matcher(pattern: str) -> SchemaValidator:
 
 
 compile_pattern: Callable[[str], Pattern] = lru_cache(maxsize=256)(Pattern)
-"""Return the `Pattern` of a text. The last ones are kept."""
+"""Return the `Pattern` for a regular expression. The 256 most recently used patterns are cached."""
 
 
 def require_linear_patterns(schemas: Iterable[Mapping[str, Any]], /) -> None:
-    """Check that the patterns of a schema can be matched in linear time.
+    """Check that the regular expressions in a schema can be matched in linear time.
 
     Args:
         schemas: the schema, its subschemas and the schemas that its references lead to.
 
     Raises:
-        UsageError: a pattern cannot be.
+        UsageError: a regular expression cannot be matched in linear time.
     """
     names: list[str] = []
     unevaluated = False
@@ -96,7 +96,7 @@ def require_linear_patterns(schemas: Iterable[Mapping[str, Any]], /) -> None:
 
 @cache
 def linear_validator(kind: Any, /) -> Any:
-    """Return the validator class `kind` of jsonschema with keywords that match patterns in linear time."""
+    """Return a variant of the jsonschema validator class `kind` that matches patterns in linear time."""
     from jsonschema import validators  # noqa: PLC0415 - slow import, which most programs do not need
 
     untyped: Any = validators

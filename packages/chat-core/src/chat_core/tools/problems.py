@@ -17,7 +17,7 @@ _LENGTH = 80
 
 
 def truncated_json(value: object) -> str:
-    """Return `value` as JSON, truncated to 80 characters."""
+    """Return `value` as JSON text, or its `repr()` if it is not JSON, truncated to 80 characters."""
     try:
         text = dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -26,13 +26,13 @@ def truncated_json(value: object) -> str:
 
 
 def format_problems(problems: Sequence[str]) -> str:
-    """Return the error text for the model, with the first `SHOWN` of `problems`."""
+    """Return an error text for the model. It contains the first `SHOWN` problems and the number of other problems."""
     shown = problems[:SHOWN]
     return model_texts.invalid_arguments(shown, len(problems) - len(shown))
 
 
 def path_of(parts: Sequence[object]) -> str:
-    """Return the path of a value in a JSON document as text, such as `items[2].price`."""
+    """Return the path to a value in a JSON document as text, such as `items[2].price`."""
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -40,7 +40,7 @@ def path_of(parts: Sequence[object]) -> str:
 
 
 def describe(error: ValidationError, arguments: Mapping[str, object], names: Sequence[str]) -> str:
-    """Return pydantic's validation errors as text for the model.
+    """Return a text for the model that describes the problems in a pydantic validation error.
 
     Args:
         error: the validation error.
@@ -65,7 +65,7 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
 
 
 def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
-    """Return `parts` without the steps that pydantic adds itself, such as the name of a union's member."""
+    """Return the path `parts` without the steps that pydantic adds, such as the name of a member of a union."""
     path: list[int | str] = []
     node: Any = document
     for index, part in enumerate(parts):

@@ -34,7 +34,7 @@ JsonSchema: TypeAlias = Mapping[str, object] | bool
 
 @final
 class SchemaChecker:
-    """Validator of documents against one JSON Schema.
+    """Validator that checks JSON documents against one JSON Schema.
 
     Raises:
         UsageError: the schema is invalid, names an unknown draft, has a reference that leads out of it, or has a
@@ -65,7 +65,7 @@ class SchemaChecker:
             raise UsageError(msg) from error
 
     def problems(self, document: object, /) -> list[str]:
-        """Return the first 100 problems of `document`, each with its path. Empty if it is valid."""
+        """Validate `document` and return up to 100 problems, each with its path. The list is empty if none is found."""
         from jsonschema import exceptions  # noqa: PLC0415
 
         untyped: Any = exceptions
@@ -168,7 +168,7 @@ def _truncate(text: str) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class RawTool(CallableTool):
-    """`ToolDefinition` made from a JSON Schema and a handler, which takes the arguments as one mapping."""
+    """Tool definition made from a JSON Schema and a handler function, which takes the arguments as one mapping."""
 
     declaration: ToolDeclaration
     signature: Signature
@@ -200,7 +200,7 @@ def declare_raw(
     Args:
         name: name of the tool.
         schema: JSON Schema of the arguments, an object.
-        handler: function of the arguments, and of a `ToolContext` if it has such a parameter.
+        handler: function that receives the arguments as one mapping, and a `ToolContext` if it has such a parameter.
         options: options of the tool.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Return values of tools, and their conversion into the JSON and files that the history stores."""
+"""`ToolOutput`, and functions that convert return values of tools to the JSON and files that the history stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_core.json import dump_bytes
 from chat_core.messages import Data, File, Text
 
 MAX_KEPT_DATA: Final = 64 * 1024
-"""Default limit of the kept data of one call, in bytes of JSON."""
+"""Default limit on the data that is stored with one call, in bytes of JSON."""
 
 _BYTES = (bytes, bytearray, memoryview)
 _ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
@@ -50,11 +50,11 @@ class ToolOutput:
 
 
 def convert_data(items: Iterable[Data], max_kept: int, /) -> tuple[Data, ...]:
-    """Return data with payloads as JSON. A payload that is a `File` stays one.
+    """Return data with each payload converted to JSON. A payload that is a `File` is not converted.
 
     Args:
         items: data that a tool returned.
-        max_kept: maximum size of all kept payloads as JSON, in bytes, without payloads that are files.
+        max_kept: maximum total size of the payloads to store, as JSON in bytes. Files are not counted.
 
     Raises:
         TypeError: an item is not `Data`, a payload is not JSON, or the kept payloads are too large.
@@ -79,10 +79,10 @@ def _convert_data(item: object) -> Data:
 
 
 def convert_state(state: Mapping[str, object] | None, /) -> Mapping[str, object] | None:
-    """Return a change of the state as JSON.
+    """Convert a tool's change to the conversation's state to a JSON object and return it. Return None for None.
 
     Raises:
-        TypeError: it is not a JSON object, or it contains a file.
+        TypeError: the change is not a JSON object, or it contains a file.
     """
     if state is None:
         return None
@@ -93,7 +93,7 @@ def convert_state(state: Mapping[str, object] | None, /) -> Mapping[str, object]
 
 
 def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
-    """Return `value` as JSON, and the files in it.
+    """Convert a tool's return value, and return it as JSON together with the files in it.
 
     Strings are kept and a `Text` becomes its string. Models, dataclasses, dates, decimals, enums and other values that
     pydantic can serialize become JSON. A `File`, alone or nested in lists and dicts, is extracted and replaced by a
@@ -143,7 +143,7 @@ def _extract_files(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a to
 
 
 def _refuse_files_inside(value: object) -> None:
-    """Raise if a field of a model or dataclass contains a file, because its serializer cannot leave the file out."""
+    """Raise `TypeError` if a field of a model or dataclass contains a file, which a serializer could not leave out."""
     for name, item in _fields(value).items():
         if _contains_file(item):
             raise TypeError(model_texts.file_inside(type(value).__name__, name))

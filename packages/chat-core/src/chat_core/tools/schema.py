@@ -1,7 +1,7 @@
-"""JSON Schemas from function parameters, and function values from a model's arguments.
+"""JSON Schemas for function parameters, and conversion of a model's arguments to Python values.
 
 The parameters become one pydantic schema when the tool is declared. Arguments are validated in pydantic's lax mode for
-JSON: `"5"` and `5.0` are accepted as 5, because models write them. `Field(strict=True)` or a strict model prevents it.
+JSON: `"5"` and `5.0` are accepted as 5, because models write them. Use `Field(strict=True)` to prevent this.
 """
 
 # ruff: noqa: ANN401 - annotations and values may have any type
@@ -81,12 +81,12 @@ def _remove_default_title(generated: dict[str, Any], schema: Mapping[str, Any]) 
 
 @final
 class Plain(FrozenDict[str, object]):
-    """Canonical arguments that equal the function's values, so that they need not be read again.
+    """Canonical arguments that equal the Python values for the function, so that no further conversion is needed.
 
-    None of the values is a list or an object.
+    None of the values is a list or a dict.
 
     Attributes:
-        read_by: the `Arguments` that produced these values. Any other reader treats them as ordinary arguments.
+        read_by: the `Arguments` object that validated these values. Any other one validates them again.
     """
 
     __slots__ = ("read_by",)
@@ -96,7 +96,7 @@ class Plain(FrozenDict[str, object]):
 
 @final
 class Arguments:
-    """Arguments of one function: JSON Schema, validation and serialization."""
+    """JSON Schema for the arguments of one function, with their validation and serialization."""
 
     __slots__ = ("_adapter", "_read", "_sets", "_wire_names", "schema")
 
@@ -161,7 +161,7 @@ class Arguments:
     # --- Values ----------------------------------------------------------------------------------------
 
     def values(self, arguments: Mapping[str, object], /) -> dict[str, object]:
-        """Return the values for the function, by parameter name.
+        """Validate JSON arguments and return the Python values for the function, by parameter name.
 
         Raises:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
@@ -183,7 +183,7 @@ class Arguments:
             raise InvalidArgumentsError(model_texts.arguments_not_checked(error)) from error
 
     def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
-        """Return the arguments as JSON, in the order of the parameters, with defaults filled in.
+        """Validate arguments and return them as JSON, in the order of the parameters, with defaults filled in.
 
         Each validated value is serialized. If parsing the result does not give an equal value (such as a secret, which
         is serialized as stars), the received argument is kept, and a default of that kind is omitted.
@@ -257,7 +257,7 @@ def _key_order(key: str) -> tuple[int, str]:
 
 
 def _writable(default: object) -> bool:
-    """Return whether a default can be part of the schema: it is JSON and not a secret."""
+    """Return whether a default value can be part of the schema, because it is JSON and not a secret."""
     if hasattr(default, "get_secret_value"):
         return False
     try:
@@ -275,7 +275,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def _is_unchanged(value: object, received: object) -> bool:
-    """Return whether validation left `received` unchanged, including types, and all of it is plain JSON."""
+    """Return whether `value`, the validated form of `received`, has the same values and types and is plain JSON."""
     kind = type(value)
     if kind is dict and isinstance(received, dict):
         read, given = cast("dict[str, object]", value), cast("dict[str, object]", received)
@@ -310,7 +310,7 @@ class Documentation:
 
 
 def read_docstring(text: str | None) -> Documentation:
-    """Return the description and the arguments' descriptions from a docstring, without its other sections."""
+    """Parse a Google-style docstring and return its description and the descriptions of the arguments."""
     if not text or not text.strip():
         return Documentation("", {})
     if not _SECTIONS.search(text):

@@ -1,4 +1,4 @@
-"""Collections of tools under a strategy, which decides about every call."""
+"""`ScopedCollection`, a collection of tools with a strategy that decides about every call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXECUTE = Execute()
 
 @final
 class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
-    """Collection of tools under one strategy. The return type of the strategy determines how the chat can pause.
+    """Collection of tools with a strategy for their calls. The strategy's return type determines how a chat can pause.
 
     The tools are copied when the scope is created; tools added to the collection later are not part of it.
     """
@@ -51,7 +51,7 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         *,
         fallback: Withhold[WaitT_co] | None = None,
     ) -> None:
-        """Put a collection under a strategy.
+        """Copy the tools of a collection and set the strategy that decides about their calls.
 
         Args:
             collection: the tools.
@@ -77,16 +77,16 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
 
     @property
     def always(self) -> Execute | None:
-        """`Execute()` if the strategy is `execute_all`, which need not be called; otherwise `None`."""
+        """Action for every call: `Execute()` if the strategy is `execute_all`, otherwise `None`."""
         return _EXECUTE if self._strategy is execute_all else None
 
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[WaitT_co]:
-        """Return the action of the strategy for a call.
+        """Call the strategy and return its action for a tool call.
 
-        If the strategy raises or returns something other than an action, the fallback applies; without one the call is
-        rejected. The model receives only the type of the error. The log contains the traceback.
+        If the strategy raises, or returns something other than an action, the fallback is returned. Without a fallback,
+        the call is rejected. The model receives only the type of the error. The log contains the traceback.
 
         Args:
             call: the call, with validated arguments.
@@ -111,7 +111,7 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
 
 
 def execute_all(call: FunctionCall, meta: object, /) -> Execute:  # noqa: ARG001 - a strategy
-    """Run every call without asking. This is the default strategy.
+    """Return `Execute()` for every call. This is the default strategy.
 
     Args:
         call: ignored.

@@ -37,14 +37,14 @@ class Parameter:
 @final
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Signature of a callable.
+    """Signature of a tool function, with the information that is needed to call the function.
 
     Attributes:
         function: the callable.
         name: name of the function, or `None`.
         doc: docstring of the function.
         parameters: parameters that a model fills in, in order.
-        blocking: whether calling the function does the work, so that it must run in a worker thread.
+        blocking: whether the function must run in a worker thread, because it is not a coroutine function.
         names: local names that annotations may refer to.
         injected: names and types of the `Injected` parameters.
     """
@@ -60,7 +60,7 @@ class Signature:
     _contexts: tuple[str, ...] = ()
 
     def call(self, values: Mapping[str, object], context: ToolContext, /) -> object:
-        """Call the function.
+        """Call the function and return its result, which is an awaitable if the function is a coroutine function.
 
         Args:
             values: values by parameter name; the function's defaults apply to the rest.
@@ -185,7 +185,7 @@ def _is_context(hint: Any) -> bool:
 
 
 def _injected_type(hint: Any, parameter: inspect.Parameter, owner: str) -> Any:
-    """Return `T` of an `Injected[T]` annotation, or `EMPTY` for any other."""
+    """Return the type `T` of an `Injected[T]` annotation, or `EMPTY` for any other annotation."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if not any(_is_marked(member) for member in members):
         return EMPTY
