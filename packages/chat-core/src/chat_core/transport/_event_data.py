@@ -18,10 +18,10 @@ def is_utf8(data: bytes) -> bool:
 
 
 def replace_invalid_utf8(data: bytes) -> bytes:
-    """Return the data with U+FFFD in place of invalid UTF-8; valid data is returned unchanged."""
+    """Return the data with invalid UTF-8 replaced by U+FFFD. Valid data is returned unchanged."""
     return data if is_utf8(data) else data.decode(errors="replace").encode()
 
 
 def event_too_long_error(max_event_bytes: int) -> TransportError:
-    """Return the error for an event that exceeds the limit."""
+    """Return the error for an event that is longer than `max_event_bytes`."""
     return too_long_error("an event", max_event_bytes, "max_event_bytes")

@@ -33,7 +33,7 @@ def decoder_for(headers: Headers) -> Decoder | None:
 
 
 def decoded_headers(headers: Headers) -> Headers:
-    """Return the headers of the decoded body: without `content-encoding` and the length of the encoded body."""
+    """Return the headers that fit a decoded body, without `content-encoding` and the length of the encoded body."""
     if "content-encoding" not in headers or content_encoding(headers) not in SUPPORTED_ENCODINGS:
         return headers
     return Headers([item for item in headers.items() if item[0] not in _ENCODING_HEADERS])
@@ -41,7 +41,7 @@ def decoded_headers(headers: Headers) -> Headers:
 
 @final
 class Decoder:
-    """Decodes a compressed body, at most one megabyte per call: a chunk can expand a thousandfold.
+    """Incremental decoder for a compressed body. It returns at most 1 MiB per call, because a chunk can expand a lot.
 
     Args:
         encoding: One of `SUPPORTED_ENCODINGS` other than `identity`.

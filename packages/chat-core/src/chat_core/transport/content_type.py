@@ -1,4 +1,4 @@
-"""Checks whether a response has the requested framing, by its content type or its first bytes."""
+"""Functions that check whether a response has the requested framing, by its content type or first bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 
 
 def type_matches_framing(content_type: str, framing: Framing) -> bool:
-    """Return whether a content type declares a framing.
+    """Return whether a content type fits the framing that a request expects.
 
     Args:
         content_type: The value of the `content-type` header.
@@ -27,7 +27,7 @@ def type_matches_framing(content_type: str, framing: Framing) -> bool:
 
 
 def body_may_match_framing(beginning: bytes, framing: Framing) -> bool:
-    """Return whether a body can have a framing, by its first bytes. Many servers declare a wrong content type.
+    """Return whether the first bytes of a body fit a framing, because many servers declare a wrong content type.
 
     Args:
         beginning: The first bytes of the body; they may be few, or none.

@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 
 
 class LoopResource(Protocol):
-    """A resource that belongs to one event loop."""
+    """A resource, such as a connection pool, that belongs to one event loop."""
 
     async def aclose(self) -> None:
         """Close the resource. May be called more than once."""

@@ -227,7 +227,7 @@ class HttpTransport(ABC):
         max_event_bytes: The limit on the length of a streamed event.
         max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
         max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
-        max_error_bytes: The number of bytes that are read of the body of an error response.
+        max_error_bytes: The maximum number of bytes to read from the body of an error response.
     """
 
     def __init__(
@@ -328,9 +328,9 @@ class HttpTransport(ABC):
                 await response.aclose()
 
     async def _open_response(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Check the address, send the request, and translate errors.
+        """Check the address, send the request and return the response. Exceptions of the library are translated.
 
-        The errors have no stack frames of the library and of `_open()`, whose variables hold credentials.
+        Errors contain no stack frames of the library and of `_open()`, because their variables hold credentials.
         """
         require_valid_address(request)
         try:

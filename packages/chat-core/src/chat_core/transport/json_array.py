@@ -28,9 +28,9 @@ _OPENING = b"[{"
 
 @final
 class JsonArray:
-    """Splits a body that is one JSON array into an event for each element. It does no I/O.
+    """Incremental parser that splits a body, which is one JSON array, into an event for each element. It does no I/O.
 
-    The parser finds the ends of elements and does not validate their JSON.
+    The parser only finds the ends of elements and does not validate their JSON.
 
     Args:
         max_event_bytes: The limit on the length of an element, in bytes.

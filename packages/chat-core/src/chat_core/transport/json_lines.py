@@ -15,7 +15,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @final
 class JsonLines:
-    """Splits a body into an event for each line. It does no I/O. Each body needs a new parser.
+    """Incremental parser that splits a body into an event for each line. It does no I/O. Each body needs a new parser.
 
     Args:
         max_event_bytes: The limit on the length of a line, in bytes.

@@ -17,7 +17,7 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """The default limit on the body of a complete response."""
 
 MAX_ERROR_BYTES: Final = 1024 * 1024
-"""The default number of bytes that are read of the body of a response whose status is not 2xx."""
+"""The default maximum number of bytes to read from the body of a response whose status is not 2xx."""
 
 MAX_STREAM_BYTES: Final = 256 * 1024 * 1024
 """The default limit on the body of a streamed response."""
@@ -43,13 +43,13 @@ async def read_body(
     max_error_bytes: int,
     is_error: bool,
 ) -> bytes:
-    """Read a body within its limit. A longer body of an error response is truncated: its status matters more.
+    """Read a body and return it, up to a limit. A longer body of an error response is truncated.
 
     Args:
         chunks: The decoded body.
         where: The description of the request, for the message of the error.
         max_body_bytes: The limit on the body of a successful response; `None` for no limit.
-        max_error_bytes: The number of bytes to read of the body of an error response.
+        max_error_bytes: The maximum number of bytes to read from the body of an error response.
         is_error: Whether the status of the response is not 2xx.
 
     Raises:

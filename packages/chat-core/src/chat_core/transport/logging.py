@@ -17,7 +17,7 @@ from chat_core.transport.values import Request, redact
 
 @final
 class LoggingTransport(TransportMiddleware):
-    """Logs the request, outcome and duration of each exchange when it ends.
+    """Middleware that logs the request, outcome and duration of each exchange when the exchange ends.
 
     A record contains no body and no query, and only the values of headers that are known to be harmless. For JSON
     formatters, the values are also attributes of the record: `http_method`, `http_url`, `http_streamed`, `http_status`,
@@ -45,7 +45,7 @@ class LoggingTransport(TransportMiddleware):
 
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
-        """Log the exchange when it has ended."""
+        """Log the exchange when the context exits."""
         try:
             yield
         finally:
@@ -94,5 +94,5 @@ def _url_without_secrets(request: Request) -> str:
 
 
 def _error_kind(error: Exception | None) -> str | None:
-    """Return the kind or class of an error. Its message is not logged, because it may quote the request."""
+    """Return the kind or class of an error, without the message, because the message may quote the request."""
     return error.kind if isinstance(error, TransportError) else type(error).__name__ if error is not None else None

@@ -185,7 +185,7 @@ class _ExchangeRecorder:
 
 @final
 class _CountedBatches:
-    """Iterates over the batches of a stream and counts them. Unlike a generator, it does not need to be closed."""
+    """Iterator over the batches of a stream that counts events and bytes. Unlike a generator, it needs no closing."""
 
     __slots__ = ("_batches", "_exchange", "_received", "_recorder")
 

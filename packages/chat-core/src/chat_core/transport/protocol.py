@@ -10,10 +10,10 @@ from chat_core.transport.values import EventStream, Request, Response
 
 @runtime_checkable
 class Transport(Protocol):
-    """Sends requests to a server and returns its responses.
+    """Protocol for objects that send requests to a server and return its responses.
 
-    A transport is safe to share between tasks. It may be used from several event loops, one after another. The bodies
-    and streams that it receives have limits, after decompression, and an option for each.
+    A transport is safe to share between tasks. It may be used from several event loops, one after another. It limits
+    the size of received bodies and streams after decompression, with an option for each limit.
     """
 
     async def send(self, request: Request, /) -> Response:
@@ -33,7 +33,7 @@ class Transport(Protocol):
         body too.
 
         Raises:
-            TransportError: On entry, no response arrived, or its status is not 2xx. The error of a status has the
+            TransportError: On entry, no response arrived, or its status is not 2xx; in that case, the error has the
                 status, headers and body. During iteration, the connection broke.
         """
         ...

@@ -1,4 +1,4 @@
-"""Conversion of error responses and transport errors into the error classes of a run, shared by all providers.
+"""Functions, shared by all providers, that convert error responses and transport errors to the errors of a run.
 
 The class of an error depends on its status; each provider refines it by the error codes and messages in the body. The
 wait before a retry, whether to retry, and the request id come from headers that most providers share.
@@ -186,7 +186,7 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """Return the id that the provider's support needs to find the request, or None without one."""
+    """Return the request id in the headers, by which the provider's support finds a request, or None."""
     return next((headers[name] for name in REQUEST_IDS if headers.get(name)), None)
 
 
@@ -199,7 +199,7 @@ def provider_error(
     body: bytes = b"",
     code: str | None = None,
 ) -> ProviderT:
-    """Return an error for an error response, with the retry hints and the request id of its headers.
+    """Return an error for an error response, with the retry hints and the request id from the headers.
 
     Args:
         kind: The class of the error.
@@ -221,7 +221,7 @@ def provider_error(
 
 
 def translate_transport_error(error: TransportError, provider: str) -> ChatError:
-    """Return the error of a run for a missing or incomplete response.
+    """Convert a transport error to the error that a run raises for a missing or incomplete response, and return it.
 
     Args:
         error: The error of the transport, of any kind except `status`.

@@ -30,7 +30,7 @@ _MAX_NAMES = 256
 
 @final
 class SseParser:
-    """Splits a body of server-sent events into events. It does no I/O. Each body needs a new parser.
+    """Incremental parser that splits a body of server-sent events. It does no I/O. Each body needs a new parser.
 
     Args:
         max_event_bytes: The limit on the length of the data of an event, in bytes.
@@ -152,7 +152,7 @@ class SseParser:
         return chunk
 
     def _fail(self) -> None:
-        """Record the error that this call raises if it has no events, and every later call in any case."""
+        """Record that an event exceeds the limit. The parser raises the error as soon as it has no events to return."""
         self._failure = event_too_long_error(self._max)
         self._must_check = True
         self._held = []
@@ -195,7 +195,7 @@ class SseParser:
         return self._parse_mixed(text)
 
     def _parse_named(self, text: bytes, parts: list[bytes]) -> list[Event]:
-        """Parse a text that has one event line for each data line; `parts` are its events, split by the event lines."""
+        """Parse a text in which each event has one event line and one data line. `parts` are the separate events."""
         events: list[Event] = []
         names, last_id = self._names, self.last_event_id
         for part in parts:
@@ -238,7 +238,7 @@ class SseParser:
     # --- Lines
 
     def _feed_lines(self, chunk: bytes) -> list[Event]:
-        """Parse an event line by line because it is too long to buffer. Resume buffering after its empty line."""
+        """Parse a long event line by line instead of buffering it. Resume buffering after the event's empty line."""
         held = self._held
         if _LF not in chunk:
             held.append(chunk)

@@ -1,4 +1,4 @@
-"""Removal of stack frames whose local variables hold credentials."""
+"""Function that removes stack frames from errors, because their local variables may hold credentials."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import cast
 def drop_frames(error: BaseException) -> None:
     """Remove the tracebacks of an error and of its causes, contexts and group members.
 
-    Error trackers record the local variables of each frame. Those of an HTTP library hold the headers and the URL of
-    the request, with its credentials. The exceptions themselves, with their messages, are kept.
+    Error trackers record the local variables of each frame. In an HTTP library, these variables hold the headers and
+    the URL of the request, with its credentials. The exceptions themselves, with their messages, are kept.
     """
     waiting = [error]
     seen: set[int] = set()

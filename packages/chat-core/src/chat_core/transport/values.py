@@ -59,7 +59,7 @@ _HARMLESS_HEADERS = frozenset(
 
 
 def redact(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return header fields that are safe to log: only the values of known harmless headers are shown."""
+    """Return the header fields for a log, with all values hidden except those of known harmless headers."""
     return {name: value if name.lower() in _HARMLESS_HEADERS else "…" for name, value in fields.items()}
 
 
@@ -78,7 +78,7 @@ class Timeouts:
 
 
 def never_last(_event: Event, /) -> bool:
-    """Return false: the default `Request.is_last`, for responses that end with their body."""
+    """Return False. This is the default for `Request.is_last`, for responses that end with their body."""
     return False
 
 
@@ -92,8 +92,8 @@ class Request:
         scheme: The scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
         host: The host, with a port unless it is the default port of the scheme.
         path: The path with the query; it begins with a slash.
-        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them, and
-            so it omits the query.
+        headers: The headers, in order, without those of the connection. The headers and the query may hold secrets, so
+            `repr` omits them.
         body: The body; `repr` omits it.
         timeouts: The timeouts of the connection and of its data.
         framing: The format that splits a streamed body into events.
@@ -163,7 +163,7 @@ class EventStream:
 
 @final
 class _SingleEvents:
-    """Iterates over the single events of batches. Unlike a generator, it does not need to be closed."""
+    """Iterator over the single events in batches. Unlike a generator, it does not need to be closed."""
 
     __slots__ = ("_batches", "_events")
 
