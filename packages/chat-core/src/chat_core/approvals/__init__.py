@@ -1,6 +1,6 @@
-"""Approvals outside the process that asks for them: signed tokens, expiry, display, and dry runs of a policy.
+"""Approval of tool calls outside the process that runs them: signed tokens, expiry, display, and policy dry runs.
 
-The dry run needs the engine, which is imported on first use. A web page that only takes decisions does not load it.
+A dry run needs the engine, which is imported on first use. A web page that only accepts decisions does not load it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Escapes for characters that an approver cannot see.
+"""Functions that detect and escape characters that an approver cannot see.
 
-A call is approved by what is displayed. A character without a glyph, or one that reorders the text around it, would
-make the displayed arguments differ from those that run.
+Approvers decide by the displayed arguments. A character that is invisible, or that reorders the text around it, would
+make the displayed arguments differ from the arguments that the tool receives.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _INVISIBLE: Final = re.compile(
 
 
 def has_invisible(text: str) -> bool:
-    """Return whether `escape_invisible()` changes the text."""
+    """Return whether the text contains characters that `escape_invisible()` replaces."""
     return _INVISIBLE.search(text) is not None
 
 
 def escape_invisible(text: str) -> str:
-    r"""Return the text with every control, bidirectional and default-ignorable character as its JSON escape.
+    r"""Return the text with every control, bidirectional and default-ignorable character replaced by its JSON escape.
 
-    Show all text that comes from a model or a tool call to approvers through this function. Tab and line feed are kept.
-    The escape of U+3164 is `\u3164`; a character beyond U+FFFF has two escapes, of its surrogates. A JSON document
-    keeps its value.
+    Apply this function to all text from models and tool calls before approvers see the text. Tab and line feed are
+    kept. The escape of U+3164 is `\u3164`; a character beyond U+FFFF becomes the escapes of its two surrogates. The
+    value of a JSON document does not change.
     """
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)

@@ -1,4 +1,4 @@
-"""Rejection of calls whose approval has expired."""
+"""Functions that find and reject tool calls whose approval has expired."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
     A run rejects such calls itself when it reaches them. Use this function to reject them earlier.
 
     Args:
-        messages: the conversation, changed in place. Storing the change is up to the caller.
+        messages: the conversation, changed in place. The caller must store the change.
         now: the time to compare with, timezone-aware. Default: the current time.
 
     Returns:
-        The paths of the rejected calls.
+        The path of each rejected call: the IDs of the calls that lead to it.
 
     Raises:
         UsageError: `now` has no timezone.

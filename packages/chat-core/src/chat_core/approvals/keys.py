@@ -144,9 +144,9 @@ class ApprovalKeys:
         """Return a token that decides a waiting call in its current state.
 
         Anyone who has the token can decide, so send it to one approver over a private channel. The token is signed but
-        not
-        encrypted: its IDs and the approver are readable, and the arguments are not included. The token expires no later
-        than the call. If the page that accepts the token knows its user, `person` restricts the token to that user.
+        not encrypted: its IDs and the approver are readable, and the arguments are not included. The token expires no
+        later than the call. If the page that accepts the token knows its user, `person` restricts the token to that
+        user.
 
         Args:
             conversation: ID under which the conversation is stored.
@@ -204,7 +204,7 @@ class ApprovalKeys:
         return approval
 
     def show(self, token: str, conversation: str, messages: Messages, *, by: str | None = None) -> Tool:
-        """Return the call of a token if it can be decided now, for display. Does not decide anything.
+        """Return the call that a token was created for, if it can be decided now. Does not decide anything.
 
         Args:
             token: the received token.
@@ -227,7 +227,7 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Approve the call of a token and return it. The caller stores `messages`.
+        """Approve the call that a token was created for, and return the call. The caller must store `messages`.
 
         Args:
             token: the received token.
@@ -238,7 +238,7 @@ class ApprovalKeys:
             note: note stored with the decision.
 
         Raises:
-            ApprovalRefusedError: the decision is refused; `reason` says why. Nothing was changed.
+            ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
             UsageError: `arguments` is not a JSON object.
         """
         signed = self._read(token)
@@ -261,7 +261,7 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Reject the call of a token and return it. The caller stores `messages`.
+        """Reject the call that a token was created for, and return the call. The caller must store `messages`.
 
         Args:
             token: the received token.
@@ -272,7 +272,7 @@ class ApprovalKeys:
             note: note stored with the decision.
 
         Raises:
-            ApprovalRefusedError: the decision is refused; `reason` says why. Nothing was changed.
+            ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
         """
         signed = self._read(token)
         tool = self._require_call(signed, conversation, messages, by)
@@ -291,9 +291,9 @@ class ApprovalKeys:
         by: str | None = None,
         note: str | None = None,
     ) -> Tool:
-        """Decide the call of a token and store the decision.
+        """Approve or reject the call that a token was created for, and store the decision.
 
-        When this method returns, the decision is stored and no other decision of the call can be.
+        When this method returns, the decision is stored, and no other decision about the call can be stored.
 
         Args:
             token: the received token.
@@ -343,7 +343,12 @@ class ApprovalKeys:
         return signed
 
     def _require_call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
-        """Return the call of a token. Refuse the token unless the call waits and is unchanged since signing."""
+        """Return the call that a token was created for.
+
+        Raises:
+            ApprovalRefusedError: the token is for another conversation or approver, or the call is missing, decided,
+                expired or changed.
+        """
         approval, seal = signed.approval, signed.seal
         _require_conversation(approval, conversation)
         if by is not None and approval.person is not None and by != approval.person:
@@ -429,7 +434,10 @@ def _approver(approval: BoundApproval, by: str | None) -> str | None:
 
 
 def _record_use(tool: Tool, approval: BoundApproval) -> Tool:
-    """Record the token's nonce in the decision. A random `use` value distinguishes concurrent uses of one token."""
+    """Record the token's nonce in the last decision of a call, and return the call.
+
+    A random `use` value distinguishes concurrent uses of the same token.
+    """
     *before, last = tool.decisions
     tool.decisions = (*before, replace(last, extra={"token": approval.nonce, "use": token_urlsafe(6)}))
     return tool

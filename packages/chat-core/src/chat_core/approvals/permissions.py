@@ -1,4 +1,4 @@
-"""Rules about who may decide a waiting call. The application gives one rule to each place that accepts decisions."""
+"""Rules that determine who may decide a waiting call. Every component that accepts decisions takes such a rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_core.response import Wait
 @final
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated user or program that makes a decision. `str()` of it is the name.
+    """Authenticated user or program that makes a decision. `str(principal)` is its name.
 
     Attributes:
         name: name that decisions are recorded under.
@@ -35,15 +35,16 @@ class Principal:
 MayDecide: TypeAlias = Callable[[Principal, Wait], bool]
 """Function that returns whether a principal may decide a waiting call, in any way.
 
-`wait.conversation` and `wait.owner` tell whose conversation it is. If the function raises, nothing is decided.
+`wait.conversation` and `wait.owner` identify the conversation and its owner. If the function raises, the call is not
+decided.
 """
 
 
 def owner_may_decide(principal: Principal, wait: Wait, /) -> bool:
-    """Let the user decide whose conversation it is. Nobody decides in a conversation without an owner.
+    """Return whether a principal owns the conversation of a waiting call. False if the conversation has no owner.
 
     Args:
-        principal: who wants to decide.
+        principal: user or program that wants to decide.
         wait: the waiting call.
     """
     return wait.owner is not None and principal.name == wait.owner
@@ -63,12 +64,12 @@ def only_role(role: str, /) -> MayDecide:
 
 
 def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bool:
-    """Return whether a principal may decide a call by the rule of the application and by `RequireApproval(of=...)`.
+    """Return whether both the application's rule and `RequireApproval(of=...)` let a principal decide a waiting call.
 
     Args:
         may_decide: the rule of the application.
-        principal: who wants to decide.
-        wait: the waiting call. Its `of` narrows the rule.
+        principal: user or program that wants to decide.
+        wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
     """
     named = wait.of is None or wait.of == principal.name or wait.of in principal.roles
     return named and may_decide(principal, wait)

@@ -1,4 +1,6 @@
-"""Format of approval tokens: encoding, signing and verification.
+"""Functions that encode, sign and verify approval tokens.
+
+A token has this format:
 
     ca1.<key ID>.<claims>.<HMAC-SHA-256 of everything before it>
 
@@ -38,7 +40,7 @@ _CHOICES: Final[tuple[ApprovalChoice, ...]] = get_args(ApprovalChoice)
 
 @final
 class ApprovalRefusedError(ChatError):
-    """The token does not permit the decision. Nothing was changed.
+    """Error for a decision that the token does not permit. Nothing was changed.
 
     Attributes:
         reason: machine-readable reason; the reference lists all values.
@@ -54,7 +56,7 @@ class ApprovalRefusedError(ChatError):
 @final
 @dataclass(frozen=True, slots=True)
 class BoundApproval:
-    """Contents of a verified token that is currently valid. Does not imply that the call still waits.
+    """Contents of a verified token that is currently valid. The call itself may have been decided already.
 
     Attributes:
         conversation: ID of the conversation.
@@ -80,7 +82,7 @@ class BoundApproval:
 @final
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """State of a call at signing time: digest of the call, digest of its arguments, and its revision."""
+    """State of a tool call when a token is signed, with digests of the call and its arguments and the revision."""
 
     call: str
     arguments: str
@@ -90,7 +92,7 @@ class Seal:
 @final
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A verified token: its contents, the seal of its call, and the secret that signed it."""
+    """Verified token, with its contents, the signed state of the call, and the secret that signed the token."""
 
     approval: BoundApproval
     seal: Seal
@@ -101,7 +103,7 @@ class Signed:
 
 
 def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
-    """Return the signed token.
+    """Sign the contents of a token and return the token as text.
 
     Args:
         approval: contents of the token.
@@ -133,9 +135,9 @@ def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) ->
 
 
 def create_seal(messages: Messages, path: Sequence[str], tool: Tool, nonce: str, secret: bytes) -> Seal:
-    """Return the seal of a call in its current state.
+    """Return a `Seal` with the current state of a tool call.
 
-    The digests are keyed, so that the holder of a token cannot confirm guesses of the arguments.
+    The digests in the seal are keyed, so that the holder of a token cannot confirm guesses of the arguments.
 
     Args:
         messages: the conversation.
@@ -158,7 +160,7 @@ def _created_at_milliseconds(messages: Messages, tool: Tool) -> int:
 
 
 def equal_as_json(left: Mapping[str, object], right: Mapping[str, object]) -> bool:
-    """Return whether two objects have the same JSON, where `1`, `1.0` and `true` differ.
+    """Return whether two objects have the same JSON text. Unlike in Python, 1, 1.0 and True differ from each other.
 
     Args:
         left: a JSON object. Values that JSON cannot represent make the result False.
@@ -305,7 +307,7 @@ def require_names(conversation: object, person: object) -> None:
 
 
 def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
-    """Raise `UsageError` unless `allow` contains valid decisions only, at least one, and permits the edits.
+    """Raise `UsageError` if `allow` is empty, contains an invalid decision, or lacks `approve` while edits are allowed.
 
     Args:
         allow: the allowed decisions.

@@ -1,4 +1,4 @@
-"""Observers of runs, model calls, tool executions and waits. `ChatBuilder.with_observer()` takes an `Observer`."""
+"""Observers that record runs, model calls, tool executions and waits of a chat, see `ChatBuilder.with_observer()`."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ Fields: TypeAlias = dict[str, object]
 class LoggingObserver:
     """Observer that logs the outcome and duration of each run, model call, tool execution and wait.
 
-    A line contains no messages, arguments or results. Of an error it contains only the class, because the error text
-    may quote any of them. The fields are also attributes of the log record, prefixed with `chat_`, for JSON formatters.
+    A line contains no messages, arguments or results. For an error, it contains only the class, because the error text
+    may quote them. The fields are also attributes of the log record, prefixed with `chat_`, for JSON formatters.
 
     Args:
         logger: logger that receives the lines, `chat_core.observer` by default.
@@ -107,7 +107,7 @@ class LoggingObserver:
         """Log one line.
 
         Args:
-            subject: what ended: `run`, `model call`, `tool` or `wait`.
+            subject: operation that ended: `run`, `model call`, `tool` or `wait`.
             fields: the fields of the line. Fields that are `None` are omitted.
             seconds: duration in seconds.
         """
@@ -129,7 +129,7 @@ class LoggingObserver:
 
 @final
 class _LineObservation:
-    """Observation that logs one line when it ends."""
+    """Observation that logs one line when the observed operation ends."""
 
     __slots__ = ("_fields", "_observer", "_started_at", "_subject")
 

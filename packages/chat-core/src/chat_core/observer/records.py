@@ -25,8 +25,8 @@ RunOutcome: TypeAlias = Literal["open", "answered", "paused", "left", "cancelled
 WaitOutcome: TypeAlias = Literal[
     "approved", "rejected", "expired", "cancelled", "due", "retried", "completed", "failed"
 ]
-"""The reason that a wait ended: an approver's decision, expiry, a cancellation, or the scheduled time. For an
-interrupted call, also the approver's decision to retry it or to record it as completed or failed.
+"""The reason that a wait ended: an approver's decision, an expiry, a cancellation, or the scheduled time. An
+interrupted call can also be retried, or recorded as completed or failed.
 """
 
 
@@ -67,7 +67,7 @@ class RunRecord:
 @final
 @dataclass(slots=True, eq=False)
 class CallRecord:
-    """Record of one model call with all its attempts: a step of a run, or an embeddings request.
+    """Record of one model call, including all attempts: a step of a run, or an embeddings request.
 
     Attributes:
         operation: `chat` or `embeddings`.
@@ -131,7 +131,7 @@ class WaitRecord:
         run: the run that resumed.
         kind: what the call waited for.
         outcome: why the wait ended.
-        asked_at: start of the wait: the time of the turn in which the model made the call.
+        asked_at: start of the wait, which is the time of the turn in which the model made the call.
         ended_at: time of the decision, the expiry or the scheduled time.
         edited: whether an approver replaced the model's arguments.
     """
@@ -146,14 +146,14 @@ class WaitRecord:
 
 
 class Observation(Protocol):
-    """State of an observer for one operation, from its start to its end."""
+    """Object in which an observer keeps its state for one operation, from the start of the operation to its end."""
 
     def inside(self) -> AbstractContextManager[object]:
         """Return a context manager that surrounds each step of the operation.
 
         Code inside sees the context variables that the context manager sets. For runs and model calls, the context
         is entered and exited many times, in the task of each step, and is never open while a consumer reads. For a
-        tool, it is entered once around the tool function, also if the function runs in a thread.
+        tool, the context is entered once around the tool function, even if the function runs in a thread.
         """
         ...
 
@@ -171,28 +171,28 @@ class WarningObserver(Protocol):
 
         Args:
             record: the run.
-            message: the warning, in words for a developer.
+            message: the text of the warning, written for developers.
         """
         ...
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """Receiver of the events of a chat, see `ChatBuilder.with_observer()`.
+    """Object that observes the operations of a chat, see `ChatBuilder.with_observer()`.
 
-    Each method is called when an operation starts, with a record of what is known at that time.
+    `run()`, `model_call()` and `tool()` are called when an operation starts, and `decided()` when a wait has ended.
     """
 
     def run(self, record: RunRecord, /) -> Observation:
-        """Return an observation of a run that starts."""
+        """Return an `Observation` for a run that starts."""
         ...
 
     def model_call(self, record: CallRecord, /) -> Observation:
-        """Return an observation of a model call that starts."""
+        """Return an `Observation` for a model call that starts."""
         ...
 
     def tool(self, record: ToolRecord, /) -> Observation:
-        """Return an observation of a tool execution that starts. Its start is already stored."""
+        """Return an `Observation` for a tool execution that starts. The start of the execution is already stored."""
         ...
 
     def decided(self, record: WaitRecord, /) -> None:

@@ -1,4 +1,4 @@
-"""Fake stored conversation that records the calls of its methods."""
+"""Fake stored conversation for tests, which records each method call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Operation: TypeAlias = Literal["claim", "renew", "write_tool", "write_turn", "wr
 @final
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Recorded call of a method of the conversation.
+    """Record of a method call on a `MemoryConversation`.
 
-    `str()` of it is short, for comparisons in tests: `claim`, `write_tool call_1 Running`, `write_turn model`.
+    `str(call)` is short, for comparisons in tests: `claim`, `write_tool call_1 Running`, `write_turn model`.
     """
 
     operation: Operation
@@ -38,8 +38,8 @@ class MemoryConversation:
 
     Attributes:
         calls: recorded calls, oldest first. A call is recorded before it takes effect.
-        late: writes after `overtake()`.
-        looked_at: when the last run examined the waiting calls, if it had done all that it could do.
+        late: recorded calls that failed because of `overtake()`, oldest first.
+        looked_at: time at which the last run examined the waiting calls, as passed to `release()`.
         posts: posted turns, which `apply_posts()` appends. A test adds turns to the list.
         on_call: function called with each call before it takes effect. If it raises, nothing is stored.
     """
@@ -74,7 +74,7 @@ class MemoryConversation:
 
     @property
     def owner(self) -> str | None:
-        """The user whose conversation it is, as passed by the test."""
+        """User who owns the conversation, as passed to the constructor."""
         return self._owner
 
     @property
@@ -89,7 +89,7 @@ class MemoryConversation:
 
     @property
     def renew_every(self) -> float | None:
-        """Seconds between renewals, as passed by the test."""
+        """Seconds between renewals of the lease, as passed to the constructor."""
         return self._renew_every
 
     @property
@@ -99,7 +99,7 @@ class MemoryConversation:
 
     @property
     def operations(self) -> list[str]:
-        """Recorded calls as text, without renewals: `["claim", "write_tool call_1 Running", …]`."""
+        """Recorded calls as text, except renewals: `["claim", "write_tool call_1 Running", …]`."""
         return [str(call) for call in self.calls if call.operation != "renew"]
 
     async def claim(self) -> None:
@@ -118,7 +118,7 @@ class MemoryConversation:
         self._revision += 1
 
     async def renew(self) -> None:
-        """Record the call. The lease never expires.
+        """Record a renewal of the lease, which never expires.
 
         Raises:
             LeaseLostError: `overtake()` was called.
@@ -126,10 +126,10 @@ class MemoryConversation:
         self._require_lease(Call("renew"))
 
     async def apply_posts(self) -> int:
-        """Append the turns in `posts` as user turns and make them durable. Return how many there were.
+        """Append the turns in `posts` as user turns, store them, and return their number.
 
         Raises:
-            LeaseLostError: after `overtake()`.
+            LeaseLostError: `overtake()` was called.
         """
         turns = self.posts.copy()
         for turn in turns:
@@ -139,15 +139,15 @@ class MemoryConversation:
         return len(turns)
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
-        """Make the state of one tool durable.
+        """Store the state of one tool call.
 
         Args:
-            path: the path of the tool: the ids of the outer tools that hold it, and its own id.
-            tool: the tool.
+            path: the path of the tool call: the ids of the outer calls that contain it, then its own id.
+            tool: the tool call.
 
         Raises:
-            LeaseLostError: after `overtake()`; the call is in `late`.
-            UsageError: nothing claimed the conversation, or there is no durable tool at this path.
+            LeaseLostError: `overtake()` was called. `late` contains the failed write.
+            UsageError: the conversation is not claimed, or no stored tool call has this path.
         """
         self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
         resting = self.resting()
@@ -160,16 +160,16 @@ class MemoryConversation:
         self._store(resting)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
-        """Make a turn durable.
+        """Store a new turn.
 
         Args:
-            path: the path of the tool whose inner conversation has the turn, empty for the outermost conversation.
+            path: the path of the tool call whose inner conversation has the turn, empty for the outermost conversation.
             role: the role of the turn.
             turn: the turn.
 
         Raises:
-            LeaseLostError: after `overtake()`; the call is in `late`.
-            UsageError: nothing claimed the conversation, or there is no durable conversation at this path.
+            LeaseLostError: `overtake()` was called. `late` contains the failed write.
+            UsageError: the conversation is not claimed, or no stored conversation has this path.
         """
         self._require_lease(Call("write_turn", role=role, turn=turn))
         resting = self.resting()
@@ -184,10 +184,10 @@ class MemoryConversation:
         self._store(resting)
 
     async def write_marks(self) -> None:
-        """Make the marks of the last turn durable.
+        """Store the fields `delivered` and `failed_usage` of the last turn.
 
         Raises:
-            LeaseLostError: after `overtake()`; the call is in `late`.
+            LeaseLostError: `overtake()` was called. `late` contains the failed write.
         """
         self._require_lease(Call("write_marks"))
         resting, last = self.resting(), self._messages[-1].turns[-1]
@@ -198,7 +198,7 @@ class MemoryConversation:
         """Release the lease.
 
         Args:
-            looked_at: when the run examined the waiting calls; kept in the attribute `looked_at`.
+            looked_at: time at which the run examined the waiting calls; assigned to the attribute `looked_at`.
         """
         self._record(Call("release"))
         self._claimed = False
@@ -209,7 +209,7 @@ class MemoryConversation:
         return Messages.from_json(self._document)
 
     def overtake(self) -> None:
-        """Act as if another run had taken over the conversation. Later writes of the run go to `late`."""
+        """Simulate that another run takes over the conversation. Later writes fail and are recorded in `late`."""
         self._overtaken = True
 
     def _store(self, resting: Messages) -> None:

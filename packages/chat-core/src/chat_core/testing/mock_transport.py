@@ -26,7 +26,7 @@ Fields: TypeAlias = Sequence[tuple[str, str]] | Mapping[str, str]
 @final
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Request that the transport received.
+    """Request that a `MockTransport` received.
 
     Attributes:
         request: the request.
@@ -38,17 +38,17 @@ class RecordedRequest:
 
     @property
     def headers(self) -> Headers:
-        """Headers, case-insensitive."""
+        """Headers of the request, with case-insensitive names."""
         return Headers(self.request.headers)
 
     @property
     def url(self) -> str:
-        """Complete URL."""
+        """Complete URL of the request."""
         return self.request.url
 
     @property
     def path(self) -> str:
-        """Path and query."""
+        """Path of the request with its query."""
         return self.request.path
 
     @property
@@ -101,7 +101,7 @@ class MockTransport:
 
     @property
     def last(self) -> RecordedRequest:
-        """Latest request.
+        """Latest request that the transport received.
 
         Raises:
             UsageError: no request was made.
@@ -113,7 +113,7 @@ class MockTransport:
 
     @property
     def unused(self) -> int:
-        """Number of scripted responses that were not requested."""
+        """Number of scripted responses that have not been returned yet."""
         return len(self._answers)
 
     def answer(
@@ -146,11 +146,11 @@ class MockTransport:
         self.answer(200, [("content-type", "text/event-stream"), *fields], body)
 
     def fail(self, error: Exception) -> None:
-        """Script an error instead of the next response."""
+        """Script an error, which the next request raises instead of returning a response."""
         self._answers.append(error)
 
     async def send(self, request: Request, /) -> Response:
-        """Return the next response.
+        """Record a request and return the next scripted response.
 
         Raises:
             TransportError: as scripted.
@@ -162,7 +162,7 @@ class MockTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
-        """Stream the next response, split by the framing of the request.
+        """Record a request and stream the next scripted response, split into events by the request's framing.
 
         Raises:
             TransportError: as scripted, or the status is not 2xx.
@@ -184,7 +184,7 @@ class MockTransport:
             await chunks.aclose()
 
     async def aclose(self) -> None:
-        """Set `closed`."""
+        """Mark the transport as closed in the attribute `closed`."""
         self.closed = True
 
     async def _next_answer(self, request: Request, *, streamed: bool) -> _Answer:

@@ -30,15 +30,15 @@ from chat_core.usage import Metadata, Usage
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Scripted answer.
+    """Scripted answer of a `ScriptedProvider`.
 
     Attributes:
         parts: texts, calls and other parts, in order. Texts are streamed word by word.
         finish_reason: finish reason; by default `tool_calls` if there is a call, otherwise `stop`.
         usage: usage of the answer.
-        fail_after: number of deltas after which the stream ends, with `error` or, without one, truncated.
+        fail_after: number of deltas after which the stream raises `error` or, if there is no error, is truncated.
         error: error to raise, immediately or after `fail_after` deltas.
-        before: awaited before the answer starts, such as an event that the test sets.
+        before: function that is called and awaited before the answer starts, such as `event.wait`.
     """
 
     parts: Sequence[Part | FunctionCall | str] = ()
@@ -55,10 +55,10 @@ Scripted: TypeAlias = Answer | str | FunctionCall | ChatError | Sequence[Part | 
 @final
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Recorded request, with the conversation as JSON at the time of the request.
+    """Record of a request that a `ScriptedProvider` received, with the conversation at that time.
 
     Attributes:
-        document: the conversation.
+        document: the conversation as a JSON document.
         tools: declared tools.
         options: options of the request.
         structured_output: schema of the answer, or `None` for text.
@@ -73,13 +73,13 @@ class Asked:
 
     @property
     def messages(self) -> Messages:
-        """Conversation at the time of the request, as a copy."""
+        """Copy of the conversation at the time of the request."""
         return Messages.from_json(self.document)
 
 
 @final
 class ScriptedProvider:
-    """Fake provider that returns scripted answers. `asked` has the received requests.
+    """Fake provider that returns scripted answers. `asked` contains the received requests.
 
     Each answer is a text, a call, a list of parts, an error to raise, or an `Answer`. The n-th request gets the n-th
     answer. With `by_history=True`, n is one more than the number of model turns in the conversation. Another process
@@ -112,7 +112,7 @@ class ScriptedProvider:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete` by the next answer."""
+        """Implement `CompletionProvider.complete`: return the next scripted answer."""
         answer = self._next_answer(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
@@ -131,7 +131,7 @@ class ScriptedProvider:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> AsyncGenerator[_ScriptedStream, None]:
-        """Implement `StreamProvider.stream` by the next answer."""
+        """Implement `StreamProvider.stream`: stream the next scripted answer."""
         answer = self._next_answer(messages, tools, options, structured_output)
         if answer.before is not None:
             await answer.before()
@@ -144,7 +144,7 @@ class ScriptedProvider:
             self.open_streams -= 1
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """Implement `EmbeddingsProvider.embed` by `vectors`, which defaults to the length of each text."""
+        """Implement `EmbeddingsProvider.embed` with `vectors`, by default a function that returns the text's length."""
         del options
         if len(texts) > self._meta.max_embedding_batch:
             msg = f"{len(texts)} texts in one batch; at most {self._meta.max_embedding_batch} are allowed"
