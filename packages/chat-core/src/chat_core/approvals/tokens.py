@@ -82,7 +82,7 @@ class BoundApproval:
 @final
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """State of a tool call when a token is signed, with digests of the call and its arguments and the revision."""
+    """State of a tool call at signing time: a digest of the call, a digest of its arguments, and its revision."""
 
     call: str
     arguments: str
@@ -160,7 +160,7 @@ def _created_at_milliseconds(messages: Messages, tool: Tool) -> int:
 
 
 def equal_as_json(left: Mapping[str, object], right: Mapping[str, object]) -> bool:
-    """Return whether two objects have the same JSON text. Unlike in Python, 1, 1.0 and True differ from each other.
+    """Return whether two objects have the same JSON text. Unlike in Python, 1, 1.0 and True are not equal.
 
     Args:
         left: a JSON object. Values that JSON cannot represent make the result False.

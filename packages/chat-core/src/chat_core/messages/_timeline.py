@@ -305,7 +305,7 @@ class Timeline:
         self._live.append(index)
 
     def _follows_completed_step(self) -> bool:
-        """Return whether a model turn at this point begins a new step after a completed one."""
+        """Return whether the model turn that is being read begins a new step after a completed step."""
         if self._previous is None:
             return False
         role, turn = self._turns[self._previous]

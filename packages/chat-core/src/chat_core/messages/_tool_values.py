@@ -87,7 +87,7 @@ def require_zone(at: datetime | None) -> None:
 
 
 def equal_as_json(one: object, other: object) -> bool:
-    """Return whether two values have the same JSON text. Unlike in Python, 1, 1.0 and True differ from each other."""
+    """Return whether two values have the same JSON text. Unlike in Python, 1, 1.0 and True are not equal."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -198,12 +198,12 @@ def is_waiting(status: ToolStatus) -> bool:
 
 
 def awaits_outcome(status: ToolStatus) -> bool:
-    """Return whether the application must record the outcome of a call, which was interrupted or deferred."""
+    """Return whether a call was interrupted or deferred, so that the application must record its outcome."""
     return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind == "result")
 
 
 def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"]) -> None:
-    """Raise `IllegalTransitionError` if the wait of a call has expired.
+    """Raise `IllegalTransitionError` if a call has waited beyond its expiry time.
 
     Args:
         tool: the call.

@@ -300,7 +300,7 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
 
 
 def turn_marks(turn: Turn) -> dict[str, object]:
-    """Return `delivered` and `failed_usage` as a JSON object: the fields that can change after a turn was stored."""
+    """Return a JSON object with the fields of a turn that can change later: `delivered` and `failed_usage`."""
     data: Fields = {} if turn.delivered is None else {"delivered": turn.delivered}
     if turn.failed_usage is not None:
         data["failed_usage"] = turn.failed_usage.to_dict()

@@ -56,9 +56,9 @@ APPLICATION: Final = "application"
 
 @final
 class Turn:
-    """One contribution of one role: its parts and, from a model, finish reason and metadata.
+    """Contribution of one role to a conversation: its parts and, from a model, the finish reason and metadata.
 
-    Consecutive turns of a role form one `Content`.
+    Consecutive turns of the same role form one `Content`.
 
     Attributes:
         parts: the parts, in order.
@@ -77,7 +77,7 @@ class Turn:
             turn, apart from system turns and the last user message.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
-        owned: whether a `Messages` object contains the turn. If the turn has tool calls, another one then copies it.
+        owned: whether a `Messages` object contains the turn. If it has tool calls, other `Messages` objects copy it.
     """
 
     __slots__ = (
@@ -195,7 +195,7 @@ class Turn:
 
 @final
 class Content:
-    """Consecutive turns of one role.
+    """Consecutive turns of a conversation that have the same role.
 
     Attributes:
         role: `"system"`, `"user"` or `"model"`.
@@ -218,7 +218,7 @@ class Content:
         return self._turns
 
     def append(self, turn: Turn, /) -> None:
-        """Append a turn. Only `Messages.append()` calls this method, because it also registers the tool calls."""
+        """Append a turn. Call `Messages.append()` instead, which also registers the tool calls of the turn."""
         list[Turn].append(self._turns, turn)
 
     @classmethod

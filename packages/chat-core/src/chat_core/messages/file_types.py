@@ -1,4 +1,4 @@
-"""Detection of a file's MIME type from its first bytes and its name.
+"""Function that detects the MIME type of a file from its first bytes and its name.
 
 The tables contain only types that models can read. A library for hundreds of types would be one more dependency.
 """

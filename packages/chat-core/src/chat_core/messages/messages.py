@@ -214,7 +214,7 @@ class Messages(ViewedTurns):
         return self._append_view_part(self.view().summary(text, offset))
 
     def rewind(self, to: int) -> Self:
-        """Stop sending the turns from index `to` on to models. The history keeps these turns.
+        """Return to an earlier point: models no longer receive turns from index `to` onward. The history keeps them.
 
         To get another answer, rewind to the index of the current answer and run the chat. To edit a message, rewind to
         the index of the message and push the edited version.
@@ -323,7 +323,7 @@ class Messages(ViewedTurns):
         return self._state.before(self._turns, len(self._turns))
 
     def state_before_calls(self, tools: Collection[Tool], /) -> dict[str, Mapping[str, object]]:
-        """Return the conversation's state before the turn that made each tool call, by the id of the call.
+        """Return a dict from the id of each tool call to the conversation's state before the turn that made the call.
 
         Args:
             tools: tool calls of this conversation.
@@ -482,7 +482,7 @@ class Messages(ViewedTurns):
     def _from_stored(
         contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
     ) -> Messages:
-        """Create messages from contents with unique tool ids, faster than the constructor if none must be merged."""
+        """Create a conversation from stored contents with unique tool ids, usually faster than the constructor does."""
         items = [*contents]
         roles = [content.role for content in items]
         if any(map(eq, roles, roles[1:])) or not all(content.turns for content in items):

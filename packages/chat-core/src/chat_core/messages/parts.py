@@ -206,7 +206,7 @@ class Summary:
     """Summary that a model receives instead of the first turns of a conversation.
 
     The summary has this effect only in a user turn written by the engine. The summarized turns stay in the history. A
-    summary is ignored if the last summarized turn has changed since.
+    summary is ignored if the last summarized turn has changed.
 
     Attributes:
         text: the summary.

@@ -1,4 +1,4 @@
-"""Check that a turn returned by a provider can be stored and read again without changes."""
+"""Function that checks whether a turn returned by a provider can be stored and read again without changes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _require_json(value: object) -> None:
 
 
 def _is_new(tool: Tool) -> bool:
-    """Return whether no field of a tool call is set that only the engine sets, such as decisions or attempts."""
+    """Return whether a tool call is new, so that the engine has not yet set its decisions, attempts or other fields."""
     written = tool.canonical or tool.edited or tool.decisions or tool.idempotency_key or tool.attempts or tool.revision
     return not written and tool.status == _NEW and tool.inner_usage is NO_USAGE and not tool.extra
 

@@ -1,4 +1,4 @@
-"""Functions that estimate the tokens of turns and parts when no provider has counted them. They estimate too high.
+"""Functions that estimate how many tokens a turn has, if no provider has counted them. The estimates err upward.
 
 Tokenizers differ. The estimate counts three letters or spaces, one other ASCII character, or two bytes of any other
 character as one token. English prose has about four letters per token, so that its estimate is about a third too high.

@@ -407,7 +407,7 @@ class Tool:
         return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
 
     def again(self, at: datetime | None = None) -> Running:
-        """Record the next attempt of an interrupted idempotent call, with the same idempotency key, and return it."""
+        """Record the next attempt of an interrupted idempotent call, with the same key, and return the new status."""
         return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, values.now_or_aware(at), self.inner)
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:

@@ -144,7 +144,7 @@ class ScriptedProvider:
             self.open_streams -= 1
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """Implement `EmbeddingsProvider.embed` with `vectors`, by default a function that returns the text's length."""
+        """Implement `EmbeddingsProvider.embed`: return a vector from the function `vectors` for each text."""
         del options
         if len(texts) > self._meta.max_embedding_batch:
             msg = f"{len(texts)} texts in one batch; at most {self._meta.max_embedding_batch} are allowed"

@@ -30,7 +30,10 @@ class Action(ABC, Generic[WaitT_co]):
 
     @abstractmethod
     def pause(self, wait: Wait, /) -> WaitT_co:
-        """Return the pause of a run whose call waits as `wait` describes. Never called for an `Action[Never]`."""
+        """Return the pause of a run that must wait for the call described by `wait`.
+
+        Never called for an `Action[Never]`.
+        """
 
 
 class Withhold(Action[WaitT_co]):
@@ -85,7 +88,7 @@ class RequireApproval(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run whose call waits as `wait` describes."""
+        """Return the pause of a run that must wait for the call described by `wait`."""
         return Paused((wait,))
 
 
@@ -105,7 +108,7 @@ class Defer(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run whose call waits as `wait` describes."""
+        """Return the pause of a run that must wait for the call described by `wait`."""
         return Paused((wait,))
 
 
@@ -125,7 +128,7 @@ class Schedule(Withhold[Paused]):
         to_utc(self.at, "a time")
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run whose call waits as `wait` describes."""
+        """Return the pause of a run that must wait for the call described by `wait`."""
         return Paused((wait,))
 
 

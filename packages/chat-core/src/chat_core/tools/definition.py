@@ -107,7 +107,10 @@ class TakesInjected(ABC):
 
 
 class ToolScope(ABC, Generic[WaitT_co]):
-    """Group of tools with one strategy for their calls. The type parameter is the kind of pause that it can cause."""
+    """Group of tools whose calls are decided by one strategy.
+
+    The type parameter is the kind of pause that the strategy can cause.
+    """
 
     __slots__ = ()
 

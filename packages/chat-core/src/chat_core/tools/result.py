@@ -79,7 +79,7 @@ def _convert_data(item: object) -> Data:
 
 
 def convert_state(state: Mapping[str, object] | None, /) -> Mapping[str, object] | None:
-    """Convert a tool's change to the conversation's state to a JSON object and return it. Return None for None.
+    """Return a tool's change of the conversation's state, converted to a JSON object. Return None for None.
 
     Raises:
         TypeError: the change is not a JSON object, or it contains a file.

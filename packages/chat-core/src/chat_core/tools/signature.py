@@ -1,4 +1,4 @@
-"""Signatures of tool functions: parameters with resolved types, and how to call the function.
+"""Signatures of tool functions, with the resolved types of the parameters.
 
 String annotations may name local objects, such as a class defined in the same function as the tool. They are evaluated
 with the function's globals, its closure, and the locals of enclosing functions that are still on the stack.

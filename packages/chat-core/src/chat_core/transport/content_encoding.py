@@ -59,7 +59,7 @@ class Decoder:
         self._rest += chunk
 
     def read(self) -> bytes:
-        """Return the next decoded data; empty if another chunk is needed.
+        """Return the next decoded bytes; empty if another chunk is needed.
 
         Raises:
             zlib.error: The body does not have this encoding.

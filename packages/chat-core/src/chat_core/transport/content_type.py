@@ -27,7 +27,7 @@ def type_matches_framing(content_type: str, framing: Framing) -> bool:
 
 
 def body_may_match_framing(beginning: bytes, framing: Framing) -> bool:
-    """Return whether the first bytes of a body fit a framing, because many servers declare a wrong content type.
+    """Return whether the first bytes of a body fit a framing, for servers that declare a wrong content type.
 
     Args:
         beginning: The first bytes of the body; they may be few, or none.

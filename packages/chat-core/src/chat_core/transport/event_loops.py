@@ -39,8 +39,8 @@ class PerEventLoop(Generic[ResourceT]):
     """One resource for each asyncio event loop, created on first use.
 
     Args:
-        make: Creates the resource of the running loop. It receives this object. A resource that references its loop
-            keeps its own entry alive, so it must call `discard()` when it is closed.
+        make: Function that receives this object and creates the resource of the running loop. A resource that
+            references its loop keeps its own entry alive, so it must call `discard()` when it is closed.
     """
 
     __slots__ = ("_make", "_resources")
@@ -69,7 +69,7 @@ class PerEventLoop(Generic[ResourceT]):
 
 
 def require_asyncio(transport: str) -> None:
-    """Raise if no asyncio event loop is running.
+    """Raise `UsageError` if no asyncio event loop is running.
 
     Args:
         transport: The name of the transport, for the message.

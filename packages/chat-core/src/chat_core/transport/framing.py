@@ -56,7 +56,7 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
 
 
 def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:
-    """Return the number of events up to and including the last event of the response; 0 if it has not arrived."""
+    """Return how many of the events belong to the response, or 0 if its last event is not among them."""
     return next((number for number, event in enumerate(events, 1) if is_last(event)), 0)
 
 
@@ -85,10 +85,11 @@ async def framed(
         framing: The format of the body.
         max_event_bytes: The limit on the length of an event, in bytes.
         max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit.
-        is_last: Ends the iteration after this event. Pass `Request.is_last` if the connection outlives the response.
+        is_last: Function that returns whether an event ends the iteration. Pass `Request.is_last` if the connection
+            outlives the response.
         errors: A context that is entered once, and turns the exceptions of `chunks` into `TransportError`.
-        tail: Awaited with the latest batch if the generator exits before the body ends, and before `chunks` is closed.
-            It may read the rest of the body if that batch ended the response.
+        tail: Async function that is called with the latest batch if the generator exits before the body ends. It may
+            read the rest of the body, because `chunks` is closed afterwards.
 
     Raises:
         TransportError: The data violates the framing, a limit is exceeded, or the body is truncated.

@@ -48,7 +48,7 @@ _FAILURES: Final = {
 
 
 def describe(request: Request) -> str:
-    """Return the method and URL of a request, without the query and user information: they may hold secrets."""
+    """Return the method and URL of a request as text, without the query and user information, which may be secret."""
     host, path = request.host.rpartition("@")[2], request.path.partition("?")[0]
     return f"{request.method} {request.scheme}://{host}{path}"
 
@@ -74,7 +74,7 @@ def invalid_header_value(name: str, value: str) -> str | None:
 
 
 def require_valid_address(request: Request) -> None:
-    """Raise if the host or the path contains a control character. Some HTTP libraries remove them silently.
+    """Raise `UsageError` if the host or the path has control characters, which some HTTP libraries remove silently.
 
     Raises:
         UsageError: The address contains a line break, a NUL or another control character.
@@ -223,7 +223,7 @@ class HttpTransport(ABC):
     """Base class of transports over an HTTP library. Subclasses send requests; this class reads the responses.
 
     Args:
-        errors: Translates the exceptions of the library.
+        errors: The class that translates the exceptions of the library.
         max_event_bytes: The limit on the length of a streamed event.
         max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
         max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
@@ -341,7 +341,7 @@ class HttpTransport(ABC):
             raise
 
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
-        """Raise if the response is not a stream with the requested framing."""
+        """Raise `TransportError` if the response is not a stream with the requested framing."""
         if not is_success(response.status):
             raise await self._refusal(response, request)
         _check_encoding(response, request)

@@ -24,7 +24,7 @@ MAX_STREAM_BYTES: Final = 256 * 1024 * 1024
 
 
 def too_long_error(what: str, limit: int, option: str, *, body: bytes = b"") -> TransportError:
-    """Return the error for received data that exceeds a limit.
+    """Return the `TransportError` for received data that exceeds a limit.
 
     Args:
         what: The data, such as `the body`, or a request and the data.

@@ -28,7 +28,7 @@ class LoggingTransport(TransportMiddleware):
         inner: The transport that sends the requests. The middleware owns it.
         logger: The logger of the records; `chat_core.transport` by default.
         level: The level of the records. A failed exchange is logged at `WARNING` or higher.
-        clock: Returns the current time in seconds.
+        clock: Function that returns the current time in seconds.
     """
 
     def __init__(

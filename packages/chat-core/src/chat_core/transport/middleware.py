@@ -73,7 +73,7 @@ class TransportMiddleware:
 
     Args:
         inner: The transport that sends the requests. The middleware owns it.
-        clock: Returns the current time in seconds.
+        clock: Function that returns the current time in seconds.
 
     Attributes:
         inner: The wrapped transport.

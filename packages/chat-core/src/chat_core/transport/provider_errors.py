@@ -77,7 +77,7 @@ def error_class_for_status(status: int) -> type[ProviderError]:
 def describe_redirect(status: int, headers: Mapping[str, str]) -> str | None:
     """Return the description of a redirect, or None for another response (RFC 9110, section 15.4).
 
-    User, query and fragment of the location are left out, because they may contain credentials.
+    The user, query and fragment of the location are omitted, because they may contain credentials.
 
     Args:
         status: The status of the response.
@@ -181,12 +181,12 @@ def _parse_number(value: str) -> float | None:
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
-    """Return whether the server asks for a retry (`x-should-retry`), or None without a valid header."""
+    """Return whether the server asks for a retry (`x-should-retry`), or None if the header is missing or invalid."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """Return the request id in the headers, by which the provider's support finds a request, or None."""
+    """Return the request id from the headers, or None. The provider's support uses the id to find a request."""
     return next((headers[name] for name in REQUEST_IDS if headers.get(name)), None)
 
 

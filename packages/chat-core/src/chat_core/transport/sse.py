@@ -164,7 +164,7 @@ class SseParser:
         return events
 
     def _hold(self, piece: bytes) -> list[Event]:
-        """Buffer a piece of an unfinished event; parse it line by line once it exceeds the limit."""
+        """Buffer a piece of an unfinished event. If the event exceeds the limit, start to parse it line by line."""
         if self._failure is None and piece:
             self._held.append(piece)
             self._held_bytes += len(piece)
@@ -179,7 +179,7 @@ class SseParser:
     # --- Complete events
 
     def _parse_events(self, text: bytes) -> list[Event]:
-        """Parse the events of a text whose final empty line has been removed."""
+        """Parse the events in a text whose final empty line has been removed, and return them."""
         if len(text) > self._max or not is_utf8(text):
             return self._parse_lines(text)
         last_id = self.last_event_id
@@ -223,7 +223,7 @@ class SseParser:
         return text
 
     def _parse_lines(self, text: bytes) -> list[Event]:
-        """Parse the events of a text line by line. This handles every field."""
+        """Parse the events in a text line by line and return them. This method handles every field."""
         events: list[Event] = []
         for line in text.split(b"\n"):
             if line:

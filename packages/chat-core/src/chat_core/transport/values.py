@@ -97,8 +97,8 @@ class Request:
         body: The body; `repr` omits it.
         timeouts: The timeouts of the connection and of its data.
         framing: The format that splits a streamed body into events.
-        is_last: Returns whether an event is the last one of its response. Transports that keep the connection open
-            between responses need it.
+        is_last: Function that returns whether an event is the last event of its response. Transports that keep the
+            connection open between responses need this function.
     """
 
     method: str
