@@ -182,7 +182,7 @@ class Timeline:
         self._update()
         if summarized or self._summaries or not self._last_user:
             return self._boundaries[bisect_right(self._boundaries, offset) :]
-        # Between the steps of an earlier message, a view would begin with an answer.
+        # Between the steps after an earlier user message, the view would begin with a model's turn.
         first_step = max(bisect_right(self._boundaries, self._last_user[-1]), bisect_right(self._boundaries, offset))
         return self._user_boundaries[bisect_right(self._user_boundaries, offset) :] + self._boundaries[first_step:]
 

@@ -81,7 +81,7 @@ def require_storable(turn: Turn) -> Turn:
                 raise error.within(place) from None
     except MalformedError as error:
         msg = f"the provider returned a turn that cannot be stored: {error.where}{error.message}"
-        # The tokens of the failed call are those of `partial`.
+        # The usage of `partial` is reported as the usage of the failed call, so invalid metadata is left out.
         partial = Turn(turn.parts) if error.where in {"metadata", "metadata.usage"} else turn
         raise InvalidResponseError(msg, path=error.where, partial=partial) from None
     return turn

@@ -16,7 +16,7 @@ from chat_core.messages.tool import Tool
 TURN_TOKENS: Final = 8
 """Tokens that each turn and each part adds to the tokens of its content."""
 FILE_TOKENS: Final = 2_000
-"""Tokens of a file that is not text, about as many as providers count at most for an image."""
+"""Tokens counted for a file that is not text, about the maximum that providers count for an image."""
 PAGE_BYTES: Final = 50_000
 """Number of bytes of a document or recording that are counted as another `FILE_TOKENS` tokens."""
 

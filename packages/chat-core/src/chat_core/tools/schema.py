@@ -46,7 +46,7 @@ _DUMP: dict[str, Any] = {
     "by_alias": True,
     "round_trip": True,
     "warnings": False,
-    # A value that cannot be serialized becomes a string; `_changed()` detects that it does not survive.
+    # A value that cannot be serialized becomes a string. `_changed()` then detects that the value has changed.
     "fallback": str,
 }
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -57,7 +57,7 @@ REQUEST_IDS: Final = (
 )
 """Headers that may contain the id of a request, most specific first."""
 
-# A longer wait is an error of the server, or a timestamp in place of a duration.
+# A longer wait is a mistake of the server, or a timestamp in place of a duration.
 LONGEST_WAIT: Final = 366 * 86_400.0
 
 LONGEST_LOCATION: Final = 500
