@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @final
 class _DurablePrefix:
-    """A marker behind the last durable turn of a conversation, which finds later turns without a full scan.
+    """A marker of the last durable turn in a conversation, from which later turns are found without a full scan.
 
     Attributes:
         turns: the number of durable turns.

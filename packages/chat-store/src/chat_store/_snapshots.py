@@ -35,7 +35,7 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
         revision: the revision at which the messages were loaded.
 
     Raises:
-        ConflictError: the same calls were changed elsewhere, or turns were added. Nothing was written.
+        ConflictError: a changed call was also changed elsewhere, or turns were added elsewhere. Nothing was written.
         ConversationBusyError: a run uses the messages.
         UsageError: the messages do not belong to the revision.
     """
@@ -85,7 +85,7 @@ def apply_changes(
         jobs: the jobs to queue.
 
     Raises:
-        ConflictError: the same calls were changed elsewhere, or turns were added. Nothing was written.
+        ConflictError: a changed call was also changed elsewhere, or turns were added elsewhere. Nothing was written.
         UsageError: the tools are not from the revision.
     """
     if revision is None and (turns or tools):

@@ -209,7 +209,8 @@ class FileConversation(Replica):
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
         """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
 
-        The block succeeds, fails or is cancelled with the same effects as for `ConversationStore.take_job()`.
+        The job is done when the block ends without an error. If the block raises, the job is tried again later. If the
+        block is cancelled, another worker can take the job at once.
 
         Args:
             *kinds: the kinds of jobs to take.

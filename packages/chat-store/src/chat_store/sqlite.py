@@ -401,7 +401,7 @@ class SqliteBackend:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     def _require_wal_beside_index(self) -> None:
-        """Raise if the `-wal` file was removed after a crash, and the committed transactions in it are lost.
+        """Raise an error if the `-wal` file was removed after a crash, and committed transactions with it.
 
         SQLite creates `-wal` before `-shm`, and removes it after `-shm`. If both were removed, this cannot be detected.
         """
@@ -448,7 +448,7 @@ class SqliteBackend:
         self._wal = self._wal or _stat(self._wal_path)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        """Switch to WAL mode. Retry while busy, because SQLite does not wait for another process that switches, too."""
+        """Switch the database to WAL mode. Retry while it is busy, because SQLite does not wait in this case."""
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:

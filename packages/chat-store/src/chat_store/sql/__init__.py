@@ -1,4 +1,4 @@
-"""Building blocks of stores in SQL databases, also for packages that keep their own tables in the same database.
+"""Tools for stores in SQL databases, and for packages that keep other tables in the same database.
 
 - `notify` wakes tasks when a database changes.
 - `sqlite_migrations` and `postgres_migrations` create and upgrade tables.
