@@ -205,7 +205,7 @@ def read_optional_time(data: Fields, key: str) -> datetime | None:
 
 
 def unknown_fields(data: Fields, known: frozenset[str]) -> Fields | None:
-    """Return the fields of `data` whose names are not in `known`, or None if there are none."""
+    """Return the fields of `data` whose names are not in `known`, or None if all names are known."""
     return None if known.issuperset(data) else {key: value for key, value in data.items() if key not in known}
 
 

@@ -250,7 +250,7 @@ class Timeline:
 
     @property
     def response_index(self) -> int:
-        """Index of the last live model turn in the history; -1 if there is none."""
+        """Index of the last live model turn in the history; -1 if no model turn is live."""
         self._update()
         return next((index for index in reversed(self._live) if self._turns[index][0] == "model"), -1)
 
@@ -263,7 +263,7 @@ class Timeline:
 
     @property
     def last_live(self) -> int | None:
-        """Index of the last live turn in the history, or `None` if there is none."""
+        """Index of the last live turn in the history, or `None` if no turn is live."""
         self._update()
         return self._live[-1] if self._live else None
 

@@ -72,7 +72,7 @@ def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
 
 
 def now_or_aware(at: datetime | None) -> datetime:
-    """Return `at`, or the current time if `at` is None. Raise `UsageError` if `at` has no time zone."""
+    """Return `at`, or the current time by default. Raise `UsageError` if `at` has no time zone."""
     if at is None:
         return datetime.now(UTC)
     require_zone(at)

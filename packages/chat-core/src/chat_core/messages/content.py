@@ -70,7 +70,7 @@ class Turn:
         delivered: whether the after-hooks were called for this turn, if it is a final response of the model. While it
             is `False`, a stored conversation is due, so that a run calls the hooks. `None` if the turn has no hooks.
         failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
-            received no turn. `None` if there are none.
+            received no turn. `None` if no request failed.
         state: object that is merged into the state of the conversation; `None` for turns of a model.
         client_tools: tools that the client declares with this user turn, as JSON objects, see `ClientTools`.
         view_offset: offset of the `View` that was sent to request this turn: the index in the history of its first
