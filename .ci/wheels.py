@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements"
 REPORTS = ROOT / ".nox" / "reports"
 PACKAGES = {file.parent.name: file.parent.relative_to(ROOT) for file in ROOT.glob("*/*/pyproject.toml")}
-EXTRAS = {"chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
+EXTRAS = {"chat-core": "[prices]", "chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
 """Extras that the tests of a wheel need."""
 
 

@@ -62,7 +62,12 @@ def test_a_principal_needs_a_name() -> None:
 
 async def test_a_policy_names_who_decides_and_a_document_keeps_it() -> None:
     tools = ToolCollection()
-    tools.tool(name="pay")(lambda cents: "paid")
+
+    @tools.tool
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        return f"paid {cents}"
+
     policy = RequireApproval(timedelta(days=1), of="treasurer")
     model = ScriptedProvider(FunctionCall("pay", {"cents": 5}, id="a"))
     scope: ScopedCollection[None, Paused] = ScopedCollection(tools, lambda _call, _meta: policy)
