@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from chat_core import (
@@ -15,7 +16,7 @@ from chat_core import (
     ToolCollection,
     Wait,
 )
-from chat_core.approvals import Principal, is_allowed, only_role, owner_may_decide
+from chat_core.approvals import MayDecide, Principal, is_allowed, only_role, owner_may_decide
 from chat_core.errors import UsageError
 from chat_core.messages import Approved, Pending
 from chat_core.testing import ScriptedProvider
@@ -52,6 +53,19 @@ def test_a_call_reserved_for_a_role_or_a_name_narrows_the_rule() -> None:
     assert is_allowed(anyone, ANA, wait(of="ana"))
     assert not is_allowed(anyone, ANA, wait(of="approver"))
     assert not is_allowed(nobody, ANA, wait(of="ana"))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+def test_a_rule_that_returns_something_else_than_a_bool_allows_nothing() -> None:
+    async def never(_principal: Principal, _wait: Wait) -> bool:
+        return False
+
+    def answer(_principal: Principal, _wait: Wait) -> str:
+        return "no"
+
+    for rule in (never, answer):
+        with pytest.raises(UsageError, match=r"must return True or False without await, not a (coroutine|str)"):
+            is_allowed(cast("MayDecide", rule), ANA, wait())
 
 
 def test_a_principal_needs_a_name() -> None:

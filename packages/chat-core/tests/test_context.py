@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 
 import pytest
 from chat_core import (
@@ -125,6 +126,16 @@ async def test_message_that_cannot_fit_is_not_sent() -> None:
         await chat.complete(Messages.from_user(WORDS * 2))
 
     assert model.asked == []
+
+
+async def test_conversation_that_cannot_fit_rests_until_it_changes() -> None:
+    now = datetime(2030, 1, 1, 9, tzinfo=UTC)
+    conversation = MemoryConversation(Messages.from_user(WORDS * 2))
+    chat = ChatBuilder().with_model(uncounted("done")).with_context(Window(150, 100)).with_clock(lambda: now).build()
+    with pytest.raises(ContextLengthError):
+        await chat.complete(conversation)
+
+    assert conversation.looked_at == now
 
 
 async def test_summary_is_stored_and_its_usage_belongs_to_the_run() -> None:

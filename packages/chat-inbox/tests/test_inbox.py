@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from chat_core import Wait
-from chat_core.approvals import Principal
+from chat_core.approvals import Principal, only_role
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Pending
 from chat_core.testing.scripted import Answer
@@ -185,3 +185,13 @@ def test_an_inbox_without_a_rule_about_decisions_does_not_start() -> None:
         Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     with pytest.raises(UsageError, match="may_decide must be a function"):
         Inbox(store, authenticate=by_header, may_decide=cast("Any", None))
+
+
+def test_an_inbox_refuses_async_rules() -> None:
+    async def rule(*_args: object) -> bool:
+        return False
+
+    with pytest.raises(UsageError, match="may_decide must be a plain function"):
+        Inbox(MemoryStore(), authenticate=by_header, may_decide=cast("Any", rule))
+    with pytest.raises(UsageError, match="authorize must be a plain function"):
+        Inbox(MemoryStore(), authenticate=by_header, may_decide=only_role("approver"), authorize=cast("Any", rule))

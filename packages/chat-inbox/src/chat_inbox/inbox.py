@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
+from inspect import iscoroutinefunction
 from typing import Any, Final, Self, cast, final
 
 import anyio
@@ -95,6 +96,10 @@ class Inbox:
                 f"may_decide must be a function of a principal and a wait, such as owner_may_decide, not {may_decide!r}"
             )
             raise UsageError(msg)
+        for rule, name in ((may_decide, "may_decide"), (authorize, "authorize")):
+            if iscoroutinefunction(rule):
+                msg = f"{name} must be a plain function that returns True or False, not an async one: {rule!r}"
+                raise UsageError(msg)
         self._authenticate = authenticate
         self._grace_seconds = grace_seconds
         self._service = ApprovalService(store, _chat_finder(chat), authorize, may_decide, now)

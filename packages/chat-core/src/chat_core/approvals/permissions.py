@@ -70,6 +70,13 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
         may_decide: the rule of the application.
         principal: user or program that wants to decide.
         wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
+
+    Raises:
+        UsageError: the rule returned something else than a bool, such as the coroutine of an async function, which
+            would always count as true.
     """
-    named = wait.of is None or wait.of == principal.name or wait.of in principal.roles
-    return named and may_decide(principal, wait)
+    allowed = may_decide(principal, wait)
+    if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
+        msg = f"may_decide must return True or False without await, not a {type(allowed).__name__}"
+        raise UsageError(msg)
+    return allowed and (wait.of is None or wait.of == principal.name or wait.of in principal.roles)

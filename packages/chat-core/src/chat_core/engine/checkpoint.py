@@ -17,7 +17,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation, PostReceiver
-from chat_core.errors import ChatError
+from chat_core.errors import ChatError, ConflictError, LeaseLostError
 from chat_core.messages import WITHDRAWN_REASONS, Messages, Role, Tool, Turn
 from chat_core.run_context import RunContext
 from chat_core.usage import Usage
@@ -361,6 +361,16 @@ class Checkpoint:
                 await finish(self.conversation.write_marks)
             except Exception:  # noqa: BLE001 - the run is failing with another error
                 _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
+
+    def rest_after(self, error: BaseException, now: Callable[[], datetime]) -> None:
+        """Exclude the conversation from the due ones until it changes, if a new run would fail with the same error.
+
+        Args:
+            error: error of the request to the model, or of its preparation.
+            now: function that returns the current time.
+        """
+        if isinstance(error, ChatError) and not isinstance(error, (ConflictError, LeaseLostError)):
+            self.looked_at = now()
 
     async def release(self) -> None:
         """Release the lease. Errors are logged and not raised, because the lease expires on its own."""

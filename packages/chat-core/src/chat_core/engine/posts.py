@@ -1,13 +1,8 @@
-"""Helpers for input that other processes post to a conversation, and for conversations whose model call failed."""
+"""Input that other processes post to a conversation during a run or a pause."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from datetime import datetime
-
 from chat_core.engine.checkpoint import Checkpoint
-from chat_core.errors import ChatError, ConflictError, LeaseLostError
 from chat_core.messages import Turn
 
 
@@ -34,22 +29,3 @@ async def take_answer(turn: Turn | None, checkpoint: Checkpoint, *, hooks: objec
     if turn is None or (hooks and turn.delivered is False) or checkpoint.messages.pending():
         return turn
     return None if await apply_posts(checkpoint) else turn
-
-
-@contextmanager
-def resting_if_failed(checkpoint: Checkpoint, now: Callable[[], datetime]) -> Generator[None]:
-    """Exclude a conversation from the list of due conversations if its model call fails in the block.
-
-    Another run would repeat the failing request. No worker should start that run before the conversation changes.
-
-    Args:
-        checkpoint: checkpoint of the run.
-        now: function that returns the current time.
-    """
-    try:
-        yield
-    except (ConflictError, LeaseLostError):
-        raise
-    except ChatError:
-        checkpoint.looked_at = now()
-        raise

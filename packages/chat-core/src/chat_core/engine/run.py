@@ -71,7 +71,7 @@ from chat_core.engine.model_call import (
     unknown_reason_error,
 )
 from chat_core.engine.plan import ChatPlan
-from chat_core.engine.posts import apply_posts, resting_if_failed, take_answer
+from chat_core.engine.posts import apply_posts, take_answer
 from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
@@ -159,6 +159,7 @@ class Run(Generic[OutT, PauseT]):
         self._retry_budget = RetryBudget(plan.settings.retry)
         self._steps = 0
         self._corrections_left = plan.settings.corrections
+        self._is_requesting = True
         self._tool_pass: ToolPass[PauseT] | None = None
         self._model_call: ModelCall | None = None
         self._answer: Turn | None = None
@@ -222,9 +223,9 @@ class Run(Generic[OutT, PauseT]):
             batch = await self._tool_pass.next()
             return await self._finish_tool_pass(self._tool_pass) if batch is None else batch
         if self._model_call is not None:
-            with resting_if_failed(self._checkpoint, self._plan.settings.now):
-                return await self._advance_model_call(self._model_call)
+            return await self._advance_model_call(self._model_call)
         if self._messages.pending():
+            self._is_requesting = False
             self._tool_pass = ToolPass(
                 self._plan,
                 self._checkpoint,
@@ -239,11 +240,11 @@ class Run(Generic[OutT, PauseT]):
             results = [ToolResult(tool) for tool in self._decided_before]
             self._decided_before = []
             return results
+        self._is_requesting = True
         await apply_posts(self._checkpoint)
         events = None if self._plan.settings.context is None else await self._fit_context()
         if events is None:
-            with resting_if_failed(self._checkpoint, self._plan.settings.now):
-                self._model_call = self._start_model_call()
+            self._model_call = self._start_model_call()
         return events or ()
 
     async def _prepare(self, group: TaskGroup | None) -> None:
@@ -267,6 +268,8 @@ class Run(Generic[OutT, PauseT]):
     def _record_error(self, error: BaseException) -> None:
         if self._uses_values:
             self._error = error
+        if self._is_requesting:
+            self._checkpoint.rest_after(error, self._plan.settings.now)
 
     async def _close_shielded(self, close: Callable[[], Awaitable[None]]) -> None:
         if (
@@ -398,7 +401,7 @@ class Run(Generic[OutT, PauseT]):
 
     async def _finish_run(self, turn: Turn) -> Sequence[ProgressEvent | Done[OutT]]:
         """Decode the final turn and end the run, or request a correction from the model."""
-        self._answer = None
+        self._answer, self._is_requesting = None, False
         try:
             output = self._plan.output.decode(ChatResponse(turn, self.usage))
         except (InvalidResponseError, RefusalError) as error:
