@@ -109,7 +109,7 @@ class Window:
             msg = "Window() needs a limit: pass Window(at=…, keep=…) in tokens, or Window(messages=…)"
             raise UsageError(msg)
         if self.messages is not None and self.messages < 1:
-            msg = f"Window(messages={self.messages}) must be at least 1"
+            msg = f"messages of Window() must be at least 1, not {self.messages}"
             raise UsageError(msg)
         if self.at is not None and self.keep is not None:
             _require_limits("Window", self.at, self.keep)

@@ -196,7 +196,7 @@ class DurableChats:
             conversation_id: id of the conversation in the store.
             chat: name of the chat.
             revision: revision of the conversation.
-            replacing: id of a workflow that counts as ended, although DBOS still lists it as live.
+            replacing: id of a workflow to replace. It is treated as ended even if DBOS still lists it as live.
         """
         base = f"{prefix_of(conversation_id)}{revision}."
         earlier = [item for item in await workflows_of(conversation_id) if item.workflow_id.startswith(base)]

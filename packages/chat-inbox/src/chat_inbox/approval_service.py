@@ -186,7 +186,7 @@ class ApprovalService:
         return find_definition(self._find_chat(conversation), resolve_names(messages, path))
 
     async def is_due(self, snapshot: Snapshot) -> bool:
-        """Return whether a run can continue this conversation now, and no run is active in this or another process."""
+        """Return whether the conversation can be continued now and no run of it is active in any process."""
         if self.runs.channel(snapshot.id).running:
             return False
         return any(item.conversation == snapshot.id for item in await self.store.due(person=snapshot.person))

@@ -141,7 +141,7 @@ class AzureEndpointBuilder(_Azure):
             model: The name of the deployment.
             dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
             max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
-            api_version: The version of the dated API. `None` uses the v1 API.
+            api_version: The API version, a date such as `2024-10-21`. `None` uses the v1 API.
 
         Raises:
             UsageError: `model` is empty, or a number is less than 1.
@@ -273,7 +273,7 @@ def azure(
         deployment: The name of the deployment, which may differ from the name of its model.
         endpoint: The endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
         api_key: The API key. `None` reads `AZURE_OPENAI_API_KEY`.
-        api_version: The version of the dated API. `None` uses the v1 API.
+        api_version: The API version, a date such as `2024-10-21`. `None` uses the v1 API.
 
     Raises:
         UsageError: The endpoint or the API key is missing or invalid, or no transport is installed.

@@ -243,7 +243,7 @@ class _Current:
 
 @final
 class _Run:
-    """Handle for a run in progress, which ends the run's span."""
+    """Observation of a run. Ending it ends the span of the run."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 

@@ -48,14 +48,14 @@ def may_chain(dialect: ResponsesDialect) -> bool:
 
 
 def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | None:
-    """Return the index of the last model turn that the server has, together with all turns before it.
+    """Return the index of the last model turn up to which the server has stored the whole history.
 
     Args:
         history: all turns that are sent as messages.
         dialect: settings of the provider.
 
     Returns:
-        The index, or `None` if no seal matches.
+        The index, or `None` if the server has stored no matching history.
     """
     candidates: list[tuple[int, str, Digest]] = []
     received_items = sha256()

@@ -106,9 +106,9 @@ class BaseStore:
         Args:
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random one.
-            person: the user in charge.
-            owner: the user who owns the conversation. The owner never changes.
-            meta: the description of the conversation.
+            person: the user whose task it is to decide waiting calls. It can be changed later.
+            owner: the user to whom the conversation belongs. It cannot be changed later.
+            meta: the title, the flow and data of the application.
             jobs: jobs to queue in the same transaction.
 
         Returns:

@@ -73,8 +73,8 @@ class ConversationLog(ABC):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run holds the lease, or another writer has added turns. Nothing was written.
+            StaleToolError: another writer has changed a tool call of the batch. Nothing was written.
         """
 
     @abstractmethod

@@ -255,7 +255,7 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
     conversation, path, flags, issued, expires, nonce, call, arguments, revision, *person = data
     number = cast("int", flags)
     if number >= 1 << len(_CHOICES) + 1 or len(person) > 1:
-        msg = "unknown claims"  # possibly restrictions added by a later version
+        msg = "it has claims that this version does not know"  # possibly restrictions added by a later version
         raise ValueError(msg)
     approval = BoundApproval(
         cast("str", conversation),

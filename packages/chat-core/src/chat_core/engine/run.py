@@ -317,7 +317,7 @@ class Run(Generic[OutT, PauseT]):
         return (self.last,)
 
     async def _fit_context(self) -> Sequence[Compacting | Compacted] | None:
-        """Let the context policy reduce the request. Return its events, or `None` if the request can be sent."""
+        """Apply the context policy. Return the events of a reduction, or `None` if the request fits as it is."""
         fit = self._context_fit
         if fit is None:
             from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy

@@ -58,11 +58,11 @@ class _Cached:
 class Timeline:
     """Index of a conversation history, from which views for models are built.
 
-    A turn is live unless a rewind removed it from the view or the turn itself only changes the view.
+    A turn is live if a model may see it: no rewind has removed it, and it is not itself a summary or a rewind.
 
     Attributes:
-        whole: view of a history in which every turn is live.
-        ignored: summaries and rewinds without effect, because they do not match the turns before them.
+        whole: view that contains every turn. It is valid if all turns are live.
+        ignored: summaries and rewinds that have no effect, because they do not match the turns before them.
     """
 
     __slots__ = (

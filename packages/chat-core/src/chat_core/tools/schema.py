@@ -81,12 +81,12 @@ def _remove_default_title(generated: dict[str, Any], schema: Mapping[str, Any]) 
 
 @final
 class Plain(FrozenDict[str, object]):
-    """Canonical arguments that equal the Python values for the function, so that no further conversion is needed.
+    """Validated arguments that are passed to the function without conversion: strings, numbers, booleans and None.
 
-    None of the values is a list or a dict.
+    They contain no lists or dicts.
 
     Attributes:
-        read_by: the `Arguments` object that validated these values. Any other one validates them again.
+        read_by: the `Arguments` object that validated these values. Other `Arguments` objects validate them again.
     """
 
     __slots__ = ("read_by",)

@@ -95,7 +95,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
 
 
 async def what_was_decided_waits_no_more(stores: Stores) -> None:
-    """A call that was approved, rejected or refused is no longer listed."""
+    """A call that a user approved or rejected, or that a policy refused, is no longer listed as waiting."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b", "c"))
         async with here.open(name) as conversation:

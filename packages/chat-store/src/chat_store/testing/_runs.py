@@ -45,7 +45,7 @@ def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatRe
 
 
 async def _nothing() -> None:
-    """Do nothing. Used as the body of a payment."""
+    """Do nothing. Used where a scenario needs no code inside the function of its payment tool."""
 
 
 async def _pause(stores: Stores) -> None:

@@ -18,7 +18,7 @@ class Capabilities:
 
     Attributes:
         text: returns text responses.
-        json: responses that are not streamed are JSON objects that may have unknown fields.
+        json: complete responses are JSON objects. The scenarios add unknown fields to them.
         stream: supports streaming.
         tools: supports tool calls.
         parallel_tools: a response may have several calls.
@@ -35,7 +35,7 @@ class Capabilities:
         embeddings: supports embeddings.
 
     Raises:
-        UsageError: a claim needs another claim.
+        UsageError: a claimed capability requires another one that is not claimed.
     """
 
     text: bool = True

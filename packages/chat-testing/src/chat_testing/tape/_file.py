@@ -65,7 +65,7 @@ def read(path: Path) -> list[Entry]:
         raise InvalidDocumentError(msg, path=str(path)) from error
     number = document.get("tape") if is_object(document) else None
     if not is_object(document) or not isinstance(number, int):
-        msg = 'this is no tape: a tape is an object with "tape": 1'
+        msg = 'this is not a tape: expected a JSON object with "tape": 1'
         raise InvalidDocumentError(msg, path=str(path))
     if number > VERSION:
         msg = (
