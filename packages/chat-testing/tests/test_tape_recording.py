@@ -366,8 +366,8 @@ async def test_half_a_character_survives(tmp_path: Path) -> None:
     ("text", "kind", "says"),
     [
         ("{", InvalidDocumentError, "not valid JSON"),
-        ("[]", InvalidDocumentError, 'an object with "tape": 1'),
-        ('{"tape": "1"}', InvalidDocumentError, 'an object with "tape": 1'),
+        ("[]", InvalidDocumentError, 'a JSON object with "tape": 1'),
+        ('{"tape": "1"}', InvalidDocumentError, 'a JSON object with "tape": 1'),
         ('{"tape": 2, "exchanges": []}', NewerVersionError, "upgrade chat-testing"),
         ('{"tape": 1, "exchanges": [{}]}', InvalidDocumentError, "the tape is damaged"),
         ('{"tape": 1}', InvalidDocumentError, "the tape is damaged"),

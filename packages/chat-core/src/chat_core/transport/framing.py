@@ -1,4 +1,4 @@
-"""Functions that parse the chunks of a response body into events."""
+"""Conversion of the chunks of a body into its events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_TRANSLATION = nullcontext()
 
 
 class Framer(Protocol):
-    """An incremental parser that splits a body into events. It does no I/O. Each body needs a new parser."""
+    """An incremental parser that splits a body into events. It does no I/O. Each body needs a new one."""
 
     def feed(self, chunk: bytes, /) -> list[Event]:
         """Parse a chunk and return the events that it completes.
@@ -56,7 +56,7 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
 
 
 def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:
-    """Return how many of the events belong to the response, or 0 if its last event is not among them."""
+    """Return the number of events up to the last one of the response; 0 if it is not among them."""
     return next((number for number, event in enumerate(events, 1) if is_last(event)), 0)
 
 
@@ -84,15 +84,14 @@ async def framed(
         chunks: The body, split at any position.
         framing: The format of the body.
         max_event_bytes: The limit on the length of an event, in bytes.
-        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit.
-        is_last: Function that returns whether an event ends the iteration. Pass `Request.is_last` if the connection
-            outlives the response.
+        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit. A longer one is an error.
+        is_last: Ends the iteration after this event. Pass `Request.is_last` if the connection outlives the response.
         errors: A context that is entered once, and turns the exceptions of `chunks` into `TransportError`.
-        tail: Async function that is called with the latest batch if the generator exits before the body ends. It may
-            read the rest of the body, because `chunks` is closed afterwards.
+        tail: Awaited with the latest batch if the generator exits before the body ends, and before `chunks` is closed.
+            It may read the rest of the body if that batch ended the response.
 
     Raises:
-        TransportError: The data violates the framing, a limit is exceeded, or the body is truncated.
+        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated.
     """
     parser = framer(framing, max_event_bytes)
     feed = parser.feed

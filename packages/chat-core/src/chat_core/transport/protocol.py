@@ -10,10 +10,10 @@ from chat_core.transport.values import EventStream, Request, Response
 
 @runtime_checkable
 class Transport(Protocol):
-    """Protocol for objects that send requests to a server and return its responses.
+    """Sends requests to a server and returns its responses.
 
-    A transport is safe to share between tasks. It may be used from several event loops, one after another. It limits
-    the size of received bodies and streams after decompression, with an option for each limit.
+    A transport is safe to share between tasks. It may be used from several event loops, one after another. The bodies
+    and streams that it receives have limits, after decompression, and an option for each.
     """
 
     async def send(self, request: Request, /) -> Response:
@@ -33,7 +33,7 @@ class Transport(Protocol):
         body too.
 
         Raises:
-            TransportError: On entry, no response arrived, or its status is not 2xx; in that case, the error has the
+            TransportError: On entry, no response arrived, or its status is not 2xx. The error of a status has the
                 status, headers and body. During iteration, the connection broke.
         """
         ...

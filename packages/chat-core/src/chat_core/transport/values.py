@@ -59,7 +59,7 @@ _HARMLESS_HEADERS = frozenset(
 
 
 def redact(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the header fields for a log, with all values hidden except those of known harmless headers."""
+    """Return header fields that are safe to log: only the values of known harmless headers are shown."""
     return {name: value if name.lower() in _HARMLESS_HEADERS else "…" for name, value in fields.items()}
 
 
@@ -78,7 +78,7 @@ class Timeouts:
 
 
 def never_last(_event: Event, /) -> bool:
-    """Return False. This is the default for `Request.is_last`, for responses that end with their body."""
+    """Return false: the default `Request.is_last`, for responses that end with their body."""
     return False
 
 
@@ -92,13 +92,13 @@ class Request:
         scheme: The scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
         host: The host, with a port unless it is the default port of the scheme.
         path: The path with the query; it begins with a slash.
-        headers: The headers, in order, without those of the connection. The headers and the query may hold secrets, so
-            `repr` omits them.
+        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them, and
+            so it omits the query.
         body: The body; `repr` omits it.
         timeouts: The timeouts of the connection and of its data.
         framing: The format that splits a streamed body into events.
-        is_last: Function that returns whether an event is the last event of its response. Transports that keep the
-            connection open between responses need this function.
+        is_last: Returns whether an event is the last one of its response. Transports that keep the connection open
+            between responses need it.
     """
 
     method: str
@@ -163,7 +163,7 @@ class EventStream:
 
 @final
 class _SingleEvents:
-    """Iterator over the single events in batches. Unlike a generator, it does not need to be closed."""
+    """Iterates over the single events of batches. Unlike a generator, it does not need to be closed."""
 
     __slots__ = ("_batches", "_events")
 
