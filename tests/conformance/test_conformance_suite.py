@@ -94,7 +94,7 @@ def test_a_class_that_claims_nothing_has_the_one_test_that_says_so() -> None:
 def test_a_generated_test_runs_its_scenario() -> None:
     test: Callable[[OfToy], None] = vars(OfToy)["test_usage_on_trio"]
 
-    assert inspect.getdoc(test) == "A turn has the usage that the server reported, counted once"
+    assert inspect.getdoc(test) == "The turn has the token usage that the server reported, counted once"
     test(OfToy())
 
     class Wrong(OfToy):
