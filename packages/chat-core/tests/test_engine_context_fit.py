@@ -23,24 +23,9 @@ from chat_core.errors import ContextLengthError, UsageError
 from chat_core.messages import Summary
 from chat_core.observer import LoggingObserver
 from chat_core.testing import Answer, ScriptedProvider
-
-WORDS = "text " * 60  # 100 tokens by estimate
-NOT_COUNTED = Usage()
+from long_chats import NOT_COUNTED, long_conversation, uncounted
 
 pytestmark = pytest.mark.anyio
-
-
-def uncounted(*texts: str) -> ScriptedProvider:
-    """Return a model that does not report tokens, so that their number is estimated."""
-    return ScriptedProvider(*[Answer([text], usage=NOT_COUNTED) for text in texts])
-
-
-def long_conversation(exchanges: int) -> Messages:
-    messages = Messages()
-    for number in range(exchanges):
-        messages.append("user", Turn([Text(f"question {number} {WORDS}")]))
-        messages.append("model", Turn([Text(f"answer {number} {WORDS}")], finish_reason="stop"))
-    return messages
 
 
 async def test_refused_request_is_repeated_once_with_half_of_what_is_kept() -> None:

@@ -11,6 +11,7 @@ from typing import Self, TypeAlias, cast, final
 from chat_core.errors import UsageError
 from chat_core.json import dump_bytes, loads
 
+from chat_store._job_rules import JobFilter
 from chat_store.sql.values import from_microseconds, to_microseconds
 
 
@@ -110,7 +111,20 @@ def meta_position(cursor: str | None) -> dict[str, object]:
     return {"active": active, "key": key}
 
 
-def job_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters of a query for the jobs after a cursor, or for all jobs without a cursor."""
-    moment, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
-    return {"moment": moment, "key": key}
+def job_parameters(filters: JobFilter, now: datetime) -> dict[str, object]:
+    """Return the SQL parameters of a query that lists jobs. A parameter that is None selects all jobs.
+
+    Args:
+        filters: which jobs to list, and the cursor after which the list begins.
+        now: the current time.
+    """
+    moment, key = (None, None) if filters.after is None else parse_list_cursor(filters.after, int, int)
+    return {
+        "moment": moment,
+        "key": key,
+        "kind": filters.kind,
+        "conversation": filters.conversation,
+        "state": filters.state,
+        "now": to_microseconds(now),
+        "limit": filters.limit,
+    }

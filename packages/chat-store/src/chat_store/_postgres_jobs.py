@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import final
 
 from chat_store._checksums import job_from_columns, job_to_columns
-from chat_store._cursor import job_position, list_cursor
+from chat_store._cursor import job_parameters, list_cursor
 from chat_store._job_rules import JobFilter, observed
 from chat_store.jobs import StoredJob
 from chat_store.sql.pool import Connection
@@ -70,13 +70,5 @@ class PostgresJobs:
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""
-        values = {
-            **job_position(filters.after),
-            "kind": filters.kind,
-            "conversation": filters.conversation,
-            "state": filters.state,
-            "now": to_microseconds(now),
-            "limit": filters.limit,
-        }
-        rows = self._connection.execute(_LIST, values).fetchall()
+        rows = self._connection.execute(_LIST, job_parameters(filters, now)).fetchall()
         return [observed(job_from_columns(row), now, list_cursor(moment, key)) for moment, key, *row in rows]

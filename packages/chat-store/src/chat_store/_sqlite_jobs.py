@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import final
 
 from chat_store._checksums import job_from_columns, job_to_columns
-from chat_store._cursor import job_position, list_cursor
+from chat_store._cursor import job_parameters, list_cursor
 from chat_store._job_rules import JobFilter, observed
 from chat_store.jobs import StoredJob
 from chat_store.sql.values import to_microseconds
@@ -27,7 +27,7 @@ _LIST = (
     "AND (:conversation IS NULL OR conversation = (SELECT key FROM chat_conversations WHERE id = :conversation)) "
     "AND (:state IS NULL OR :state = CASE WHEN state IN ('queued', 'last') AND until > :now THEN 'running' "
     "WHEN state = 'last' THEN 'failed' ELSE state END) "
-    "AND (:key IS NULL OR (moment, key) > (:moment, :key)) ORDER BY moment, key LIMIT :limit"
+    "AND (:key IS NULL OR (moment, key) > (:moment, :key)) ORDER BY moment, key LIMIT ifnull(:limit, -1)"
 )
 
 
@@ -69,13 +69,5 @@ class SqliteJobs:
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""
-        values = {
-            **job_position(filters.after),
-            "kind": filters.kind,
-            "conversation": filters.conversation,
-            "state": filters.state,
-            "now": to_microseconds(now),
-            "limit": -1 if filters.limit is None else filters.limit,
-        }
-        rows = self._connection.execute(_LIST, values).fetchall()
+        rows = self._connection.execute(_LIST, job_parameters(filters, now)).fetchall()
         return [observed(job_from_columns(row), now, list_cursor(moment, key)) for moment, key, *row in rows]
