@@ -1,0 +1,1 @@
+"""Agent flows and sessions over a chat."""

@@ -1,0 +1,1 @@
+"""Facts, entities and recall."""

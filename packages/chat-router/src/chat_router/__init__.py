@@ -1,0 +1,1 @@
+"""Several models as one provider."""

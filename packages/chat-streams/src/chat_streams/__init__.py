@@ -1,0 +1,1 @@
+"""Encodings of a run for front ends."""

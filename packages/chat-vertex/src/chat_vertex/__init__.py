@@ -1,0 +1,1 @@
+"""Gemini and Claude on Google Cloud."""
