@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
+from chat_core import model_texts
 from chat_core.errors import PendingToolsError, UsageError
 from chat_core.messages import (
     Completed,
+    Failed,
     FunctionCall,
     Messages,
     Rewind,
@@ -98,6 +101,52 @@ def test_summary_whose_last_covered_turn_changed_is_ignored() -> None:
     assert shown(changed) == ["q1", "another answer", "q2"]
     assert [part.text for part in changed.view().ignored if isinstance(part, Summary)] == ["they spoke"]
     assert messages.view().ignored == []
+
+
+def called_twice_with_a_summary() -> Messages:
+    """Return a conversation with a summary whose last covered turn has a result, an edit and a failure."""
+    messages = conversation("q1")
+    calls = [
+        Tool(FunctionCall("look", {}), id="t1", status=Completed("42"), edited={"again": True}),
+        Tool(FunctionCall.parse("look", '{"at": 2}'), id="t2", status=Failed("no light")),
+    ]
+    at = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
+    messages.append("model", Turn(calls, finish_reason="tool_calls", created_at=at))
+    messages.append("model", Turn([Text("done")], finish_reason="stop"))
+    messages.summarize("they looked", 2)
+    return messages
+
+
+def test_summary_stays_valid_if_results_are_worded_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = called_twice_with_a_summary().to_json()
+    monkeypatch.setattr(model_texts, "edit_note", lambda outcome, arguments: f"[{outcome}: {arguments}] ")
+
+    messages = Messages.from_json(stored)
+
+    assert messages.view().ignored == []
+    assert shown(messages) == ["SUMMARY", "q1", "done"]
+
+
+def test_summary_with_a_digest_of_the_rendered_results_stays_valid() -> None:
+    document = json.loads(called_twice_with_a_summary().to_json())
+    [summary] = document["contents"][-1]["turns"][0]["parts"]
+    summary["digest"] = "3a3c0ea37f5e43f73dc82778ee4f5dde"
+    messages = Messages.from_json(json.dumps(document))
+
+    assert messages.view().ignored == []
+    assert shown(messages) == ["SUMMARY", "q1", "done"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"42"', '"43"'), ("no light", "no key"), ('"again":true', '"again":false')]
+)
+def test_summary_of_a_call_whose_stored_result_changed_is_ignored(before: str, after: str) -> None:
+    stored = called_twice_with_a_summary().to_json()
+    assert stored.count(before) == 1
+
+    changed = Messages.from_json(stored.replace(before, after))
+
+    assert len(changed.view().ignored) == 1
 
 
 def test_summary_of_another_author_has_no_effect() -> None:

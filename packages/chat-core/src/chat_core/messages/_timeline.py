@@ -5,6 +5,7 @@ The index reads each turn once, so the work per request does not grow while a co
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,12 +35,24 @@ def is_view_turn(turn: Turn) -> bool:
 def turn_digest(role: Role, turn: Turn) -> str:
     """Return a digest of a turn, which shows later whether the turn has changed.
 
-    The digest covers the role, the time, the parts and the results of tool calls.
+    The digest covers the role, the time and the parts as they are stored, including tool calls and their results.
     """
+    return _digest(json.dumps([role, _format_time(turn), turn_to_dict(turn)["parts"]], sort_keys=True).encode())
+
+
+def _rendered_digest(role: Role, turn: Turn) -> str:
+    """Return the digest in older summaries. It covers the results of tool calls as texts for the model."""
     parts = [[tool.id, tool.name, tool.call.text, tool.result_text() if tool.resolved else None] for tool in turn.tools]
     stored = turn_to_dict(Turn([part for part in turn.parts if part not in turn.tools]))["parts"]
-    created_at = turn.created_at.astimezone(UTC).isoformat()
-    return sha256(dump_bytes([role, created_at, stored, parts])).hexdigest()[:32]
+    return _digest(dump_bytes([role, _format_time(turn), stored, parts]))
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:32]
+
+
+def _format_time(turn: Turn) -> str:
+    return turn.created_at.astimezone(UTC).isoformat()
 
 
 @final
@@ -319,7 +332,7 @@ class Timeline:
         valid = (
             0 < covers <= index
             and self._is_boundary(covers)
-            and turn_digest(*self._turns[covers - 1]) == summary.digest
+            and self._is_unchanged(summary)
             and all(self._turns[place][1].settled for place in self._live[: bisect_left(self._live, covers)])
         )
         if valid:
@@ -327,6 +340,10 @@ class Timeline:
             self._summaries.append((summary, Turn([Text(model_texts.summary(summary.text))], by=turn.by)))
         else:
             self.ignored.append(summary)
+
+    def _is_unchanged(self, summary: Summary) -> bool:
+        last = self._turns[summary.covers - 1]
+        return summary.digest == turn_digest(*last) or summary.digest == _rendered_digest(*last)
 
     def _rewind(self, index: int, rewind: Rewind) -> None:
         to = rewind.to
