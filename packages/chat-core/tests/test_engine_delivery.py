@@ -20,6 +20,7 @@ from chat_core import (
 )
 from chat_core.errors import LeaseLostError
 from chat_core.events import Done, TextDelta
+from chat_core.messages import Text, Turn
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
 
@@ -111,6 +112,30 @@ async def test_after_a_crash_the_hooks_run_again_with_the_same_key(crash: str) -
     billing.broken = False
     again = await reopened(conversation)
     assert (await billing.chat("Hello.").complete(again)).text == "Hello."
+    first, second = billing.bills
+    assert first.key == second.key
+
+
+@pytest.mark.parametrize("change", ["summary", "rewind"])
+async def test_a_change_of_the_view_does_not_change_the_key_of_an_answer(change: str) -> None:
+    billing = Billing()
+    billing.broken = True
+    messages = Messages.from_user("hi")
+    messages.append("model", Turn([Text("Hello.")], finish_reason="stop"))
+    conversation = MemoryConversation(messages.user("bye"), id="order-7")
+    with pytest.raises(OSError, match="billing"):
+        await billing.chat("Hello.", "Bye.").complete(conversation)
+    billing.broken = False
+    messages = conversation.resting()
+    if change == "summary":
+        messages.summarize("A greeting.", 2)
+    else:
+        messages.user("And now?")
+        messages.rewind(4)
+    conversation = MemoryConversation(messages, id=conversation.id)
+    for _ in range(3):
+        assert (await billing.chat("Hello.", "Bye.").complete(conversation)).text == "Bye."
+        conversation = await reopened(conversation)
     first, second = billing.bills
     assert first.key == second.key
 

@@ -194,6 +194,26 @@ async def live(conversation: OpenConversation | FileConversation) -> None:
 
 
 @pytest.mark.usefixtures("eager")
+async def test_a_snapshot_keeps_the_marks_of_an_answer_before_a_summary(store: ConversationStore) -> None:
+    messages = Messages.from_user("hi")
+    messages.append("model", answer())
+    name = await store.create(messages.user("bye"))
+    async with store.open(name) as conversation:
+        await conversation.claim()
+        turn = answer()
+        turn.delivered = False
+        conversation.messages.append("model", turn)
+        await conversation.write_turn((), "model", turn)
+    async with store.open(name) as conversation:
+        conversation.messages.summarize("A greeting.", 2)
+        await conversation.claim()
+        conversation.messages[-2].turns[-1].delivered = True
+        await conversation.write_marks()
+    stored = (await store.load(name)).messages
+    assert [item.delivered for content in stored for item in content.turns] == [None, None, None, True, None]
+
+
+@pytest.mark.usefixtures("eager")
 async def test_a_file_says_the_same_with_its_snapshots_and_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,26 @@ async def test_a_tool_of_an_inner_conversation_is_written_by_its_path(opened: Op
         assert conversation.messages.tool("outer", "inner").status == Completed("paid")
 
 
+async def test_the_marks_of_an_answer_before_a_summary_are_stored(opened: Open) -> None:
+    async with opened() as conversation, opened() as other:
+        conversation.messages.append("user", Turn([Text("hi")]))
+        conversation.messages.append("model", Turn([Text("Hello.")], finish_reason="stop"))
+        conversation.messages.append("user", Turn([Text("bye")]))
+        answer = Turn([Text("Bye.")], finish_reason="stop")
+        answer.delivered = False
+        conversation.messages.append("model", answer)
+        conversation.messages.summarize("A greeting.", 2)
+        await conversation.claim()
+        await other.save()
+        answer.delivered = True
+        await conversation.write_marks()
+        await other.save()
+        async with opened() as again:
+            for messages in (other.messages, again.messages):
+                delivered = [turn.delivered for content in messages for turn in content.turns]
+                assert delivered == [None, None, None, True, None]
+
+
 async def test_a_turn_of_an_inner_conversation_is_written_with_the_tool_that_has_it(opened: Open) -> None:
     async with opened() as conversation:
         _, inner = await begin(conversation)

@@ -341,6 +341,19 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
             await store.load(name)
 
 
+async def test_marks_of_a_turn_that_does_not_exist_are_damage(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        name = await store.create(paused("a"), id="x")
+        async with store.open(name) as conversation:
+            conversation.messages.tool("a").approve()
+        with closing(sqlite3.connect(path)) as connection:
+            entry = '{"n":2,"marks":{"delivered":true},"marked_turn":2}'
+            connection.execute("UPDATE chat_entries SET entry = ?, crc = NULL WHERE number = 2", (entry,))
+            connection.commit()
+        with pytest.raises(InvalidDocumentError, match=r"entry 2 .* the conversation has no turn 2"):
+            await store.load(name)
+
+
 @pytest.mark.parametrize(
     ("change", "number", "told"),
     [
@@ -348,6 +361,11 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
         ("DELETE FROM chat_entries", 2, r"it has only 1 of 2 entries"),
         ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\', crc = NULL', 2, r"entry 2 of .* 'x' cannot be read"),
         ("UPDATE chat_entries SET entry = '7', crc = NULL", 2, r"entry 2 of .* 'x' cannot be read"),
+        (
+            'UPDATE chat_entries SET entry = \'{"n":2,"at":"2026-01-01","marks":{},"marked_turn":-1}\', crc = NULL',
+            2,
+            r"entry 2 of .* 'x' cannot be read: marked_turn must be",
+        ),
         ("UPDATE chat_entries SET entry = x'ff', crc = NULL", 2, r"entry 2 of .* 'x' cannot be read"),
         ("UPDATE chat_entries SET entry = '{\"n\":1}', crc = NULL", 1, r"entry 1 of .* 'x' cannot be read"),
         ("UPDATE chat_entries SET entry = 7", 2, r"entry 2 of the conversation 'x' is damaged"),

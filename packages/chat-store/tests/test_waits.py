@@ -173,7 +173,7 @@ class Billing:
             raise self.error
 
     def chat(self, *, bills: bool = True) -> StreamingChat[ChatResponse]:
-        builder = ChatBuilder().with_model(ScriptedProvider("Hello.", by_history=True)).with_clock(self.clock)
+        builder = ChatBuilder().with_model(ScriptedProvider("Hello.", "Bye.", by_history=True)).with_clock(self.clock)
         return builder.with_after(self.bill).build() if bills else builder.build()
 
     async def run(self, name: str, *, bills: bool = True) -> None:
@@ -199,6 +199,44 @@ async def test_an_answer_whose_hook_raised_is_due_until_the_hook_has_run() -> No
     assert await billing.due() == []
     assert len(billing.keys) == 2
     assert len(set(billing.keys)) == 1
+
+
+async def test_the_hooks_of_an_answer_before_a_summary_run_until_they_succeed() -> None:
+    billing = Billing()
+    billing.error = None
+    name = await billing.store.create(Messages.from_user("hi"))
+    await billing.run(name)
+    async with billing.store.open(name) as conversation:
+        conversation.messages.user("bye")
+    billing.error = OSError("the billing service is down")
+    with pytest.raises(OSError, match="billing"):
+        await billing.run(name)
+    async with billing.store.open(name) as conversation:
+        conversation.messages.summarize("A greeting.", 2)
+        await conversation.claim()
+    billing.clock.advance(days=1)
+    assert [found for found, _ in await billing.due()] == [name]
+
+    billing.error = None
+    await billing.run(name)
+    await billing.run(name)
+    billing.clock.advance(days=1)
+    assert await billing.due() == []
+    _, second, again = billing.keys
+    assert second == again
+
+
+async def test_a_run_that_dies_after_it_removed_a_delivered_answer_is_due() -> None:
+    billing = Billing()
+    billing.error = None
+    name = await billing.store.create(Messages.from_user("hi"))
+    await billing.run(name)
+    async with billing.store.open(name) as conversation:
+        conversation.messages.rewind(1)
+        await conversation.claim()
+        await conversation.renew()
+        billing.clock.advance(days=1)
+        assert [found for found, _ in await billing.due()] == [name]
 
 
 async def test_an_answer_whose_run_was_cancelled_in_a_hook_is_due() -> None:

@@ -115,10 +115,10 @@ class Conversation(Protocol):
         ...
 
     async def write_marks(self) -> None:
-        """Store the fields `delivered` and `failed_usage` of the last turn before returning.
+        """Store the fields `delivered` and `failed_usage` of `messages.last_turn` before returning.
 
-        A conversation whose last turn is delivered needs no run, so workers must not be offered it. If `delivered` is
-        False, the after-hooks of the turn have not been called, so workers must be offered the conversation again.
+        A conversation in which this turn is delivered needs no run, so workers must not be offered it. If `delivered`
+        is False, the after-hooks of the turn have not been called, so workers must be offered the conversation again.
 
         Raises:
             LeaseLostError: another run took over the conversation.

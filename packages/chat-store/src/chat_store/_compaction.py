@@ -81,4 +81,4 @@ def _apply(update: TurnAdded | ToolUpdated | TurnMarked, messages: Messages) -> 
         case ToolUpdated():
             messages.adopt(update.path, update.merged_into(messages.tool(*update.path)))
         case TurnMarked():
-            update.apply_to(messages[-1].turns[-1])
+            update.apply_to(update.find_turn(messages))

@@ -136,7 +136,8 @@ class Batch:
         turns: the new turns.
         tools: the changed tools.
         inner: the new turns of inner conversations.
-        marks: the marks of the last turn, as returned by `codec.turn_marks()`, None if they are not written.
+        marks: the marks of a turn, as returned by `codec.turn_marks()`, None if they are not written.
+        marked_turn: the index of the marked turn, None for the last turn.
     """
 
     known_turns: int
@@ -144,6 +145,7 @@ class Batch:
     tools: tuple[ToolChange, ...] = ()
     inner: tuple[InnerTurns, ...] = ()
     marks: Document | None = None
+    marked_turn: int | None = None
 
     @classmethod
     def of(cls, known_turns: int, turns: Sequence[NewTurn], changes: Sequence[ToolChange | InnerTurns]) -> Batch:
@@ -171,6 +173,8 @@ class Batch:
             fields["inner_turns"] = [turn for item in self.inner for turn in item.to_dicts()]
         if self.marks:
             fields["marks"] = self.marks
+            if self.marked_turn is not None:
+                fields["marked_turn"] = self.marked_turn
         return fields
 
 
@@ -237,17 +241,31 @@ class ToolUpdated:
 @final
 @dataclass(frozen=True, slots=True)
 class TurnMarked:
-    """Marks that a log entry sets on the last turn, such as whether its answer was delivered.
+    """Marks that a log entry sets on a turn, such as whether its answer was delivered.
 
     Attributes:
         marks: the marks, as returned by `codec.turn_marks()`.
+        turn: the index of the turn, None for the last turn.
     """
 
     marks: Document
+    turn: int | None = None
 
     def apply_to(self, turn: Turn) -> None:
         """Set these marks on a turn."""
         codec.set_turn_marks(turn, self.marks)
+
+    def find_turn(self, messages: Messages) -> Turn:
+        """Return the marked turn of messages that end with the last turn of the log."""
+        if self.turn is None:
+            return messages[-1].turns[-1]
+        left = self.turn
+        for content in messages:
+            if left < len(content.turns):
+                return content.turns[left]
+            left -= len(content.turns)
+        msg = f"the conversation has no turn {self.turn}"
+        raise ValueError(msg)
 
 
 @final
@@ -404,7 +422,11 @@ def _parse_marks(document: Mapping[str, object]) -> list[TurnMarked]:
     marks = document.get("marks")
     if marks is None:
         return []
-    marked = TurnMarked(cast("Document", marks))
+    turn = document.get("marked_turn")
+    if turn is not None and (type(turn) is not int or turn < 0):
+        msg = f"marked_turn must be the index of a turn, not {turn!r}"
+        raise ValueError(msg)
+    marked = TurnMarked(cast("Document", marks), turn)
     marked.apply_to(Turn(()))  # raises if a mark is malformed
     return [marked]
 

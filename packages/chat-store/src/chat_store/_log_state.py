@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import cast, final
 
 from chat_core.json import dump_bytes
-from chat_core.messages import Approved, Interrupted, Messages, Pending, Suspended, Tool, codec
+from chat_core.messages import Approved, Interrupted, Messages, Pending, Rewind, Suspended, Tool, Turn, codec
+from chat_core.messages.view import is_view_turn
 
 from chat_store._entries import (
     Batch,
@@ -38,7 +39,8 @@ class LogState:
         owner: the user who owns the conversation, if the first entry names one.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
-        delivered: whether the hooks of the last turn have run, so that no run is needed; None if it has no hooks.
+        delivered: whether the hooks of `messages.last_turn` have run, so that no run is needed; None if it has no
+            hooks.
         last_turn_at: when the last turn was stored, if it is known.
         posts: the posted turns that no run has appended yet, by key, oldest first.
         created_at: when the conversation was stored.
@@ -62,6 +64,7 @@ class LogState:
         self.jobs: dict[tuple[object, object], Document] = {}
         self.fence: int = 0
         self.lease: Lease | None = None
+        self._last_turn = -1
         self._tools: dict[str, Tool] = {}
 
     def begin(self, document: Mapping[str, object]) -> Messages:
@@ -79,7 +82,8 @@ class LogState:
             lease = parse_lease(document)
         self._set_lease(lease)
         self.turns = sum(len(content.turns) for content in messages)
-        self.delivered = messages[-1].turns[-1].delivered if messages else None
+        self.delivered = None if messages.last_turn is None else messages.last_turn[1].delivered
+        self._last_turn = -1 if messages.last_turn_index is None else messages.last_turn_index
         self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
         return messages
 
@@ -100,6 +104,11 @@ class LogState:
                 if added.path[0] not in new and self.find_inner(added.path) is None:
                     msg = f"the tool {'/'.join(added.path)!r} has no inner conversation"
                     raise ValueError(msg)
+            turns = self.turns + len(entry.turns)
+            for marked in entry.marked:
+                if marked.turn is not None and marked.turn >= turns:
+                    msg = f"the conversation has no turn {marked.turn}"
+                    raise ValueError(msg)
         return entry
 
     def apply(self, entry: Entry) -> None:
@@ -113,10 +122,11 @@ class LogState:
             inner = self.find_inner(added.path)
             if inner is not None:
                 inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
-        self.turns += len(entry.turns)
+        for turn in entry.turns:
+            self._add_turn(turn.turn)
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
-            self.delivered, self.last_turn_at = entry.turns[-1].turn.delivered, entry.at
+            self.last_turn_at = entry.at
         for turn in entry.turns:
             self.posts.pop(turn.post or "", None)
         for post in entry.posts:
@@ -127,6 +137,14 @@ class LogState:
         for marked in entry.marked:
             self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
         self._set_lease(entry.lease)
+
+    def _add_turn(self, turn: Turn) -> None:
+        if not is_view_turn(turn):
+            self.delivered, self._last_turn = turn.delivered, self.turns
+        elif any(isinstance(part, Rewind) and part.to <= self._last_turn for part in turn.parts):
+            # The answer was removed, so that a run may be needed again.
+            self.delivered = None
+        self.turns += 1
 
     def _set_lease(self, lease: Lease | None) -> None:
         if lease is not None:

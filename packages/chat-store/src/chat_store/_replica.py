@@ -207,7 +207,7 @@ class Replica:
         await self._commit(collect, self._log.write)
 
     async def write_marks(self) -> None:
-        """Store the marks of the last turn, such as whether its answer was delivered, before returning.
+        """Store the marks of `messages.last_turn`, such as whether this answer was delivered, before returning.
 
         Raises:
             LeaseLostError: another run took over. The marks were recorded as late.
@@ -266,7 +266,12 @@ class Replica:
         return Batch.of(new.known_turns, new.turns, changes)
 
     def _collect_marks(self) -> Batch:
-        return Batch(self._durable.turns, marks=codec.turn_marks(self._messages[-1].turns[-1]))
+        index, (_, turn) = self._messages.last_turn_index, self._messages.last_turn or (None, None)
+        if index is None or turn is None:
+            return Batch(self._durable.turns)
+        # Earlier versions read no index, and mark the last turn.
+        marked = index if index < self._durable.turns - 1 else None
+        return Batch(self._durable.turns, marks=codec.turn_marks(turn), marked_turn=marked)
 
     def _collect_turns(self) -> Batch:
         later = self._durable.later_turns()
@@ -340,7 +345,8 @@ class Replica:
                     self._update_tool(update)
                 case TurnMarked() as marked:
                     if not self._diverged:
-                        marked.apply_to(self._durable.last_turn())
+                        last = self._durable.last_turn() if marked.turn is None else None
+                        marked.apply_to(last or marked.find_turn(self._messages))
 
     def _confirm(self, own: Batch) -> None:
         """Mark the changes in a batch as durable after this object has written them to the log."""

@@ -318,16 +318,17 @@ class Checkpoint:
         return self.conversation is not None and self.conversation.messages is self.messages
 
     def answer_key(self, turn: Turn) -> str:
-        """Return a delivery key for the last turn. Every run that delivers the turn computes the same key.
+        """Return a delivery key for `messages.last_turn`. Every run that delivers the turn computes the same key.
 
         Without a store, only one run can deliver the turn, so the key is random.
 
         Args:
-            turn: the last turn of `messages`.
+            turn: the turn of `messages.last_turn`.
         """
-        if self.conversation is None:
+        index = self.messages.last_turn_index
+        if self.conversation is None or index is None:
             return uuid4().hex
-        position = sum(len(content.turns) for content in self.messages)
+        position = index + 1
         created_at = turn.created_at.astimezone(UTC).isoformat()
         name = "/".join((self.conversation.id, *self._path))
         return sha256(f"{position} {created_at} {name}".encode()).hexdigest()[:32]
@@ -344,17 +345,16 @@ class Checkpoint:
             turn.delivered = False
 
     async def mark_delivered(self, turn: Turn) -> None:
-        """Mark the last turn as delivered, and store the mark. Call this after the after-hooks."""
+        """Mark `messages.last_turn` as delivered, and store the mark. Call this after the after-hooks."""
         turn.delivered = True
         if self.conversation is not None and self._stores_messages:
             await finish(self.conversation.write_marks)
 
     async def record_failed_usage(self, usage: Usage) -> None:
-        """Add the token usage of a failed request to the last turn, and store it. Write errors are logged."""
-        last = self.messages.last
-        if last is None or not usage:
+        """Add the token usage of a failed request to `messages.last_turn`, and store it. Write errors are logged."""
+        _, turn = self.messages.last_turn or (None, None)
+        if turn is None or not usage:
             return
-        turn = last.turns[-1]
         turn.failed_usage = usage if turn.failed_usage is None else turn.failed_usage + usage
         if self.conversation is not None and self._stores_messages:
             try:

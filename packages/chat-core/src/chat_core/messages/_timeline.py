@@ -20,16 +20,11 @@ from chat_core.messages.codec import turn_to_dict
 from chat_core.messages.content import Turn
 from chat_core.messages.parts import Rewind, Summary, Text
 from chat_core.messages.token_estimate import estimate_turn
-from chat_core.messages.view import View, elide_results
+from chat_core.messages.view import View, elide_results, is_view_turn
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Role
     from chat_core.messages.tool import Tool
-
-
-def is_view_turn(turn: Turn) -> bool:
-    """Return whether the engine wrote this turn and it contains a `Summary` or a `Rewind`."""
-    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
 
 
 def turn_digest(role: Role, turn: Turn) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from chat_core.messages._timeline import Timeline, is_view_turn
+from chat_core.messages._timeline import Timeline
+from chat_core.messages.view import is_view_turn
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Role, Turn
@@ -68,10 +69,15 @@ class ViewedTurns:
     @property
     def last_turn(self) -> tuple[Role, Turn] | None:
         """Last turn with its role, or `None`. Turns removed by a rewind or only changing the view are ignored."""
-        if not self._has_view_turns:
-            return self._turns[-1] if self._turns else None
-        last = self._index().last_live
+        last = self.last_turn_index
         return None if last is None else self._turns[last]
+
+    @property
+    def last_turn_index(self) -> int | None:
+        """Index of `last_turn` among all turns of the history, or `None`."""
+        if self._has_view_turns:
+            return self._index().last_live
+        return len(self._turns) - 1 if self._turns else None
 
     def _index(self) -> Timeline:
         if self._timeline is None:

@@ -25,6 +25,11 @@ _HEAD_SHARE: Final = 0.65
 """Share of a shortened result that comes from the beginning of the text. The rest comes from its end."""
 
 
+def is_view_turn(turn: Turn) -> bool:
+    """Return whether the engine wrote this turn and it contains a `Summary` or a `Rewind`."""
+    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
+
+
 @final
 class View:
     """The turns of a conversation that a model receives, from `Messages.view()`.

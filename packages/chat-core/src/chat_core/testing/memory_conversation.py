@@ -184,14 +184,15 @@ class MemoryConversation:
         self._store(resting)
 
     async def write_marks(self) -> None:
-        """Store the fields `delivered` and `failed_usage` of the last turn.
+        """Store the fields `delivered` and `failed_usage` of `messages.last_turn`.
 
         Raises:
             LeaseLostError: `overtake()` was called. `late` contains the failed write.
         """
         self._require_lease(Call("write_marks"))
-        resting, last = self.resting(), self._messages[-1].turns[-1]
-        codec.set_turn_marks(resting[-1].turns[-1], codec.turn_marks(last))
+        resting = self.resting()
+        if resting.last_turn is not None and self._messages.last_turn is not None:
+            codec.set_turn_marks(resting.last_turn[1], codec.turn_marks(self._messages.last_turn[1]))
         self._store(resting)
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
