@@ -414,6 +414,26 @@ def test_what_was_lost_says_which_attempt_and_why() -> None:
     assert subject.status == Interrupted(running.attempt_id, 1, "the process is gone")
 
 
+def test_an_interrupted_call_stays_reserved_for_its_approver() -> None:
+    for inner in (None, Messages.from_user("pay")):
+        subject = tool()
+        subject.await_approval(of="cfo")
+        subject.approve(by="cfo")
+        subject.start(inner=inner)
+        if inner is not None:
+            subject.suspend(inner)
+            subject.start()
+        for _ in range(2):
+            messages = Messages.from_user("Pay.")
+            messages.append("model", Turn([subject], finish_reason="tool_calls"))
+            subject = Messages.from_json(messages.to_json()).tool(subject.id)
+            subject.lost("the process is gone")
+            assert isinstance(subject.status, Interrupted)
+            assert subject.status.of == "cfo"
+            subject.retry(by="cfo")
+            subject.start()
+
+
 def test_a_chat_that_waited_goes_on_in_the_same_attempt_and_keeps_its_conversation() -> None:
     subject, inner = tool(), Messages.from_user("pay")
     subject.start()

@@ -318,6 +318,31 @@ async def test_a_new_turn_replaces_an_answer_that_was_not_delivered() -> None:
     assert [found for found, _ in await billing.due()] == [name]
 
 
+async def test_an_interrupted_call_is_listed_with_the_approver_who_must_decide() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay() -> str:
+        return "paid"
+
+    reserved = ScopedCollection(tools, lambda _call, _meta: RequireApproval(of="cfo"))
+    builder = ChatBuilder().with_model(ScriptedProvider(FunctionCall("pay", {}, id="pay"), by_history=True))
+    chat = builder.with_scoped_tools(reserved).with_interrupted(RequireApproval()).build()
+    store = MemoryStore()
+    name = await store.create(Messages.from_user("Pay."))
+    async with store.open(name) as conversation:
+        await chat.complete(conversation)
+    async with store.open(name) as conversation:
+        tool = conversation.messages.tool("pay")
+        tool.approve(by="cfo")
+        tool.start()
+        tool.lost("the process is gone")
+        paused = await chat.complete(conversation)
+    assert isinstance(paused, Paused)
+    waits = [paused.waiting[0], (await store.waiting())[0].wait]
+    assert [(wait.kind, wait.of) for wait in waits] == [("interrupted", "cfo")] * 2
+
+
 def test_finished_calls_of_the_application_need_no_response() -> None:
     tool = Tool(FunctionCall("pay"))
 

@@ -41,7 +41,7 @@ def describe_wait(tool: Tool, path: Path) -> Wait:
         path: Call ids, from the outermost call to this one.
     """
     status = tool.status
-    of = status.of if isinstance(status, (Pending, Approved)) else None
+    of = status.of if isinstance(status, (Pending, Approved, Interrupted)) else None
     expires_at = status.expires_at if isinstance(status, (Pending, Approved, Interrupted)) else None
     at = status.at if isinstance(status, (Pending, Interrupted)) else None
     return Wait(

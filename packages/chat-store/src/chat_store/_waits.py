@@ -155,6 +155,7 @@ def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
             status.expires_at,
             status.at,
             status.reason,
+            status.of,
         )
 
 

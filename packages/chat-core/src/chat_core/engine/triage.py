@@ -237,6 +237,7 @@ class Triage(Generic[PauseT]):
             status.expires_at,
             status.at,
             status.reason,
+            status.of,
         )
         self._add_pause(tool, action, wait)
 

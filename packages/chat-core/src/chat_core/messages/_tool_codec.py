@@ -81,9 +81,9 @@ CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
 DECISION = frozenset({"action", "by", "at", "note", "arguments"})
 PENDING = frozenset({"type", "kind", "expires_at", "at", "error", "of"})
 APPROVED = frozenset({"type", "expires_at", "of"})
-RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead"})
-SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt"})
-INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at"})
+RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead", "of"})
+SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt", "of"})
+INTERRUPTED = frozenset({"type", "attempt_id", "attempt", "reason", "inner", "expires_at", "at", "of"})
 COMPLETED = frozenset({"type", "result", "files", "data", "state"})
 DATA = frozenset({"type", "payload", "file"})
 FAILED = frozenset({"type", "error", "inner"})
@@ -201,17 +201,17 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
         case Approved(expires_at, extra, of):
             data = _present(type="approved", expires_at=_format_time(expires_at), of=of)
             return merge_unknown_fields(data, extra, APPROVED)
-        case Running(attempt_id, attempt, started_at, inner, extra, write_ahead):
+        case Running(attempt_id, attempt, started_at, inner, extra, write_ahead, of):
             data = {"type": "running", "attempt_id": attempt_id, "attempt": attempt}
             data |= _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner))
-            return merge_unknown_fields(data | _present(write_ahead=write_ahead or None), extra, RUNNING)
-        case Suspended(inner, attempt_id, attempt, extra):
+            return merge_unknown_fields(data | _present(write_ahead=write_ahead or None, of=of), extra, RUNNING)
+        case Suspended(inner, attempt_id, attempt, extra, of):
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
-            return merge_unknown_fields(data, extra, SUSPENDED)
-        case Interrupted(attempt_id, attempt, reason, inner, extra, expires_at, at):
+            return merge_unknown_fields(data | _present(of=of), extra, SUSPENDED)
+        case Interrupted(attempt_id, attempt, reason, inner, extra, expires_at, at, of):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
-            wait = _present(expires_at=_format_time(expires_at), at=_format_time(at))
+            wait = _present(expires_at=_format_time(expires_at), at=_format_time(at), of=of)
             return merge_unknown_fields(
                 data | _present(reason=reason or None, inner=_write_optional_inner(inner, write_inner)) | wait,
                 extra,
@@ -352,6 +352,7 @@ def _read_running(data: Fields, read_inner: ReadInner) -> Running:
         inner,
         unknown_fields(data, RUNNING),
         _read_write_ahead(data),
+        read_optional_string(data, "of"),
     )
 
 
@@ -363,7 +364,8 @@ def _read_write_ahead(data: Fields) -> bool:
 
 
 def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:
-    return Suspended(_read_required_inner(data, read_inner), *_read_attempt(data), unknown_fields(data, SUSPENDED))
+    inner, of = _read_required_inner(data, read_inner), read_optional_string(data, "of")
+    return Suspended(inner, *_read_attempt(data), unknown_fields(data, SUSPENDED), of)
 
 
 def _read_interrupted(data: Fields, read_inner: ReadInner) -> Interrupted:
@@ -375,6 +377,7 @@ def _read_interrupted(data: Fields, read_inner: ReadInner) -> Interrupted:
         unknown_fields(data, INTERRUPTED),
         read_optional_time(data, "expires_at"),
         read_optional_time(data, "at"),
+        read_optional_string(data, "of"),
     )
 
 

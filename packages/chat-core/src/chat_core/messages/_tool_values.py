@@ -22,6 +22,7 @@ from chat_core.messages.status import (
     Interrupted,
     Pending,
     Rejected,
+    Running,
     Suspended,
     ToolEvent,
     ToolStatus,
@@ -38,8 +39,8 @@ def retried(status: ToolStatus) -> ToolStatus:
     A chat used as a tool becomes `Suspended`, so that it resumes its conversation. Any other call becomes `Approved`.
     """
     if isinstance(status, Interrupted) and status.inner is not None:
-        return Suspended(status.inner, status.attempt_id, status.attempt)
-    return Approved()
+        return Suspended(status.inner, status.attempt_id, status.attempt, of=status.of)
+    return Approved(of=approver_of(status))
 
 
 def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolStatus:
@@ -223,8 +224,8 @@ def expiry_of(status: ToolStatus) -> datetime | None:
 
 
 def approver_of(status: ToolStatus) -> str | None:
-    """Return the role or name of the required approver, or None. An approved call keeps the value of its wait."""
-    return status.of if isinstance(status, (Pending, Approved)) else None
+    """Return the role or name of the required approver, or None. A call keeps it until it ends."""
+    return status.of if isinstance(status, (Pending, Approved, Running, Suspended, Interrupted)) else None
 
 
 def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:

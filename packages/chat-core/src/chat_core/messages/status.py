@@ -70,6 +70,7 @@ class Running:
         inner: for a chat used as a tool, its conversation, which is kept until the call ends.
         write_ahead: whether each step in `inner` was stored before its effect, so that another process can resume it.
             False for calls started by earlier versions, whose `inner` may lack later steps.
+        of: role or name of the principal that had to approve the call. It also decides if the call is interrupted.
     """
 
     attempt_id: str
@@ -78,17 +79,23 @@ class Running:
     inner: Messages | None = None
     extra: Extra = field(default=None, repr=False)
     write_ahead: bool = False
+    of: str | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """Status of a chat used as a tool that has paused or was interrupted. `inner` is its conversation."""
+    """Status of a chat used as a tool that has paused or was interrupted. `inner` is its conversation.
+
+    Attributes:
+        of: role or name of the principal that had to approve the call. It also decides if the call is interrupted.
+    """
 
     inner: Messages
     attempt_id: str = ""
     attempt: int = 1
     extra: Extra = field(default=None, repr=False)
+    of: str | None = None
 
 
 @final
@@ -106,6 +113,7 @@ class Interrupted:
         inner: for a chat used as a tool, its conversation.
         expires_at: deadline, if the chat's rule is `RequireApproval(expires_in=...)`.
         at: deadline, if the chat's rule is `Schedule(at)`.
+        of: role or name of the principal that must decide, which is the one that had to approve the call, or `None`.
     """
 
     attempt_id: str = ""
@@ -115,6 +123,7 @@ class Interrupted:
     extra: Extra = field(default=None, repr=False)
     expires_at: datetime | None = None
     at: datetime | None = None
+    of: str | None = None
 
 
 @final

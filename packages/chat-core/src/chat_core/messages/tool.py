@@ -412,7 +412,8 @@ class Tool:
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
         random_ids = os.urandom(32).hex()
-        running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None)
+        of = values.approver_of(self.status)
+        running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None, of=of)
         self._transition(event, lambda _: running)
         self.attempts = attempt
         if not self.idempotency_key:
@@ -424,7 +425,9 @@ class Tool:
         self._transition(
             ToolEvent.LOST,
             lambda old: (
-                Interrupted(old.attempt_id, old.attempt, reason, old.inner) if isinstance(old, Running) else old
+                Interrupted(old.attempt_id, old.attempt, reason, old.inner, of=old.of)
+                if isinstance(old, Running)
+                else old
             ),
         )
 
@@ -443,7 +446,7 @@ class Tool:
         """Record that a chat used as a tool has paused; `inner` is its conversation."""
         self._transition(
             ToolEvent.SUSPEND,
-            lambda old: Suspended(inner, old.attempt_id, old.attempt) if isinstance(old, Running) else old,
+            lambda old: Suspended(inner, old.attempt_id, old.attempt, of=old.of) if isinstance(old, Running) else old,
         )
 
     # --- Implementation ----------------------------------------------------------------------------------
