@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from chat_core.errors import (
+    AuthenticationError,
     ChatError,
     InvalidResponseError,
     NetworkError,
@@ -20,6 +21,7 @@ from chat_core.messages import Text, Turn
 from chat_core.provider import Delta, ProviderMeta
 from chat_core.testing import MockTransport
 from chat_core.transport import Event, Transport
+from chat_core.wire.connection import KeySource
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
@@ -148,6 +150,82 @@ async def test_only_a_transport_that_it_owns_is_closed() -> None:
     await first.aclose()
     assert own.closed
     assert not callers.closed
+
+
+class Tokens:
+    """A cache of tokens that counts up whenever a token is dropped."""
+
+    def __init__(self) -> None:
+        self.dropped: list[str] = []
+
+    async def __call__(self) -> str:
+        return f"token-{len(self.dropped) + 1}"
+
+    def reject(self, key: str, /) -> None:
+        self.dropped.append(key)
+
+
+def renewing(transport: Transport, header: str = "authorization") -> tuple[Echo, Tokens]:
+    tokens = Tokens()
+    endpoint = Endpoint("https://host/v1", {}, KeySource(header, tokens))
+    return Echo(ProviderMeta("echo", "m"), endpoint, transport), tokens
+
+
+@pytest.mark.parametrize("header", ["authorization", "x-token"])
+async def test_a_rejected_key_is_dropped_and_the_request_sent_once_more(header: str) -> None:
+    transport = MockTransport()
+    transport.answer(401)
+    transport.answer(200, body={"a": 1})
+    echo, tokens = renewing(transport, header)
+    assert await echo.fetch(REQUEST) == b'{"a":1}'
+    assert tokens.dropped == ["token-1"]
+    sent = [dict(request.headers)[header] for request in transport.requests]
+    assert sent == (["Bearer token-1", "Bearer token-2"] if header == "authorization" else ["token-1", "token-2"])
+
+
+async def test_a_stream_with_a_rejected_key_is_opened_once_more() -> None:
+    transport = MockTransport()
+    transport.answer(401)
+    transport.events("a", "b")
+    echo, tokens = renewing(transport)
+    async with echo.open_stream(STREAM, Words()) as stream:
+        assert [delta async for batch in stream for delta in batch] == [TextDelta("a"), TextDelta("b")]
+    assert tokens.dropped == ["token-1"]
+    assert transport.open_streams == 0
+
+
+async def test_a_second_rejection_is_an_error_without_the_token() -> None:
+    transport = MockTransport()
+    for _ in range(4):
+        transport.answer(401, body={"error": {"message": "token-1 and token-2 and token-3 are bad"}})
+    echo, tokens = renewing(transport)
+    with pytest.raises(AuthenticationError) as whole:
+        await echo.fetch(REQUEST)
+    assert tokens.dropped == ["token-1"]
+    assert "token-2" not in f"{whole.value!r} {vars(whole.value)}"
+    with pytest.raises(AuthenticationError) as streamed:
+        async with echo.open_stream(STREAM, Words()):
+            pytest.fail("nothing was opened")
+    assert tokens.dropped == ["token-1", "token-2"]
+    assert "token-3" not in f"{streamed.value!r} {vars(streamed.value)}"
+
+
+async def test_other_statuses_and_other_keys_are_not_sent_again() -> None:
+    transport = MockTransport()
+    transport.answer(403)
+    transport.answer(401)
+    echo, tokens = renewing(transport)
+    with pytest.raises(ProviderError):
+        await echo.fetch(REQUEST)
+    assert tokens.dropped == []
+
+    async def key() -> str:
+        return "key-of-a-function"
+
+    fixed = Echo(ProviderMeta("echo", "m"), Endpoint("https://host", {}, KeySource("x-key", key)), transport)
+    with pytest.raises(AuthenticationError):
+        await fixed.fetch(REQUEST)
+    assert len(transport.requests) == 2
 
 
 def test_it_says_what_it_is_and_hides_its_key() -> None:

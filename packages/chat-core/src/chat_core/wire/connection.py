@@ -8,7 +8,20 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeAlias, TypeVar, cast, final, get_args
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Generic,
+    NoReturn,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    final,
+    get_args,
+    runtime_checkable,
+)
 
 from chat_core.errors import UsageError
 from chat_core.messages.content import FinishReason
@@ -20,6 +33,23 @@ AUTHORIZATION: Final = "authorization"
 
 ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
 """A key or token, or an async function that returns the current one and is called for each request."""
+
+
+@runtime_checkable
+class RenewableKey(Protocol):
+    """An `ApiKey` function that caches its key and can drop it.
+
+    If a server rejects the key with status 401, the provider calls `reject()` and sends the request once more with the
+    next key.
+    """
+
+    async def __call__(self) -> str:
+        """Return the current key."""
+        ...
+
+    def reject(self, key: str, /) -> None:
+        """Drop `key` from the cache. Do nothing if the cache holds another key by now."""
+        ...
 
 
 @final
@@ -55,6 +85,18 @@ class KeySource:
             raise UsageError(msg)
         value = credentials_for(self.header, secret.strip())
         return replace(request, headers=(*request.headers, (self.header, value)))
+
+    def reject(self, request: Request) -> bool:
+        """Drop the key of a request that the server rejected. Return whether the next key may be another one.
+
+        Args:
+            request: request from `authorize()`.
+        """
+        if not isinstance(self.function, RenewableKey):
+            return False
+        value = next(value for name, value in reversed(request.headers) if name == self.header)
+        self.function.reject(value.removeprefix("Bearer ") if self.header == AUTHORIZATION else value)
+        return True
 
 
 def _kind(value: object) -> str:

@@ -56,6 +56,18 @@ class Endpoint:
         """
         return request if self.key is None else await self.key.authorize(request)
 
+    def reject_key(self, request: Request) -> bool:
+        """Drop the key of a request that the server answered with status 401.
+
+        Args:
+            request: request from `authorize()`.
+
+        Returns:
+            Whether `authorize()` may now return another key. False for a fixed key, and for a function without
+            `reject()` (see `RenewableKey`).
+        """
+        return self.key is not None and self.key.reject(request)
+
     def __repr__(self) -> str:
         return f"Endpoint({self.scheme}://{self.host}{self.path})"
 

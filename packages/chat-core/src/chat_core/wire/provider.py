@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
 from chat_core.transport.provider_errors import translate_transport_error
-from chat_core.transport.values import Request
+from chat_core.transport.values import Request, Response
 from chat_core.wire import errors
 from chat_core.wire.credentials import redact_bytes, redact_error, redact_headers
 from chat_core.wire.decoded import DecodedStream, Decoder
 from chat_core.wire.endpoint import Endpoint
 
 ResultT = TypeVar("ResultT")
+
+_UNAUTHORIZED: Final = 401
 
 
 class TransportProvider:
@@ -39,6 +41,9 @@ class TransportProvider:
     connection. Both methods are also called for errors inside a stream, with any transport (HTTP, WebSocket or
     in-process). The credentials of the request are removed from their arguments and from the errors of decoders,
     because a server may quote credentials.
+
+    If the key comes from a `RenewableKey` and the server rejects it with status 401, the key is dropped and the request
+    is sent once more with the next key.
 
     An instance is immutable and safe to share between tasks. As an async context manager it closes a transport that it
     owns; a transport that the caller passed to a builder stays open.
@@ -97,17 +102,26 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
-        return await self._fetch(await self._endpoint.authorize(request))
+        _, body = await self._fetch(request)
+        return body
 
-    async def _fetch(self, request: Request) -> bytes:
+    async def _fetch(self, request: Request) -> tuple[Request, bytes]:
+        """Send a request with the current key. Return the request as sent, and the response body."""
+        sent = await self._endpoint.authorize(request)
+        response = await self._send(sent)
+        if response.status == _UNAUTHORIZED and self._endpoint.reject_key(sent):
+            sent = await self._endpoint.authorize(request)
+            response = await self._send(sent)
+        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
+            headers, body = redact_headers(response.headers, sent), redact_bytes(response.body, sent)
+            raise self.response_error(response.status, headers, body)
+        return sent, response.body
+
+    async def _send(self, request: Request) -> Response:
         try:
-            response = await self._transport.send(request)
+            return await self._transport.send(request)
         except TransportError as error:
             raise self.transport_error(redact_error(error, request)) from error
-        if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            headers, body = redact_headers(response.headers, request), redact_bytes(response.body, request)
-            raise self.response_error(response.status, headers, body)
-        return response.body
 
     async def fetch_decoded(self, request: Request, decode: Callable[[bytes], ResultT]) -> ResultT:
         """Send a request and return its decoded response.
@@ -119,12 +133,11 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, the status is not 2xx, or `decode` raised a `ChatError`.
         """
-        request = await self._endpoint.authorize(request)
-        body = await self._fetch(request)
+        sent, body = await self._fetch(request)
         try:
             return decode(body)
         except ChatError as error:
-            redact_error(error, request)
+            redact_error(error, sent)
             raise
 
     @asynccontextmanager
@@ -141,13 +154,20 @@ class TransportProvider:
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx.
         """
-        request = await self._endpoint.authorize(request)
-        redact = partial(redact_error, request=request)
+        sent = await self._endpoint.authorize(request)
         try:
-            async with self._transport.stream(request) as events:
+            async with AsyncExitStack() as stack:
+                try:
+                    events = await stack.enter_async_context(self._transport.stream(sent))
+                except TransportError as error:
+                    if error.status != _UNAUTHORIZED or not self._endpoint.reject_key(sent):
+                        raise
+                    sent = await self._endpoint.authorize(request)
+                    events = await stack.enter_async_context(self._transport.stream(sent))
+                redact = partial(redact_error, request=sent)
                 yield DecodedStream(events, decoder, self.transport_error, seal, redact)
         except TransportError as error:
-            raise self.transport_error(redact_error(error, request)) from error
+            raise self.transport_error(redact_error(error, sent)) from error
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response with a status other than 2xx.
