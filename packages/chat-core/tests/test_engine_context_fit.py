@@ -6,11 +6,13 @@ import logging
 
 import pytest
 from chat_core import (
+    AttemptReset,
     ChatBuilder,
     Compacting,
     ContextChoice,
     ContextSize,
     Messages,
+    Retry,
     Summarize,
     Summarized,
     Text,
@@ -19,7 +21,7 @@ from chat_core import (
     View,
     Window,
 )
-from chat_core.errors import ContextLengthError, UsageError
+from chat_core.errors import ContextLengthError, NetworkError, UsageError
 from chat_core.messages import Summary
 from chat_core.observer import LoggingObserver
 from chat_core.testing import Answer, ScriptedProvider
@@ -37,13 +39,34 @@ async def test_refused_request_is_repeated_once_with_half_of_what_is_kept() -> N
         kinds = [type(event).__name__ async for event in stream]
 
     assert [len(asked.turns) for asked in model.asked] == [11, 3]
-    assert kinds[:3] == ["AttemptReset", "Compacting", "Compacted"]
+    assert kinds[:3] == ["Compacting", "Compacted", "TextDelta"]
 
     twice = ScriptedProvider(refused, ContextLengthError("still too long", status=400))
     chat = ChatBuilder().with_model(twice).with_context(Window(10_000, 600)).build()
     with pytest.raises(ContextLengthError, match="still too long"):
         await chat.complete(long_conversation(5).user("last question"))
     assert len(twice.asked) == 2
+
+
+async def test_refusal_after_delivered_text_begins_again_only_if_the_chat_allows_it() -> None:
+    refused = Answer(["one two three"], fail_after=2, error=ContextLengthError("too long"))
+    base = ChatBuilder().with_context(Window(10_000, 600))
+    allowed = Retry(times=1, base=0.0, after_delivery=True)
+    model = ScriptedProvider(NetworkError("broken"), refused, Answer(["done"], usage=NOT_COUNTED))
+    chat = base.with_model(model).with_retry(allowed).build()
+    async with chat.stream(long_conversation(5).user("last question")) as stream:
+        events = [event async for event in stream]
+
+    assert events[2] == AttemptReset(3, "too long")
+    assert isinstance(events[3], Compacting)
+    assert [len(asked.turns) for asked in model.asked] == [11, 11, 3]
+
+    model = ScriptedProvider(refused, "never sent")
+    chat = base.with_model(model).build()
+    async with chat.stream(long_conversation(5).user("last question")) as stream:
+        with pytest.raises(ContextLengthError, match="too long"):
+            [event async for event in stream]
+    assert len(model.asked) == 1
 
 
 async def test_refused_request_fails_if_the_policy_cannot_reduce_it() -> None:

@@ -119,7 +119,11 @@ def called_twice_with_a_summary() -> Messages:
 
 def test_summary_stays_valid_if_results_are_worded_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = called_twice_with_a_summary().to_json()
-    monkeypatch.setattr(model_texts, "edit_note", lambda outcome, arguments: f"[{outcome}: {arguments}] ")
+
+    def another_note(outcome: str, arguments: str) -> str:
+        return f"[{outcome}: {arguments}] "
+
+    monkeypatch.setattr(model_texts, "edit_note", another_note)
 
     messages = Messages.from_json(stored)
 

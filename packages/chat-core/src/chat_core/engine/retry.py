@@ -81,12 +81,18 @@ class Retry:
 
 @final
 class RetryBudget:
-    """The wait time that a run has left for retries. If `failures` is a list, failed attempts add their errors."""
+    """The wait time that a run has left for retries. If `failures` is a list, failed attempts add their errors.
 
-    __slots__ = ("_retry", "_seconds_left", "failures")
+    Attributes:
+        failures: errors of the failed attempts, or `None` if nothing needs them.
+        delivered: whether events of the last failed attempt were delivered.
+    """
+
+    __slots__ = ("_retry", "_seconds_left", "delivered", "failures")
 
     def __init__(self, retry: Retry) -> None:
         self._retry = retry
+        self.delivered = False
         self.failures: list[ChatError] | None = None
         self._seconds_left = retry.budget
 
@@ -108,6 +114,7 @@ class RetryBudget:
         """
         retry = self._retry
         error.attempts = attempt
+        self.delivered = delivered
         if self.failures is not None:
             self.failures.append(error)
         if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):

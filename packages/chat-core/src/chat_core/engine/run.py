@@ -358,13 +358,14 @@ class Run(Generic[OutT, PauseT]):
         try:
             batch = await call.next()
         except ContextLengthError as error:
-            if self._context_fit is None or not self._context_fit.refuse(error):
+            fit, budget = self._context_fit, self._retry_budget
+            if fit is None or (budget.delivered and not budget.after_delivery) or not fit.refuse(error):
                 raise
             self._model_call = None
             self._steps -= 1
             self.usage += call.usage
             await self._checkpoint.record_failed_usage(call.usage)
-            return (AttemptReset(2, str(error)),)
+            return (AttemptReset(error.attempts + 1, str(error)),) if budget.delivered else ()
         return await self._finish_model_call(call) if batch is None else batch
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
