@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar, final
@@ -18,6 +19,23 @@ from chat_store._job_rules import JobStorage
 from chat_store.jobs import StoredJob
 
 T = TypeVar("T")
+
+_SAFE_PART = 0.9
+"""The part of a lease after which its block is cancelled if no renewal succeeded. No other worker has the job yet."""
+
+
+@final
+@dataclass(slots=True)
+class _Renewal:
+    """The outcome of the renewals of one lease.
+
+    Attributes:
+        lost: the error of a renewal that found the lease lost.
+        failure: the error of the last renewal, if it could not reach the storage.
+    """
+
+    lost: LeaseLostError | None = None
+    failure: OSError | None = None
 
 
 @final
@@ -41,19 +59,23 @@ class JobQueue:
         if not kinds:
             msg = "take_job() needs the kinds of jobs to take, as in take_job('index')"
             raise UsageError(msg)
+        end = self._next_deadline()
         job = await self._change(partial(_job_rules.take, kinds=kinds, lease_length=self._lease_length))
         if job is None:
             yield None
             return
         failure: Exception | None = None
-        lost: list[LeaseLostError] = []
+        renewal = _Renewal()
+        # The deadline does not wait for a renewal that hangs.
+        block = CancelScope(deadline=end)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._keep_lease, job, lost, group.cancel_scope)
-                try:
-                    yield job
-                except Exception as error:  # noqa: BLE001 - raised below, when the failure is stored
-                    failure = error
+                with block:
+                    group.start_soon(self._keep_lease, job, renewal, block)
+                    try:
+                        yield job
+                    except Exception as error:  # noqa: BLE001 - raised below, when the failure is stored
+                        failure = error
                 group.cancel_scope.cancel()
         except BaseException:
             # The worker is being stopped: another one can take the job at once.
@@ -61,37 +83,57 @@ class JobQueue:
                 await self._change(partial(_job_rules.give_back, job=job))
             raise
         if failure is not None:
-            with suppress(LeaseLostError):
-                text = f"{type(failure).__name__}: {failure}"
+            text = f"{type(failure).__name__}: {failure}"
+            try:
                 await self._change(partial(_job_rules.fail, job=job, error=text))
+            except LeaseLostError:
+                pass
+            except OSError as error:
+                failure.add_note(f"this failure of the job {job.kind!r} {job.key!r} could not be stored: {error}")
             raise failure
-        if lost:
-            raise lost[0]
+        if renewal.lost is not None:
+            raise renewal.lost
+        if block.cancelled_caught:
+            msg = (
+                f"the lease of the job {job.kind!r} {job.key!r} could not be renewed in time, so its block was stopped "
+                "before another worker can take the job: check the connection to the store"
+            )
+            raise LeaseLostError(msg) from renewal.failure
         await self._change(partial(_job_rules.complete, job=job))
 
     async def cancel(self, kind: str, key: str) -> bool:
         """Implement `ConversationStore.cancel_job()`."""
         return await self._change(partial(_job_rules.cancel, kind=kind, key=key))
 
-    async def _keep_lease(self, job: StoredJob, lost: list[LeaseLostError], block: CancelScope) -> None:
-        """Renew the lease of a job until the task is cancelled.
+    async def _keep_lease(self, job: StoredJob, renewal: _Renewal, block: CancelScope) -> None:
+        """Renew the lease of a job until the task is cancelled. Each renewal moves the deadline of the block.
 
         Args:
             job: the taken job.
-            lost: receives the error if the lease is lost.
+            renewal: receives the errors of the renewals.
             block: the scope of the worker's block. It is cancelled if the lease is lost.
         """
+        length = self._lease_length.total_seconds()
+        pause = length / 3
         while True:
-            await anyio.sleep(self._lease_length.total_seconds() / 3)
+            await anyio.sleep(pause)
+            end = self._next_deadline()
             try:
                 await self._change(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
             except LeaseLostError as error:
-                lost.append(error)
+                renewal.lost = error
                 block.cancel()
                 return
-            except OSError:
-                # The next renewal may succeed. TimeoutError is an OSError, too.
-                continue
+            except OSError as error:
+                # TimeoutError is an OSError, too. Try again soon: the deadline of the block stays.
+                renewal.failure, pause = error, length / 20
+            else:
+                renewal.failure, pause = None, length / 3
+                block.deadline = end
+
+    def _next_deadline(self) -> float:
+        """Return when to stop a block whose lease is renewed from now on, in seconds of the clock of the event loop."""
+        return anyio.current_time() + _SAFE_PART * self._lease_length.total_seconds()
 
     async def _change(self, work: Callable[..., T]) -> T:
         """Call `work` in a thread with a job transaction and the current time, and return its result."""

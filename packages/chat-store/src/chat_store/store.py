@@ -425,8 +425,8 @@ class ConversationStore(Protocol):
         the error propagates, and the job is tried again later, up to its number of attempts. If the block is cancelled,
         another worker can take the job at once, and the attempt does not count.
 
-        If this process stalls for longer than the lease, or the job is cancelled, the block is cancelled at its next
-        `await`, and the job is not done.
+        The block is cancelled at its next `await`, and the job is not done, if the job is cancelled, or if the lease
+        cannot be renewed before another worker could take the job, because this process stalls or the store is down.
 
         Args:
             *kinds: the kinds of jobs to take.
