@@ -665,3 +665,15 @@ async def test_the_model_learns_what_ran_in_a_chat_that_failed() -> None:
 
     assert paid == [5]
     assert '- pay({"cents":5}): paid' in messages.tool("c").result_text()
+
+
+async def test_waits_of_a_stored_conversation_name_it_and_its_owner_at_any_depth() -> None:
+    office = Office()
+    conversation = MemoryConversation(Messages.from_user("pay"), id="chat-7", owner="ana")
+    paused = await office.chat(2, 5).complete(conversation)
+    again = await office.chat(2, 5).complete(conversation)
+    for pause in (paused, again):
+        assert isinstance(pause, Paused)
+        assert [(wait.path, wait.conversation, wait.owner) for wait in pause.waiting] == [
+            (("ask_1", "pay_5"), "chat-7", "ana")
+        ]

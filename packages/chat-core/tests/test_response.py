@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from chat_core.messages import File, ProviderPart, Reasoning, Text, Turn
+from chat_core.messages import File, FunctionCall, ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.response import ChatResponse, Paused, StructuredResponse, Wait, WaitKind, refusal_of
 from chat_core.usage import Metadata, Usage
 
@@ -75,3 +76,23 @@ def test_a_pause_carries_the_usage_of_its_run() -> None:
 
 def test_a_wait_can_be_kept_in_a_set() -> None:
     assert len({wait("approval"), wait("approval"), wait("schedule")}) == 2
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_wait_describes_a_call_and_its_conversation(*, waits: bool) -> None:
+    tool = Tool(FunctionCall("pay", {"cents": 1}), id="a")
+    if waits:
+        tool.await_approval(NOON, of="treasurer")
+    wait = Wait.from_tool(tool, ("outer", "a"), conversation="c", owner="ana")
+    expires_at, of = (NOON, "treasurer") if waits else (None, None)
+    expected = Wait("approval", "a", ("outer", "a"), "pay", {"cents": 1}, expires_at, of=of)
+    assert wait == replace(expected, conversation="c", owner="ana")
+
+
+def test_a_wait_for_an_outcome_names_the_interruption() -> None:
+    tool = Tool(FunctionCall("pay", {}), id="a")
+    tool.start(NOON)
+    tool.lost("the process died")
+    tool.await_outcome(at=NOON)
+    wait = Wait.from_tool(tool, ("a",), conversation=None, owner=None)
+    assert (wait.kind, wait.at, wait.error) == ("interrupted", NOON, "the process died")

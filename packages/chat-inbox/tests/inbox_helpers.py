@@ -131,6 +131,11 @@ def anyone(_principal: Principal, _wait: Wait, /) -> bool:
     return True
 
 
+def only_ana(principal: Principal, _wait: Wait, /) -> bool:
+    """Let one person decide."""
+    return principal.name == "ana@example.com"
+
+
 # --- A client ---------------------------------------------------------------------------------------------------------
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from chat_core import FunctionCall
+from chat_core.approvals import owner_may_decide
 from chat_core.messages import Approved, Completed, Failed, Pending, Rejected
 from chat_core.tools import SchemaChecker
 from chat_inbox import Inbox
 from chat_inbox.api import json_response, short_hash
 from chat_store import MemoryStore
-from inbox_helpers import ANSWER, Answer, Bank, Client, anyone, by_header, messages_of, until, until_answered
+from inbox_helpers import ANSWER, Answer, Bank, Client, anyone, by_header, messages_of, only_ana, until, until_answered
 
 pytestmark = pytest.mark.anyio
 ONE = "/api/conversations/chat-17"
@@ -267,6 +269,44 @@ async def test_authorize_limits_access(store: MemoryStore, bank: Bank) -> None:
         assert (await ben.post(f"{CALL}/approve", {"version": seen})).status == 404
         assert (await ben.post(f"{ONE}/resume", {})).status == 404
         assert len((await ana.get("/api/waiting")).json["waiting"]) == 1
+
+
+async def test_api_offers_only_calls_that_the_person_may_decide(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
+        ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
+
+        for path in ("/api/waiting", ONE):
+            assert len((await ana.get(path)).json["waiting"]) == 1
+            assert (await ben.get(path)).json["waiting"] == []
+        assert (await ben.get("/api/waiting?limit=1")).json["waiting"] == []
+        assert (await ana.get(CALL)).json["may_decide"] is True
+        assert (await ben.get(CALL)).json["may_decide"] is False
+        assert (await ben.get(ONE)).json["messages"]["contents"], "the conversation itself stays visible"
+
+
+async def test_the_list_asks_the_rule_with_owner_and_conversation(store: MemoryStore, bank: Bank) -> None:
+    async with store.open("chat-18", owner="ben@example.com") as opened:
+        opened.messages.user("Please pay Maria.")
+        await bank.chat.complete(opened)
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=owner_may_decide) as inbox:
+        found = (await Client(inbox, "ben@example.com").get("/api/waiting")).json["waiting"]
+        assert [item["id"] for item in found] == ["chat-18"]
+        assert (await Client(inbox, "ana@example.com").get("/api/waiting")).json["waiting"] == []
+
+
+async def test_streams_do_not_carry_calls(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
+        ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
+        seen = (await ana.get(CALL)).json["version"]
+        async with ben.follow("/api/waiting/stream") as listed, ben.follow(f"{ONE}/stream") as events:
+            await ana.post(f"{CALL}/approve", {"version": seen})
+            async for event in listed:
+                assert (event.name, event.data) == ("changed", {})
+                break
+            async for event in events:
+                assert "transfer" not in json.dumps(event.data)
+                if event.name == "ended":
+                    break
 
 
 async def test_unknown_conversation_or_call_returns_404(client: Client) -> None:

@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Pending, Rejected
 from chat_inbox import Inbox
 from chat_store import MemoryStore
-from inbox_helpers import ANSWER, Bank, Client, anyone, by_header, later, messages_of, until_answered
+from inbox_helpers import ANSWER, Bank, Client, anyone, by_header, later, messages_of, only_ana, until_answered
 
 pytestmark = pytest.mark.anyio
 KEYS = ApprovalKeys("k1", {"k1": b"s" * 32})
@@ -170,3 +170,11 @@ async def test_link_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank
     with pytest.raises(UsageError, match="the inbox is not open"):
         await client.submit(form, "Approve")
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_link_shows_nothing_to_a_person_who_may_not_decide(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana, approvals=KEYS) as inbox:
+        page = await Client(inbox, "ben@example.com").get(await link(store))
+        assert page.status == 403
+        assert page.forms == []
+        assert (await Client(inbox, "ana@example.com").get(await link(store))).forms

@@ -173,8 +173,9 @@ async def test_who_may_not_decide_is_refused_and_nothing_is_changed(store: Memor
 
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ben) as inbox:
         client = Client(inbox)
-        form = form_for(await client.get("/conversations/chat-17"))
-        refused = await client.submit(form, "Approve")
+        call = "/api/conversations/chat-17/calls/call_1"
+        seen = (await client.get(call)).json["version"]
+        refused = await client.post(f"{call}/approve", {"version": seen})
         assert refused.status == 403
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 

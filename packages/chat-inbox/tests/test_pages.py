@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import anyio
 import pytest
-from chat_core import FunctionCall
+from chat_core import FunctionCall, Wait
+from chat_core.approvals import Principal, owner_may_decide
 from chat_core.errors import OverloadedError
 from chat_core.messages import Completed, Failed, Messages, Pending, Rejected
 from chat_inbox import Inbox
@@ -25,6 +26,7 @@ from inbox_helpers import (
     form_for,
     later,
     messages_of,
+    only_ana,
     until_answered,
     until_condition,
 )
@@ -437,3 +439,43 @@ async def test_long_conversation_links_to_earlier_turns(store: MemoryStore) -> N
     assert "Show 20 earlier turns" in page
     assert "word 19." not in page
     assert "word 0." in every
+
+
+async def test_pages_offer_no_form_for_a_call_that_the_person_may_not_decide(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
+        ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
+        assert "Nothing waits." in (await ben.get("/")).text
+        assert "1 call waits" in (await ana.get("/")).text
+
+        page = await ben.get("/conversations/chat-17")
+        assert page.status == 200
+        assert page.forms == []
+        assert "transfer" in page.text
+
+
+async def test_a_rejected_decision_offers_no_form(store: MemoryStore, bank: Bank) -> None:
+    approvers = {"ana@example.com", "ben@example.com"}
+
+    def may_decide(principal: Principal, _wait: Wait) -> bool:
+        return principal.name in approvers
+
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=may_decide) as inbox:
+        ben = Client(inbox, "ben@example.com")
+        form = form_for(await ben.get("/conversations/chat-17"))
+        approvers.remove("ben@example.com")
+        answer = await ben.submit(form, "Approve", cents="not a number")
+        assert answer.status == 403
+        assert "You may not decide about transfer" in answer.text
+        assert answer.forms == []
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_the_form_of_a_live_run_knows_the_owner(store: MemoryStore) -> None:
+    bank = Bank([CALL, OTHER], ANSWER)
+    async with store.open("chat-18", owner="ana@example.com") as opened:
+        opened.messages.user("Please pay both.")
+        await bank.chat.complete(opened)
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=owner_may_decide) as inbox:
+        ana = Client(inbox, "ana@example.com")
+        await ana.submit(form_for(await ana.get("/conversations/chat-18"), "call_2"), "Approve")
+        assert form_for(await ana.get("/conversations/chat-18"), "call_1")

@@ -113,7 +113,7 @@ def test_approval_expires_at_its_deadline() -> None:
 def test_call_document_contains_decisions() -> None:
     one = tool()
     one.approve(by="ana", note="as agreed", arguments={"cents": 2})
-    document = build_call_document(one, ("outer", "call_1"), "outer,call_1")
+    document = build_call_document(one, ("outer", "call_1"), "outer,call_1", may_decide=True)
 
     assert json.loads(json.dumps(document)) == document
     assert (document["arguments"], document["asked"]) == ({"cents": 2}, {"cents": 1})

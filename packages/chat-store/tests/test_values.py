@@ -28,14 +28,14 @@ def test_a_time_is_a_number_of_microseconds(time: datetime | None, number: int |
 @pytest.mark.parametrize(
     "wait",
     [
-        Wait("approval", "inner", ("outer", "inner"), "pay", {"cents": 1}, NOON),
-        Wait("schedule", "a", ("a",), "pay", {}, at=NOON),
-        Wait("interrupted", "a", ("a",), "pay", {"to": "\ud83d"}, error="its process is gone"),
+        Wait("approval", "inner", ("outer", "inner"), "pay", {"cents": 1}, NOON, conversation="c", owner="ana"),
+        Wait("schedule", "a", ("a",), "pay", {}, at=NOON, conversation="c"),
+        Wait("interrupted", "a", ("a",), "pay", {"to": "\ud83d"}, error="its process is gone", conversation="c"),
     ],
     ids=lambda wait: wait.kind,
 )
 def test_a_wait_is_read_as_it_was_written(wait: Wait) -> None:
-    assert wait_from_columns(wait.kind, wait_to_column(wait)) == wait
+    assert wait_from_columns(wait.kind, wait_to_column(wait), "c", wait.owner) == wait
 
 
 def test_a_name_becomes_a_text_that_every_database_keeps() -> None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Literal, TypeAlias, final
+from typing import Generic, Literal, Self, TypeAlias, final
 
 from typing_extensions import TypeVar
 
 from chat_core.event_json import JsonEvent, JsonRecord
-from chat_core.messages import File, FinishReason, Part, ProviderPart, Reasoning, Turn
+from chat_core.messages import (
+    Approved,
+    File,
+    FinishReason,
+    Interrupted,
+    Part,
+    Pending,
+    ProviderPart,
+    Reasoning,
+    Tool,
+    Turn,
+)
 from chat_core.usage import NO_USAGE, Metadata, Usage
 
 ValueT_co = TypeVar("ValueT_co", covariant=True)
@@ -134,8 +145,8 @@ class Wait(JsonRecord):
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
-        conversation: id of the stored conversation. Set only for checks of who may decide, `None` in a `Paused`.
-        owner: user who owns the stored conversation. Set together with `conversation`.
+        conversation: id of the stored conversation, or `None` for plain messages.
+        owner: user who owns the conversation, or `None` if it has no owner.
     """
 
     kind: WaitKind
@@ -149,6 +160,43 @@ class Wait(JsonRecord):
     of: str | None = None
     conversation: str | None = None
     owner: str | None = None
+
+    @classmethod
+    def from_tool(
+        cls,
+        tool: Tool,
+        path: tuple[str, ...],
+        *,
+        conversation: str | None,
+        owner: str | None,
+        arguments: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Create the description of a tool call that waits, or that somebody wants to decide.
+
+        Args:
+            tool: the call. If it does not wait, `kind` is `"approval"`.
+            path: ids from the outermost tool call to this one.
+            conversation: id of the stored conversation, or `None` for plain messages.
+            owner: user who owns the conversation, or `None`.
+            arguments: validated arguments. Default: the effective arguments of the call.
+        """
+        status = tool.status
+        kind: WaitKind | None = "interrupted" if isinstance(status, Interrupted) else None
+        if isinstance(status, Pending):
+            kind = status.kind
+        return cls(
+            kind or "approval",
+            tool.id,
+            path,
+            tool.name,
+            tool.effective_arguments if arguments is None else arguments,
+            status.expires_at if isinstance(status, (Pending, Approved, Interrupted)) else None,
+            status.at if isinstance(status, (Pending, Interrupted)) else None,
+            status.error if isinstance(status, Pending) else status.reason if isinstance(status, Interrupted) else None,
+            status.of if isinstance(status, (Pending, Approved, Interrupted)) else None,
+            conversation,
+            owner,
+        )
 
 
 _REASONS: dict[WaitKind, PauseReason] = {

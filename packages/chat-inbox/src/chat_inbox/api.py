@@ -67,7 +67,7 @@ class Api:
     # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, request: Request) -> Response:
-        """Return the calls that wait for a decision as JSON, with an ETag."""
+        """Return the waiting calls that the person may decide as JSON, with an ETag."""
         person = await self._require_person(request)
         limit = _parse_limit(request)
         waiting = await self._service.waiting(person, limit)
@@ -77,16 +77,16 @@ class Api:
         """Return one conversation as JSON, with an ETag."""
         person = await self._require_person(request)
         snapshot = await self._service.snapshot(person, _conversation_id(request))
-        return _etag_response(request, self._document(snapshot))
+        return _etag_response(request, self._document(person, snapshot))
 
     async def show_call(self, request: Request) -> Response:
         """Return one call as JSON, with the JSON Schema of its arguments and an ETag."""
         person = await self._require_person(request)
         snapshot = await self._service.snapshot(person, _conversation_id(request))
-        return _etag_response(request, self._build_call_document(snapshot, _call_path(request)))
+        return _etag_response(request, self._build_call_document(person, snapshot, _call_path(request)))
 
     async def follow_waiting(self, request: Request) -> Response:
-        """Return an event stream that reports every change to the list of waiting calls."""
+        """Return an event stream that reports that the list of waiting calls changed, without any call."""
         await self._require_person(request)
         return self._streams.respond(request, self._service.runs.list_channel, None)
 
@@ -107,7 +107,7 @@ class Api:
         conversation = _conversation_id(request)
         await self._service.resume(person, conversation)
         snapshot = await self._service.snapshot(person, conversation)
-        return json_response(self._document(snapshot), 202)
+        return json_response(self._document(person, snapshot), 202)
 
     def _decision_handler(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that records decisions with this action, such as `approve`."""
@@ -119,13 +119,13 @@ class Api:
             version, resume, choice = _parse_choice(action, body)
             path = _call_path(request)
             saved = await self._service.decide(person, _conversation_id(request), path, version, choice, resume=resume)
-            return json_response(self._build_call_document(saved, path))
+            return json_response(self._build_call_document(person, saved, path))
 
         return decide
 
     # --- Documents ------------------------------------------------------------------------------------------------
 
-    def _document(self, snapshot: Snapshot) -> dict[str, object]:
+    def _document(self, person: Principal, snapshot: Snapshot) -> dict[str, object]:
         channel = self._service.runs.channel(snapshot.id)
         return {
             "conversation": encode_key(snapshot.id),
@@ -137,16 +137,19 @@ class Api:
             "detail": channel.detail,
             "place": self._streams.format_position(channel),
             "waiting": [
-                build_call_document(tool, path, encode_key(*path)) for path, tool in waiting_calls(snapshot.messages)
+                build_call_document(tool, path, encode_key(*path), may_decide=True)
+                for path, tool in waiting_calls(snapshot.messages)
+                if self._service.may_decide(person, snapshot, path, tool)
             ],
             "messages": json.loads(snapshot.messages.to_json()),
         }
 
-    def _build_call_document(self, snapshot: Snapshot, path: tuple[str, ...]) -> dict[str, object]:
+    def _build_call_document(self, person: Principal, snapshot: Snapshot, path: tuple[str, ...]) -> dict[str, object]:
         tool = self._service.find_call(snapshot, path)
         definition = self._service.tool_definition(snapshot.id, snapshot.messages, path)
         schema = None if definition is None else dict(definition.declaration.parameters)
-        return {**build_call_document(tool, path, encode_key(*path)), "schema": schema}
+        may_decide = self._service.may_decide(person, snapshot, path, tool)
+        return {**build_call_document(tool, path, encode_key(*path), may_decide=may_decide), "schema": schema}
 
 
 def _waiting_document(item: Waiting) -> dict[str, object]:

@@ -53,6 +53,7 @@ class ApprovalLinks:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
             tool = self._keys.show(token, snapshot.id, snapshot.messages, by=person)
+            self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
         except (ApprovalRefusedError, UnknownConversationError) as error:
             raise _to_http_error(error) from error
         form = self._build_form(approval, tool, snapshot.id, snapshot.messages)
@@ -70,8 +71,7 @@ class ApprovalLinks:
         try:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
-            holder = signed_in or (None if approval.person is None else Principal(approval.person))
-            self._service.require_allowed(holder, snapshot, approval.path)
+            self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
             async with self._service.store.open(approval.conversation) as conversation:
                 tool = self._keys.show(token, conversation.id, conversation.messages, by=person)
                 messages = conversation.messages
@@ -144,3 +144,8 @@ def _to_http_error(error: ChatError) -> HTTPError:
     if isinstance(error, UnknownConversationError):
         return HTTPError(404, "The conversation that this link is about is not there any more.")
     return HTTPError(409, f"Nothing was decided: {error}.")
+
+
+def _holder(signed_in: Principal | None, approval: BoundApproval) -> Principal | None:
+    """Return the person who uses a link: the signed-in person, else the person that the token names, if any."""
+    return signed_in or (None if approval.person is None else Principal(approval.person))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, final
 
-from chat_core import AnyChat
+from chat_core import AnyChat, Wait
 from chat_core.approvals import MayDecide, Principal, is_allowed
 from chat_core.errors import ConflictError, IllegalTransitionError, InvalidDocumentError, UsageError
 from chat_core.messages import Messages, Tool
@@ -16,7 +16,7 @@ from chat_store import ConversationStore, Snapshot, UnknownConversationError, Wa
 
 from chat_inbox.background_runs import BackgroundRuns
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import compute_version, describe_wait, format_conflict, possible_actions, waits_for
+from chat_inbox.tool_calls import compute_version, format_conflict, possible_actions, waits_for
 from chat_inbox.tool_definitions import find_argument_errors, find_definition, resolve_names
 
 Action: TypeAlias = Literal["approve", "reject", "retry", "fail", "complete"]
@@ -100,14 +100,18 @@ class ApprovalService:
     # --- Reading --------------------------------------------------------------------------------------------------
 
     async def waiting(self, person: Principal, limit: int | None = None) -> list[Waiting]:
-        """Return the waiting calls that a person may see, earliest deadline first.
+        """Return the waiting calls that a person may see and decide, earliest deadline first.
 
         Args:
             person: The person who asks for the list.
             limit: Maximum number of calls; None returns all.
         """
-        visible = [item for item in await self.store.waiting() if self._authorize(person.name, item.person)]
-        return visible[:limit]
+        found = [
+            item
+            for item in await self.store.waiting()
+            if self._authorize(person.name, item.person) and is_allowed(self._may_decide, person, item.wait)
+        ]
+        return found[:limit]
 
     async def snapshot(self, person: Principal, conversation: str) -> Snapshot:
         """Load a conversation from the store, if the person may see it.
@@ -144,6 +148,18 @@ class ApprovalService:
         except (KeyError, TypeError):
             raise HTTPError(404, "There is no such call in this conversation (any more).") from None
 
+    def may_decide(self, person: Principal, snapshot: Snapshot, path: tuple[str, ...], tool: Tool) -> bool:
+        """Return whether the rule of the application and the policy of the chat let a person decide a call.
+
+        Args:
+            person: The person.
+            snapshot: Conversation that contains the call.
+            path: Call ids, from the outermost call to this one.
+            tool: The call.
+        """
+        wait = Wait.from_tool(tool, path, conversation=snapshot.id, owner=snapshot.owner)
+        return is_allowed(self._may_decide, person, wait)
+
     def require_allowed(self, person: Principal | None, snapshot: Snapshot, path: tuple[str, ...]) -> None:
         """Raise an error if a person may not decide a call.
 
@@ -157,7 +173,7 @@ class ApprovalService:
             HTTPError: The rule of the application, or the policy of the chat, does not allow it.
         """
         tool = self.find_call(snapshot, path)
-        wait = replace(describe_wait(tool, path), conversation=snapshot.id, owner=snapshot.owner)
+        wait = Wait.from_tool(tool, path, conversation=snapshot.id, owner=snapshot.owner)
         allowed = wait.of is None if person is None else is_allowed(self._may_decide, person, wait)
         if not allowed:
             raise HTTPError(403, f"You may not decide about {tool.name}; nothing was changed.")

@@ -39,6 +39,7 @@ _CALL: Final[dict[str, object]] = {
     "name": _described(_TEXT, "The tool."),
     "status": _STATUS,
     "waits_for": {"enum": ["approval", "schedule", "result", "interrupted", None]},
+    "may_decide": {"type": "boolean", "description": "Whether you may decide the call."},
     "version": _described(_TEXT, "Stands for this state of the call. A decision names the one that it is about."),
     "arguments": _described(_OBJECT, "What runs, or ran."),
     "asked": _described(_OBJECT, "What the model asked for."),
@@ -87,7 +88,11 @@ _SCHEMAS: Final[dict[str, object]] = {
             "outcome": {"enum": ["answered", "paused", "failed", "elsewhere", None]},
             "detail": _described(_TEXT, "A sentence about how the last run here ended."),
             "place": _described(_TEXT, "What a stream takes as `after`."),
-            "waiting": {"type": "array", "items": {"$ref": "#/components/schemas/Call"}},
+            "waiting": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/Call"},
+                "description": "The waiting calls that you may decide.",
+            },
             "messages": _described(_OBJECT, "The document of `Messages.to_json()`."),
         }
     ),
@@ -127,7 +132,9 @@ def build_document(root_path: str = "") -> Json:
         "/api/waiting": {
             "get": {
                 **_operation(
-                    "waiting", "Every call that waits, and that you may see.", _json_response("200", _WAITING)
+                    "waiting",
+                    "The waiting calls that you may see and decide.",
+                    _json_response("200", _WAITING),
                 ),
                 "parameters": [limit],
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, cast, final
 from urllib.parse import parse_qsl
 
@@ -117,7 +117,7 @@ class Pages:
         return self._render_page(request, person, "list.html", rows=rows, more=more, count=len(waiting), stream=stream)
 
     async def show(self, request: Request) -> Response:
-        """Render the page of a conversation, with a form for each waiting call."""
+        """Render the page of a conversation, with a form for each waiting call that the person may decide."""
         person = await self._require_person(request)
         return await self._render_conversation(request, person)
 
@@ -133,6 +133,7 @@ class Pages:
         snapshot = await self._service.snapshot(person, conversation)
         draft = Draft(path, None, posted, "", {})
         try:
+            self._service.require_allowed(person, snapshot, path)
             choice = self._read_choice(snapshot, draft)
             if choice is not None:
                 version = posted.get("version", "")
@@ -185,9 +186,11 @@ class Pages:
         channel = self._service.runs.channel(conversation)
         # No await below this line, so that the stream position, the streamed text and the turns are consistent.
         messages: Messages = channel.messages if channel.messages is not None else snapshot.messages
-        current = Snapshot(snapshot.id, messages, snapshot.revision, snapshot.person)
+        current = replace(snapshot, messages=messages)
 
         def find_form(path: Path, tool: Tool) -> Field | None:
+            if not self._service.may_decide(person, current, path, tool):
+                return None
             if draft is not None and draft.form is not None and draft.path == path:
                 return draft.form
             return self._build_form(current, path, tool)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from chat_core import Wait
-from chat_core.messages import Approved, Decision, Interrupted, Messages, Pending, Suspended, Tool
+from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
 
 WaitsFor: TypeAlias = Literal["approval", "schedule", "result", "interrupted"]
 Path: TypeAlias = tuple[str, ...]
@@ -29,24 +28,6 @@ def waits_for(tool: Tool) -> WaitsFor | None:
     if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
-
-
-def describe_wait(tool: Tool, path: Path) -> Wait:
-    """Return a `Wait` that describes a call, with which the application checks who may decide the call.
-
-    The call need not be waiting.
-
-    Args:
-        tool: Call to describe.
-        path: Call ids, from the outermost call to this one.
-    """
-    status = tool.status
-    of = status.of if isinstance(status, (Pending, Approved, Interrupted)) else None
-    expires_at = status.expires_at if isinstance(status, (Pending, Approved, Interrupted)) else None
-    at = status.at if isinstance(status, (Pending, Interrupted)) else None
-    return Wait(
-        waits_for(tool) or "approval", tool.id, path, tool.name, tool.effective_arguments, expires_at, at, of=of
-    )
 
 
 def possible_actions(tool: Tool) -> tuple[str, ...]:
@@ -160,13 +141,14 @@ def format_relative_time(moment: datetime, now: datetime) -> str:
     return f"in {text}" if left > timedelta() else f"{text} ago"
 
 
-def build_call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
+def build_call_document(tool: Tool, path: Path, call: str, *, may_decide: bool) -> dict[str, object]:
     """Return a call as JSON for the API.
 
     Args:
         tool: Call to convert.
         path: Call ids, from the outermost call to this one.
         call: The path as it appears in URLs.
+        may_decide: Whether the person who asks may decide the call.
     """
     status = tool.status
     pending = status if isinstance(status, Pending) else None
@@ -176,6 +158,7 @@ def build_call_document(tool: Tool, path: Path, call: str) -> dict[str, object]:
         "name": tool.name,
         "status": type(status).__name__,
         "waits_for": waits_for(tool),
+        "may_decide": may_decide,
         "version": compute_version(tool),
         "arguments": dict(tool.effective_arguments),
         "asked": dict(tool.call.arguments),

@@ -164,16 +164,19 @@ def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | Da
     """Parse the row of a waiting call. If it is damaged, return a `DamagedWait`.
 
     Args:
-        columns: `id` and `person` of the conversation; `tool`, `place`, `kind`, `moment`, `wait` and `crc` of the wait.
+        columns: `id` and `person` of the conversation; `tool`, `place`, `kind`, `moment`, `wait` and `crc` of the wait;
+            `owner` of the conversation.
         cursor: the position of the row in the list.
     """
-    id, person, tool, place, kind, moment, wait, checksum = columns  # noqa: A001 - the field's own name
+    id, person, tool, place, kind, moment, wait, checksum, owner = columns  # noqa: A001 - the field's own name
     try:
         expected = wait_checksum(
             cast("str", tool), cast("int", place), cast("str", kind), cast("int | None", moment), cast("bytes", wait)
         )
         if checksum in (None, expected):
-            found = wait_from_columns(cast("str", kind), cast("bytes", wait))
+            found = wait_from_columns(
+                cast("str", kind), cast("bytes", wait), cast("str", id), cast("str | None", owner)
+            )
             return Waiting(cast("str", id), cast("str | None", person), found, cursor)
     except _CONVERSION_ERRORS:
         pass

@@ -425,7 +425,11 @@ class StoreLog(ConversationLog):
 
     def _list_waits(self, tool_ids: set[str]) -> dict[str, list[Wait]]:
         found = {tool_id: self.state.find((tool_id,)) for tool_id in sorted(tool_ids)}
-        return {tool_id: list(iter_waits(tool)) for tool_id, tool in found.items() if tool is not None}
+        return {
+            tool_id: list(iter_waits(tool, conversation=self._id, owner=self.owner))
+            for tool_id, tool in found.items()
+            if tool is not None
+        }
 
     # --- The lease -----------------------------------------------------------------------------------------------
 

@@ -121,42 +121,24 @@ def is_waiting(tool: Tool) -> bool:
     return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 
-def iter_waits(tool: Tool, above: tuple[str, ...] = ()) -> Iterator[Wait]:
+def iter_waits(
+    tool: Tool, *, conversation: str | None, owner: str | None, above: tuple[str, ...] = ()
+) -> Iterator[Wait]:
     """Yield the wait of a tool call, or the waits of the calls in its inner conversation.
 
     Args:
         tool: the call.
+        conversation: the id of the conversation, None if the caller does not need it.
+        owner: the user who owns the conversation, if any.
         above: the ids of the outer calls, outermost first.
     """
     path, status = (*above, tool.id), tool.status
     if isinstance(status, (Running, Suspended)):
         # Calls that wait in a chat can be decided while it runs.
         for item in status.inner.pending() if status.inner is not None else ():
-            yield from iter_waits(item, path)
-    elif isinstance(status, Pending) and status.kind is not None:
-        yield Wait(
-            status.kind,
-            tool.id,
-            path,
-            tool.name,
-            tool.effective_arguments,
-            status.expires_at,
-            status.at,
-            status.error,
-            status.of,
-        )
-    elif isinstance(status, Interrupted):
-        yield Wait(
-            "interrupted",
-            tool.id,
-            path,
-            tool.name,
-            tool.effective_arguments,
-            status.expires_at,
-            status.at,
-            status.reason,
-            status.of,
-        )
+            yield from iter_waits(item, conversation=conversation, owner=owner, above=path)
+    elif isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None):
+        yield Wait.from_tool(tool, path, conversation=conversation, owner=owner)
 
 
 def wait_deadline(wait: Wait) -> datetime | None:
@@ -180,4 +162,5 @@ def _tool_due(tool: Tool, now: datetime) -> datetime | None:
 
 
 def _deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
-    return (at for tool in tools for wait in iter_waits(tool) if (at := wait_deadline(wait)) is not None)
+    waits = (wait for tool in tools for wait in iter_waits(tool, conversation=None, owner=None))
+    return (at for wait in waits if (at := wait_deadline(wait)) is not None)

@@ -110,7 +110,7 @@ _APPEND: LiteralString = (
 _WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
 """The parameters of `_APPEND` for the new waits, one array for each column."""
 _WAITING = (
-    "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc "
+    "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc, owner "
     "FROM chat_waits AS w JOIN chat_conversations AS c ON conversation = c.key "
     "WHERE closed IS NULL "
     "AND (%(person)s::text IS NULL OR person = %(person)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s) "

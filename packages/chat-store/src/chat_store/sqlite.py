@@ -263,7 +263,7 @@ class SqliteBackend:
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""
         query = (
-            "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc FROM chat_waits AS w "
+            "SELECT conversation, id, person, tool, place, kind, moment, wait, w.crc, owner FROM chat_waits AS w "
             "JOIN chat_conversations ON conversation = key "
             "WHERE closed IS NULL AND (:person IS NULL OR person = :person) AND (:kind IS NULL OR kind = :kind) "
             "AND (:before IS NULL OR moment < :before) AND (:key IS NULL OR "

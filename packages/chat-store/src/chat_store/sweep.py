@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final, cast, final
 from chat_core.approvals import expire
 from chat_core.clock import add, to_utc
 from chat_core.errors import ConflictError
-from chat_core.messages import Messages
 from chat_core.response import Wait
 
 from chat_store._waits import iter_waits
 from chat_store.errors import UnknownConversationError
-from chat_store.store import ConversationStore
+from chat_store.store import ConversationStore, Snapshot
 
 if TYPE_CHECKING:
     from chat_core.messages import Rejected
@@ -86,7 +85,7 @@ async def _reject(store: ConversationStore, conversation: str, moment: datetime)
     for _ in range(_MAX_ATTEMPTS):
         try:
             found = await store.load(conversation)
-            if not (waits := _expire(found.messages, moment)):
+            if not (waits := _expire(found, moment)):
                 return None
             await store.save(conversation, found.messages, revision=found.revision)
         except ConflictError:
@@ -97,8 +96,10 @@ async def _reject(store: ConversationStore, conversation: str, moment: datetime)
     return None
 
 
-def _expire(messages: Messages, moment: datetime) -> tuple[Wait, ...]:
-    waits = {wait.path: wait for tool in messages.pending() for wait in iter_waits(tool)}
+def _expire(snapshot: Snapshot, moment: datetime) -> tuple[Wait, ...]:
+    messages = snapshot.messages
+    pending = [iter_waits(tool, conversation=snapshot.id, owner=snapshot.owner) for tool in messages.pending()]
+    waits = {wait.path: wait for found in pending for wait in found}
     paths = expire(messages, now=moment)
     for path in paths:
         tool = messages.tool(*path)

@@ -228,18 +228,7 @@ class Triage(Generic[PauseT]):
         if deadline is not None and self._tools.now() >= deadline:
             tool.fail(model_texts.interrupted(model_texts.no_outcome(deadline)))
             return
-        wait = Wait(
-            "interrupted",
-            tool.id,
-            (tool.id,),
-            tool.name,
-            tool.effective_arguments,
-            status.expires_at,
-            status.at,
-            status.reason,
-            status.of,
-        )
-        self._add_pause(tool, action, wait)
+        self._add_pause(tool, action, tool.effective_arguments)
 
     async def _triage_approved(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
         if tool.edited is None:
@@ -283,7 +272,7 @@ class Triage(Generic[PauseT]):
         else:
             if isinstance(tool.status, Approved):
                 tool.reconsider(error)
-            self._add_pause(tool, action, self._create_wait(tool, tool.effective_arguments))
+            self._add_pause(tool, action, tool.effective_arguments)
 
     async def _triage_pending(
         self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]
@@ -327,18 +316,12 @@ class Triage(Generic[PauseT]):
                 tool.await_result(self._expires_at(action), canonical=arguments)
             else:
                 tool.await_approval(self._expires_at(action), canonical=arguments, of=_approver(action))
-        self._add_pause(tool, action, self._create_wait(tool, arguments))
+        self._add_pause(tool, action, arguments)
 
-    def _add_pause(self, tool: Tool, action: Action[PauseT], wait: Wait) -> None:
+    def _add_pause(self, tool: Tool, action: Action[PauseT], arguments: Mapping[str, object]) -> None:
+        run = self._checkpoint.run
+        wait = Wait.from_tool(tool, (tool.id,), conversation=run.conversation_id, owner=run.owner, arguments=arguments)
         self._result.pauses[tool.id] = action.pause(wait)
-
-    def _create_wait(self, tool: Tool, arguments: Mapping[str, object]) -> Wait:
-        status = tool.status
-        assert isinstance(status, Pending)  # noqa: S101 - callers have set a waiting status
-        kind = status.kind or "approval"
-        return Wait(
-            kind, tool.id, (tool.id,), tool.name, arguments, status.expires_at, status.at, status.error, status.of
-        )
 
     def _expires_at(self, action: Action[PauseT]) -> datetime | None:
         if isinstance(action, (RequireApproval, Defer)) and action.expires_in is not None:

@@ -37,7 +37,7 @@ def name_to_column(name: str) -> str:
 
 
 def wait_to_column(wait: Wait) -> bytes:
-    """Encode a wait as JSON, without its kind, which is stored in a separate column."""
+    """Encode a wait as JSON, without its kind, conversation and owner, which are stored in separate columns."""
     return dump_bytes(
         {
             "path": wait.path,
@@ -51,12 +51,14 @@ def wait_to_column(wait: Wait) -> bytes:
     )
 
 
-def wait_from_columns(kind: str, data: bytes) -> Wait:
+def wait_from_columns(kind: str, data: bytes, conversation: str, owner: str | None) -> Wait:
     """Parse the wait that is stored in a row.
 
     Args:
         kind: the column with the kind.
         data: the column with the other fields, from `wait_to_column()`.
+        conversation: the id of the conversation.
+        owner: the user who owns the conversation, if any.
 
     Raises:
         ValueError, TypeError, LookupError: the columns were not written by `wait_to_column()`.
@@ -76,4 +78,6 @@ def wait_from_columns(kind: str, data: bytes) -> Wait:
         from_microseconds(cast("int | None", wait["at"])),
         cast("str | None", wait["error"]),
         cast("str | None", wait.get("of")),
+        conversation,
+        owner,
     )

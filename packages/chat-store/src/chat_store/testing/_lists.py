@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.response import Wait, WaitKind
@@ -20,13 +22,16 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
         lost.start(stores.clock())
         lost.lost("nobody knows")
         messages = paused(call("asked", expires_at=tomorrow), call("planned", at=later), lost)
-        name = await here.create(messages, person="ana")
+        name = await here.create(messages, person="ana", owner="bo")
         found = await there.waiting()
         require([(item.conversation, item.person) for item in found] == [(name, "ana")] * 3, "each says where it is")
         expected = [
-            Wait("approval", "asked", ("asked",), "pay", {"cents": 1}, expires_at=tomorrow),
-            Wait("schedule", "planned", ("planned",), "pay", {"cents": 1}, at=later),
-            Wait("interrupted", "lost", ("lost",), "pay", {"cents": 1}, error="nobody knows"),
+            replace(wait, conversation=name, owner="bo")
+            for wait in (
+                Wait("approval", "asked", ("asked",), "pay", {"cents": 1}, expires_at=tomorrow),
+                Wait("schedule", "planned", ("planned",), "pay", {"cents": 1}, at=later),
+                Wait("interrupted", "lost", ("lost",), "pay", {"cents": 1}, error="nobody knows"),
+            )
         ]
         waits = [item.wait for item in found]
         require(waits == expected, f"waiting() tells kind, path, tool, arguments and terms: {expected}, not {waits}")
