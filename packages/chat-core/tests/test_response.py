@@ -91,8 +91,10 @@ def test_a_wait_describes_a_call_and_its_conversation(*, waits: bool) -> None:
 
 def test_a_wait_for_an_outcome_names_the_interruption() -> None:
     tool = Tool(FunctionCall("pay", {}), id="a")
+    tool.await_approval(of="cfo")
+    tool.approve(by="ana", at=NOON)
     tool.start(NOON)
     tool.lost("the process died")
     tool.await_outcome(at=NOON)
     wait = Wait.from_tool(tool, ("a",), conversation=None, owner=None)
-    assert (wait.kind, wait.at, wait.error) == ("interrupted", NOON, "the process died")
+    assert (wait.kind, wait.at, wait.error, wait.of) == ("interrupted", NOON, "the process died", "cfo")

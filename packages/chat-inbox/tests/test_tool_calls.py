@@ -12,7 +12,6 @@ from chat_core.messages.content import Content
 from chat_inbox.tool_calls import (
     build_call_document,
     compute_version,
-    describe_wait,
     format_conflict,
     format_decision,
     format_relative_time,
@@ -53,12 +52,6 @@ def test_waits_for_returns_the_kind_of_decision() -> None:
     assert (waits_for(one), format_status(one)) == (None, "waits inside")
     one.adopt(one.with_status(Running("a")))
     assert (waits_for(one), format_status(one)) == (None, "running")
-
-
-def test_an_interrupted_call_is_described_with_its_approver() -> None:
-    one = tool()
-    one.adopt(one.with_status(Interrupted("a", reason="gone", of="cfo")))
-    assert describe_wait(one, ("call_1",)).of == "cfo"
 
 
 def test_walk_calls_includes_inner_calls() -> None:
