@@ -13,6 +13,7 @@ from chat_core import (
     Execute,
     Failed,
     FunctionCall,
+    Injected,
     InterruptedToolsError,
     Messages,
     Paused,
@@ -223,6 +224,50 @@ async def test_a_call_of_the_application_does_not_satisfy_a_forced_choice() -> N
     await chat.complete(messages, options=ChatOptions(tool_choice="required"))
 
     assert [asked.options.tool_choice for asked in model.asked] == ["required", "auto"]
+
+
+async def test_client_tools_of_the_last_user_turn_do_not_matter() -> None:
+    bank, messages = Bank(), Messages()
+    for name in ("locate", "pay"):
+        messages.user("hi", client_tools=[{"name": name, "description": "Another tool of this name."}])
+
+        tool = await bank.chat().call("pay", {"amount": 5}, messages)
+
+        assert isinstance(tool, Tool)
+        assert tool.resolved
+    assert bank.paid == [5, 5]
+
+
+async def test_only_values_of_the_called_tool_are_required() -> None:
+    inner = ToolCollection()
+
+    @inner.tool
+    def pay(amount: int, bank: Injected[Bank]) -> str:
+        """Pay an amount."""
+        bank.paid.append(amount)
+        return "paid"
+
+    tools = ToolCollection()
+    tools.tool(pay)
+
+    @tools.tool
+    def clock() -> str:
+        """Tell the time."""
+        return "noon"
+
+    model = ScriptedProvider(FunctionCall("pay", {"amount": 7}), "Done.")
+    teller = ChatBuilder().with_model(model).with_tools(inner).build().as_tool(name="teller", description="Pay.")
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).with_scoped_tools(teller).build()
+    bank = Bank()
+
+    assert (await chat.call("clock", {}, Messages())).result_text() == "noon"
+    with pytest.raises(UsageError, match="the tool 'pay' needs a value of the type Bank"):
+        await chat.call("pay", {"amount": 5}, Messages())
+    with pytest.raises(UsageError, match="the tool 'teller/pay' needs a value of the type Bank"):
+        await chat.call("teller", {"request": "Pay 7."}, Messages())
+    await chat.call("pay", {"amount": 5}, Messages(), inject={Bank: bank})
+    await chat.call("teller", {"request": "Pay 7."}, Messages(), inject={Bank: bank})
+    assert bank.paid == [5, 7]
 
 
 async def test_before_hooks_do_not_run() -> None:

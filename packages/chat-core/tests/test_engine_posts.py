@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 from chat_core import (
     ChatBuilder,
+    ClientTools,
     Delivery,
     FunctionCall,
     Messages,
@@ -29,6 +30,11 @@ def conversation(messages: Messages, *posts: str) -> MemoryConversation:
     return made
 
 
+def with_client_tool(text: str) -> Turn:
+    declaration = {"name": "locate", "description": "Return the position.", "parameters": {"type": "object"}}
+    return Turn([Text(text)], client_tools=[declaration])
+
+
 def posted(target: MemoryConversation) -> list[str]:
     return [part.text for turn in target.posts for part in turn.parts if isinstance(part, Text)]
 
@@ -44,6 +50,41 @@ async def test_posted_input_is_sent_with_the_next_request() -> None:
 
     assert said(target.messages) == ["user: One?", "user: Two?", "model: Yes."]
     assert said(target.resting()) == said(target.messages)
+
+
+async def test_client_tools_of_posted_input_are_declared_to_the_model() -> None:
+    model = ScriptedProvider("Hello.", FunctionCall("locate", {}, id="1"), "Berlin.", "Bye.")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ClientTools()).build()
+    target = conversation(Messages.from_user("Hi."))
+    await chat.complete(target)
+    target.posts.append(with_client_tool("Where am I?"))
+
+    pause = await chat.complete(target)
+
+    assert isinstance(pause, Paused)
+    assert [wait.name for wait in pause.waiting] == ["locate"]
+    target.messages.tool("1").complete("Berlin")
+    target.posts.append(Turn([Text("Bye.")]))
+    await chat.complete(target)
+
+    assert [[tool.name for tool in asked.tools] for asked in model.asked] == [[], ["locate"], []]
+
+
+async def test_client_tools_of_input_posted_during_a_run_are_declared_to_the_model() -> None:
+    tools = ToolCollection()
+    target = conversation(Messages.from_user("Look."))
+
+    @tools.tool
+    def look() -> str:
+        """Look, while the client posts another message."""
+        target.posts.append(with_client_tool("Where am I?"))
+        return "dark"
+
+    model = ScriptedProvider(FunctionCall("look", {}, id="1"), "Here.")
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_scoped_tools(ClientTools()).build()
+    await chat.complete(target)
+
+    assert [[tool.name for tool in asked.tools] for asked in model.asked] == [["look"], ["look", "locate"]]
 
 
 async def test_posted_input_follows_a_stored_answer_that_needs_no_delivery() -> None:

@@ -278,6 +278,16 @@ class Checkpoint:
         if self.conversation is not None:
             await self._extend_lease(self.conversation.renew)
 
+    def start_renewal(self, group: TaskGroup | None) -> None:
+        """Start a task that renews the lease, if this run holds a lease that expires.
+
+        Args:
+            group: task group of the run.
+        """
+        conversation = self.conversation if self.owns_lease else None
+        if group is not None and conversation is not None and conversation.renew_every is not None:
+            group.start_soon(self.keep_lease)
+
     async def keep_lease(self) -> None:
         """Renew the lease regularly until this task is cancelled or the lease is lost.
 

@@ -95,7 +95,9 @@ class _DirectRun(Run[Any, PauseT]):
         inject: Mapping[Any, object] | None,
         owner: str | None,
     ) -> None:
-        super().__init__(plan, target, None, streaming=False, deliver_events=False, inject=inject, owner=owner)
+        super().__init__(
+            plan, target, None, streaming=False, deliver_events=False, inject=inject, owner=owner, tool=call.name
+        )
         self._instructions = ()
         self._call = call
         self._tool_id: str | None = None
@@ -111,6 +113,9 @@ class _DirectRun(Run[Any, PauseT]):
 
     async def _call_before_hooks(self) -> None:
         """Skip the before-hooks, because this run sends no model request."""
+
+    def _declare_client_tools(self) -> None:
+        """Ignore the client tools, because this run calls only a tool of the chat."""
 
     async def _begin(self) -> str:
         """Add the call to the history if it is missing, and return its ID."""

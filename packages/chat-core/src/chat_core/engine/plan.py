@@ -86,7 +86,7 @@ class Settings:
 class ChatPlan(Generic[OutT_co, PauseT_co]):
     """The immutable configuration of a chat, shared by all its runs."""
 
-    __slots__ = ("declarations", "model", "output", "settings", "tools", "wrapped_model")
+    __slots__ = ("_own_tools", "declarations", "model", "output", "settings", "tools", "wrapped_model")
 
     def __init__(
         self,
@@ -107,12 +107,13 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.settings: Settings = settings
         self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now, settings.factories)
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
+        self._own_tools: ChatTools[PauseT_co] = self.tools
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
 
     def for_messages(self, messages: Messages) -> ChatPlan[OutT_co, PauseT_co]:
-        """Return a plan that also includes the client tools declared in a conversation.
+        """Return a plan with the chat's own tools and the client tools that the last user turn declares.
 
-        Return this plan itself if the conversation declares none.
+        Return this plan itself if it has no client tools and none are declared.
 
         Args:
             messages: the conversation.
@@ -120,23 +121,29 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         Raises:
             UsageError: the client tools conflict with the chat.
         """
-        tools = self.tools.for_messages(messages)
+        tools = self._own_tools.for_messages(messages)
         if tools is self.tools:
             return self
-        return ChatPlan(self.model, self.output, tools.scopes, tools.interrupted, self.settings)
+        plan = ChatPlan(self.model, self.output, tools.scopes, tools.interrupted, self.settings)
+        plan._own_tools = self._own_tools
+        return plan
 
-    def require_values(self, injected: Mapping[Any, object]) -> None:
+    def require_values(self, injected: Mapping[Any, object], tool: str | None = None) -> None:
         """Check that the values passed to a run match the injected parameters of the tools.
 
         Args:
             injected: values passed to the run, by type.
+            tool: name of the only tool that the run calls, or `None` for a run that may call any tool.
 
         Raises:
             UsageError: a tool needs a value that is missing and has no factory, or a value has another type.
         """
         from chat_core.engine.values import require_values  # noqa: PLC0415 - most chats have no values
 
-        require_values(self.tools.required, injected)
+        required = self.tools.required
+        if tool is not None:
+            required = tuple([item for item in required if item[0] == tool or item[0].startswith(f"{tool}/")])
+        require_values(required, injected)
 
 
 def describe(chat: object, model: object = None, output: OutputSpec[object] | None = None, *tools: str) -> str:

@@ -18,14 +18,16 @@ async def apply_posts(checkpoint: Checkpoint) -> int:
     return await checkpoint.apply_posts()
 
 
-async def take_answer(turn: Turn | None, checkpoint: Checkpoint, *, hooks: object) -> Turn | None:
-    """Return the stored final turn for delivery, or `None` if posted input was appended after the turn.
+async def take_answer(checkpoint: Checkpoint, *, hooks: object) -> Turn | None:
+    """Return the final turn that an earlier run stored, for delivery.
+
+    Return `None` if there is no such turn, or if posted input was appended after it.
 
     Args:
-        turn: the final turn that an earlier run stored, if any.
         checkpoint: checkpoint of the run.
         hooks: the after-hooks. If they have not been called for the turn, the posted input waits for the next run.
     """
+    turn = checkpoint.stored_answer()
     if turn is None or (hooks and turn.delivered is False) or checkpoint.messages.pending():
         return turn
     return None if await apply_posts(checkpoint) else turn

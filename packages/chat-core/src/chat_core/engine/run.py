@@ -124,6 +124,7 @@ class Run(Generic[OutT, PauseT]):
         name: str | None = None,
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
+        tool: str | None = None,
     ) -> None:
         """Prepare a run. No work happens before `events()` is iterated.
 
@@ -137,6 +138,7 @@ class Run(Generic[OutT, PauseT]):
             name: tool name of this chat in an outer chat.
             inject: values for injected parameters, by type.
             owner: owner of the conversation. Used only for plain messages.
+            tool: name of the only tool that the run calls, or `None` for a run that may call any tool.
 
         Raises:
             UsageError: a tool needs a value that neither a factory nor `inject` provides.
@@ -149,7 +151,7 @@ class Run(Generic[OutT, PauseT]):
         self._inject: Mapping[Any, object] = inject or {}
         self._uses_values = not self._checkpoint.has_values and (plan.tools.uses_values or bool(inject))
         if self._uses_values and not isinstance(target, Checkpoint):
-            plan.require_values(self._inject)
+            plan.require_values(self._inject, tool)
         self._streaming = streaming
         self._deliver_events = deliver_events
         self._observers = plan.settings.observers or observers
@@ -241,22 +243,24 @@ class Run(Generic[OutT, PauseT]):
             self._decided_before = []
             return results
         self._is_requesting = True
-        await apply_posts(self._checkpoint)
+        if await apply_posts(self._checkpoint):
+            self._declare_client_tools()
         events = None if self._plan.settings.context is None else await self._fit_context()
         if events is None:
             self._model_call = self._start_model_call()
         return events or ()
 
     async def _prepare(self, group: TaskGroup | None) -> None:
-        """Prepare the claimed conversation: lease renewal, client tools, values, instructions and posted input."""
-        self._start_lease_renewal(group)
-        self._plan = self._plan.for_messages(self._messages)
+        """Prepare the claimed conversation: lease renewal, values, instructions, posted input and client tools."""
+        self._checkpoint.start_renewal(group)
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
-        self._answer = await take_answer(
-            self._checkpoint.stored_answer(), self._checkpoint, hooks=self._plan.settings.after
-        )
+        self._answer = await take_answer(self._checkpoint, hooks=self._plan.settings.after)
+        self._declare_client_tools()
         self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
+
+    def _declare_client_tools(self) -> None:
+        self._plan = self._plan.for_messages(self._messages)
 
     async def _open_values_and_instructions(self, group: TaskGroup | None) -> None:
         from chat_core.engine.instructions import evaluate_instructions  # noqa: PLC0415 - most chats have none
@@ -420,7 +424,7 @@ class Run(Generic[OutT, PauseT]):
         is_replayed = self._streaming and not self._steps
         return (*(replayed_events(turn, self._plan.output.schema) if is_replayed else ()), self.last)
 
-    # --- Hooks and lease ------------------------------------------------------------------------------------
+    # --- Hooks ----------------------------------------------------------------------------------------------
 
     async def _call_before_hooks(self) -> None:
         """Call the before-hooks, unless this run resumes an earlier run that called them.
@@ -451,11 +455,6 @@ class Run(Generic[OutT, PauseT]):
             for hook in hooks:
                 await _await_result(hook(self._messages, delivery))
             await self._checkpoint.mark_delivered(turn)
-
-    def _start_lease_renewal(self, group: TaskGroup | None) -> None:
-        conversation = self._checkpoint.conversation if self._checkpoint.owns_lease else None
-        if group is not None and conversation is not None and conversation.renew_every is not None:
-            group.start_soon(self._checkpoint.keep_lease)
 
 
 async def _await_result(result: Awaitable[None] | None) -> None:
