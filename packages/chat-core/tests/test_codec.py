@@ -562,3 +562,10 @@ def test_a_structured_value_that_is_not_finite_is_an_invalid_document(value: str
         Messages.from_json(document)
 
     assert error.value.path == "contents[0].turns[0].parts[0].value"
+
+
+def test_a_stored_user_message_keeps_the_id_of_its_client() -> None:
+    messages = Messages([Content("user", [Turn([Text("hi")], client_id="m-1"), Turn([Text("there")])])])
+    document = messages.to_json()
+    assert document.count("client_id") == 1
+    assert [turn.client_id for turn in Messages.from_json(document)[0].turns] == ["m-1", None]

@@ -4,8 +4,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from chat_core.messages import File, FunctionCall, ProviderPart, Reasoning, Text, Tool, Turn
-from chat_core.response import ChatResponse, Paused, StructuredResponse, Wait, WaitKind, refusal_of
+from chat_core.messages import (
+    Completed,
+    File,
+    FunctionCall,
+    Interrupted,
+    Messages,
+    Pending,
+    ProviderPart,
+    Reasoning,
+    Suspended,
+    Text,
+    Tool,
+    ToolStatus,
+    Turn,
+)
+from chat_core.response import ChatResponse, Paused, StructuredResponse, Wait, WaitKind, iter_waits, refusal_of
 from chat_core.usage import Metadata, Usage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -98,3 +112,20 @@ def test_a_wait_for_an_outcome_names_the_interruption() -> None:
     tool.await_outcome(at=NOON)
     wait = Wait.from_tool(tool, ("a",), conversation=None, owner=None)
     assert (wait.kind, wait.at, wait.error, wait.of) == ("interrupted", NOON, "the process died", "cfo")
+
+
+def call(id: str, status: ToolStatus) -> Tool:  # noqa: A002 - the field's own name
+    return Tool(FunctionCall("transfer", {"cents": 1}), id=id, status=status)
+
+
+def test_waiting_calls_are_found_without_a_run_also_in_inner_chats() -> None:
+    inner = Messages()
+    inner.append("model", Turn([call("b", Pending("result", NOON, of="ana")), call("c", Completed("done"))]))
+    waiting = [
+        wait
+        for tool in (call("a", Suspended(inner)), call("d", Interrupted(reason="lost")), call("e", Pending()))
+        for wait in iter_waits(tool, conversation="c-1", owner="ana")
+    ]
+    first = Wait("result", "b", ("a", "b"), "transfer", {"cents": 1}, expires_at=NOON, of="ana")
+    second = Wait("interrupted", "d", ("d",), "transfer", {"cents": 1}, error="lost")
+    assert waiting == [replace(wait, conversation="c-1", owner="ana") for wait in (first, second)]

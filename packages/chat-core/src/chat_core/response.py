@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Literal, Self, TypeAlias, final
@@ -19,6 +19,8 @@ from chat_core.messages import (
     Pending,
     ProviderPart,
     Reasoning,
+    Running,
+    Suspended,
     Tool,
     Turn,
 )
@@ -197,6 +199,26 @@ class Wait(JsonRecord):
             conversation,
             owner,
         )
+
+
+def iter_waits(
+    tool: Tool, *, conversation: str | None, owner: str | None, above: tuple[str, ...] = ()
+) -> Iterator[Wait]:
+    """Yield the wait of a tool call, or the waits of the calls in its inner conversation.
+
+    Args:
+        tool: the call, such as one of `messages.pending()`.
+        conversation: id of the stored conversation, or `None` if the caller does not need it.
+        owner: user who owns the conversation, or `None`.
+        above: ids of the outer calls, outermost first.
+    """
+    path, status = (*above, tool.id), tool.status
+    if isinstance(status, (Running, Suspended)):
+        # Calls that wait in a chat can be decided while it runs.
+        for item in status.inner.pending() if status.inner is not None else ():
+            yield from iter_waits(item, conversation=conversation, owner=owner, above=path)
+    elif isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None):
+        yield Wait.from_tool(tool, path, conversation=conversation, owner=owner)
 
 
 _REASONS: dict[WaitKind, PauseReason] = {

@@ -21,14 +21,14 @@ from uuid import uuid4
 from chat_core.errors import ConflictError, InvalidDocumentError, LeaseLostError, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages
-from chat_core.response import Wait
+from chat_core.response import Wait, iter_waits
 
 from chat_store._backend import Backend, Head, ReadTransaction, WriteTransaction
 from chat_store._compaction import LogTail, make_snapshot
 from chat_store._entries import Batch, Document, Entry, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
-from chat_store._waits import WaitIndex, iter_waits
+from chat_store._waits import WaitIndex
 from chat_store.errors import ConversationClosedError, UnknownConversationError
 from chat_store.sql.values import name_to_column
 

@@ -14,12 +14,11 @@ from chat_core.messages import (
     Messages,
     Pending,
     Role,
-    Running,
     Suspended,
     Tool,
     Turn,
 )
-from chat_core.response import Wait
+from chat_core.response import Wait, iter_waits
 
 from chat_store._entries import Entry
 from chat_store._log_state import LogState
@@ -119,26 +118,6 @@ def is_waiting(tool: Tool) -> bool:
     """Return whether a call waits for a decision or for a scheduled time, or is a chat in which calls may wait."""
     status = tool.status
     return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
-
-
-def iter_waits(
-    tool: Tool, *, conversation: str | None, owner: str | None, above: tuple[str, ...] = ()
-) -> Iterator[Wait]:
-    """Yield the wait of a tool call, or the waits of the calls in its inner conversation.
-
-    Args:
-        tool: the call.
-        conversation: the id of the conversation, None if the caller does not need it.
-        owner: the user who owns the conversation, if any.
-        above: the ids of the outer calls, outermost first.
-    """
-    path, status = (*above, tool.id), tool.status
-    if isinstance(status, (Running, Suspended)):
-        # Calls that wait in a chat can be decided while it runs.
-        for item in status.inner.pending() if status.inner is not None else ():
-            yield from iter_waits(item, conversation=conversation, owner=owner, above=path)
-    elif isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None):
-        yield Wait.from_tool(tool, path, conversation=conversation, owner=owner)
 
 
 def wait_deadline(wait: Wait) -> datetime | None:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, cast, final
 from chat_core.approvals import expire
 from chat_core.clock import add, to_utc
 from chat_core.errors import ConflictError
-from chat_core.response import Wait
+from chat_core.response import Wait, iter_waits
 
-from chat_store._waits import iter_waits
 from chat_store.errors import UnknownConversationError
 from chat_store.store import ConversationStore, Snapshot
 

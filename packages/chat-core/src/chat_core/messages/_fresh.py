@@ -125,6 +125,7 @@ def new_turn(
     instance.metadata = metadata
     instance.created_at = at
     instance.by = instance.failed_usage = instance.state = instance.extra = instance.encodings = None
+    instance.client_id = None
     instance.delivered = delivered
     instance.client_tools = ()
     instance.owned = False

@@ -81,6 +81,7 @@ _TURN = frozenset(
         "state",
         "view_offset",
         "client_tools",
+        "client_id",
     }
 )
 _REQUIRED = frozenset({"parts", "created_at"})
@@ -296,6 +297,8 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
         data["state"] = turn.state
     if turn.client_tools:
         data["client_tools"] = list(turn.client_tools)
+    if turn.client_id is not None:
+        data["client_id"] = turn.client_id
     return merge_unknown_fields(data, turn.extra, _TURN) if turn.extra else data
 
 
@@ -418,6 +421,7 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
         turn.by = read_optional_string(data, "by")
         turn.state = read_state(data)
         turn.client_tools = tuple(read_optional_items(data, "client_tools", read_json_object))
+        turn.client_id = read_optional_string(data, "client_id")
         turn.view_offset = read_integer(data, "view_offset", 0)
         _set_turn_marks(turn, data)
         turn.extra = unknown_fields(data, _TURN)

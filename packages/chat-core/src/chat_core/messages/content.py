@@ -73,6 +73,8 @@ class Turn:
             received no turn. `None` if no request failed.
         state: object that is merged into the state of the conversation; `None` for turns of a model.
         client_tools: tools that the client declares with this user turn, as JSON objects, see `ClientTools`.
+        client_id: id that a client gave this user message, so that a message sent twice is stored once; otherwise
+            `None`.
         view_offset: offset of the `View` that was sent to request this turn: the index in the history of its first
             turn, apart from system turns and the last user message.
         extra: unknown fields of the stored turn.
@@ -81,8 +83,8 @@ class Turn:
     """
 
     __slots__ = (
-        "by", "client_tools", "created_at", "delivered", "encodings", "extra", "failed_usage", "finish_reason",
-        "metadata", "owned", "parts", "state", "view_offset",
+        "by", "client_id", "client_tools", "created_at", "delivered", "encodings", "extra", "failed_usage",
+        "finish_reason", "metadata", "owned", "parts", "state", "view_offset",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +97,7 @@ class Turn:
         by: str | None = None,
         state: Mapping[str, object] | None = None,
         client_tools: ClientToolObjects = (),
+        client_id: str | None = None,
         extra: Extra = None,
     ) -> None:
         if created_at is not None and created_at.utcoffset() is None:
@@ -114,6 +117,7 @@ class Turn:
         self.client_tools: tuple[Mapping[str, object], ...] = tuple(
             [json_object(item, "a client tool") for item in client_tools]
         )
+        self.client_id: str | None = client_id
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
         self.owned: bool = False
