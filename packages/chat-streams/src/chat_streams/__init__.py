@@ -1,1 +1,39 @@
-"""Encodings of a run for front ends."""
+"""Encodings of a run for front ends, and the input that front ends send back."""
+
+from __future__ import annotations
+
+from chat_streams.client_input import (
+    AppliedInput,
+    ClientInput,
+    DecisionAction,
+    PostedCall,
+    PostedDecision,
+    PostedMessage,
+    PostedResult,
+    apply_input,
+    conversation_id,
+)
+from chat_streams.errors import ClientInputError, ErrorCode, describe_error
+from chat_streams.open_waits import Decider, open_waits, wait_key
+from chat_streams.shown_messages import ShownMessage, message_id, shown_messages
+
+__all__ = [
+    "AppliedInput",
+    "ClientInput",
+    "ClientInputError",
+    "Decider",
+    "DecisionAction",
+    "ErrorCode",
+    "PostedCall",
+    "PostedDecision",
+    "PostedMessage",
+    "PostedResult",
+    "ShownMessage",
+    "apply_input",
+    "conversation_id",
+    "describe_error",
+    "message_id",
+    "open_waits",
+    "shown_messages",
+    "wait_key",
+]

@@ -1,0 +1,414 @@
+"""Input from front ends: which parts of a posted history and of posted decisions enter the stored conversation.
+
+The stored conversation is the truth. New messages of the user, results that a call waits for, and decisions are taken.
+A message that differs from the stored one is refused. Messages of models, systems and tools are never taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
+
+from chat_core import AnyChat
+from chat_core.conversation import Conversation
+from chat_core.errors import UsageError
+from chat_core.json import dumps
+from chat_core.messages import Completed, Content, File, Messages, Part, Text, Tool, Turn
+from chat_core.response import Wait, WaitKind, iter_waits
+from chat_core.tools import InvalidArgumentsError
+
+from chat_streams.errors import ClientInputError
+from chat_streams.open_waits import Decider, find_call, is_expired, messages_of
+from chat_streams.shown_messages import ID_PREFIX, ShownMessage, ShownRole, shown_messages
+
+DecisionAction: TypeAlias = Literal["approve", "reject", "cancel", "retry", "complete", "fail"]
+
+_ALLOWED: dict[WaitKind, frozenset[DecisionAction]] = {
+    "approval": frozenset({"approve", "reject", "cancel"}),
+    "schedule": frozenset({"approve", "reject", "cancel"}),
+    "result": frozenset({"complete", "fail", "reject", "cancel"}),
+    "interrupted": frozenset({"retry", "complete", "fail", "cancel"}),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PostedCall:
+    """Tool call in a posted message of a model.
+
+    Attributes:
+        id: id of the call.
+        name: name of the tool.
+        arguments: the arguments, as JSON text or as an object.
+    """
+
+    id: str
+    name: str
+    arguments: str | Mapping[str, object]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PostedMessage:
+    """Message of a user or a model in a posted history.
+
+    Attributes:
+        id: id of the message.
+        role: `"user"` or `"model"`. Messages of other roles are left out.
+        parts: the parts of a user message, which are stored if the message is new; the text of a model's message.
+        calls: the tool calls in a message of a model.
+    """
+
+    id: str
+    role: ShownRole
+    parts: tuple[Part, ...] = ()
+    calls: tuple[PostedCall, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Concatenated text of the message."""
+        return _text(self.parts)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PostedResult:
+    """Result of a tool call in a posted history: of a call that the client ran, or of one that is resolved already.
+
+    Attributes:
+        tool_id: id of the call.
+        result: the result, as JSON.
+        error: description of the failure, if the call failed.
+    """
+
+    tool_id: str
+    result: object
+    error: str | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PostedDecision:
+    """Decision of the client about one waiting call.
+
+    Attributes:
+        key: key of the call, from `wait_key()`.
+        action: the decision.
+        arguments: arguments that replace those of the model, for `"approve"`.
+        text: reason of `"reject"` and `"cancel"`, or the error of `"fail"`.
+        result: result of the call, for `"complete"`.
+    """
+
+    key: str
+    action: DecisionAction
+    arguments: Mapping[str, object] | None = None
+    text: str | None = None
+    result: object = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ClientInput:
+    """Everything in a request of a front end that can change a conversation.
+
+    Attributes:
+        messages: the posted history, oldest first, without messages of systems and tools.
+        results: the posted results of tool calls.
+        decisions: the posted decisions.
+        client_tools: tools that the client runs, see `ClientTools`. They are stored with the new user message.
+        state: change of the conversation's state. It is stored with the new user message.
+    """
+
+    messages: Sequence[PostedMessage] = ()
+    results: Sequence[PostedResult] = ()
+    decisions: Sequence[PostedDecision] = ()
+    client_tools: Sequence[Mapping[str, object]] = ()
+    state: Mapping[str, object] | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AppliedInput:
+    """What a request has changed.
+
+    Attributes:
+        new_messages: number of user messages that were appended.
+        decided: number of calls that were decided or received their result.
+        up_to_date: whether the posted history contains every message that the conversation had before the request.
+            Otherwise, the client needs the stored messages.
+    """
+
+    new_messages: int
+    decided: int
+    up_to_date: bool
+
+
+def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
+    """Return the id of the stored conversation for an id that a client chose.
+
+    Two owners who use the same client id have two conversations, so nobody reaches a conversation of somebody else by
+    its id.
+
+    Args:
+        owner: name of the authenticated user.
+        kind: the protocol, such as `"agui"`.
+        client_id: id that the client chose, such as an AG-UI thread id.
+    """
+    digest = hashlib.sha256(dumps([owner, kind, client_id]).encode()).hexdigest()
+    return f"{kind}-{digest[:40]}"
+
+
+def apply_input(
+    given: ClientInput,
+    target: Messages | Conversation,
+    /,
+    *,
+    chat: AnyChat,
+    decider: Decider,
+    join_model_turns: bool = False,
+) -> AppliedInput:
+    """Apply a request of a front end to a conversation. Either all of it is applied, or nothing.
+
+    Args:
+        given: the request.
+        target: the conversation, which the caller stores or passes to a run of `chat`.
+        chat: the chat that continues the conversation. It validates edited arguments and client tools.
+        decider: the authenticated person who sends the request.
+        join_model_turns: whether the protocol shows consecutive turns of a model as one message.
+
+    Raises:
+        ClientInputError: the request is malformed, contradicts the stored conversation, or decides a call that the
+            person may not decide. Nothing was changed.
+    """
+    messages = messages_of(target)
+    if messages.busy:
+        raise ClientInputError("conflict", "A run of this conversation is active. Wait until it has ended.")
+    shown = shown_messages(messages, join_model_turns=join_model_turns)
+    new = _check_history(given.messages, shown)
+    decisions = _Decisions(target, chat, decider)
+    for posted in given.results:
+        decisions.add_result(posted)
+    for decision in given.decisions:
+        decisions.add_decision(decision)
+    turns = _new_turns(new, given)
+    if turns:
+        _require_nothing_waits(messages, decisions)
+        _check_client_tools(chat, turns)
+    decisions.apply()
+    if turns:
+        messages.push(Content("user", turns))
+    posted_ids = {message.id for message in given.messages}
+    return AppliedInput(len(turns), len(decisions.checked), all(message.id in posted_ids for message in shown))
+
+
+# --- The posted history ---------------------------------------------------------------------------------------------
+
+
+def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage]) -> list[PostedMessage]:
+    """Return the new messages of the user, or raise if the posted history differs from the stored one."""
+    ids = [message.id for message in posted]
+    if not all(ids) or len({*ids}) < len(ids):
+        raise ClientInputError("invalid_request", "Each message needs an id of its own.")
+    places = {message.id: index for index, message in enumerate(shown)}
+    known = [index for index, id in enumerate(ids) if id in places]  # noqa: A001 - the field's own name
+    stored = [places[ids[index]] for index in known]
+    if stored != sorted(stored):
+        raise ClientInputError("conflict", "The messages are not in their stored order. Load the conversation again.")
+    for index, place in zip(known, stored, strict=True):
+        if not _is_same(posted[index], shown[place]):
+            raise ClientInputError("conflict", f"Message {ids[index]!r} was changed. Load the conversation again.")
+    first_new = known[-1] + 1 if known else 0
+    for index, message in enumerate(posted):
+        if message.id in places:
+            continue
+        # After a broken connection, a client has the beginning of an answer that was never stored.
+        is_unfinished = bool(known) and index >= first_new and message.role == "model"
+        if index < first_new or (message.role == "model" and not is_unfinished):
+            msg = f"Message {message.id!r} is not part of this conversation. Load the conversation again."
+            raise ClientInputError("conflict", msg)
+    return [message for message in posted[first_new:] if message.role == "user"]
+
+
+def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
+    """Return whether a posted message equals the stored one, or is the beginning of a stored message of a model."""
+    if posted.role != shown.role:
+        return False
+    if shown.role == "user":
+        return posted.text == shown.text and _files(posted.parts) == _files(shown.parts)
+    stored = {tool.id: tool for tool in shown.tools}
+    return shown.text.startswith(posted.text) and all(
+        call.id in stored and call.name == stored[call.id].name and _has_arguments(stored[call.id], call.arguments)
+        for call in posted.calls
+    )
+
+
+def _has_arguments(tool: Tool, arguments: str | Mapping[str, object]) -> bool:
+    if isinstance(arguments, str):
+        return tool.call.text.startswith(arguments)
+    return arguments in (tool.call.arguments, tool.effective_arguments)
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join([part.text for part in parts if isinstance(part, Text)])
+
+
+def _files(parts: Sequence[Part]) -> list[tuple[str, bytes | None, str | None]]:
+    return [(part.mime, part.data, part.url) for part in parts if isinstance(part, File)]
+
+
+# --- New messages ---------------------------------------------------------------------------------------------------
+
+
+def _new_turns(new: Sequence[PostedMessage], given: ClientInput) -> list[Turn]:
+    turns: list[Turn] = []
+    for index, message in enumerate(new):
+        if message.id.startswith(ID_PREFIX):
+            raise ClientInputError("invalid_request", f"The id of a new message must not begin with {ID_PREFIX!r}.")
+        if not message.parts:
+            raise ClientInputError("invalid_request", f"Message {message.id!r} is empty.")
+        is_last = index == len(new) - 1
+        try:
+            turn = Turn(
+                message.parts,
+                client_id=message.id,
+                state=given.state if is_last else None,
+                client_tools=given.client_tools if is_last else (),
+            )
+        except UsageError as error:
+            raise ClientInputError("invalid_request", f"The request cannot be stored: {error}") from error
+        turns.append(turn)
+    return turns
+
+
+def _require_nothing_waits(messages: Messages, decisions: _Decisions) -> None:
+    ended = {id(tool) for tool in decisions.ended}
+    if any(id(tool) not in ended for tool in messages.pending()):
+        msg = "Tool calls are waiting or unfinished. Decide them, and send the next message when the run has ended."
+        raise ClientInputError("conflict", msg)
+
+
+def _check_client_tools(chat: AnyChat, turns: Sequence[Turn]) -> None:
+    try:
+        chat.tools.for_messages(Messages([Content("user", turns[-1:])]))
+    except UsageError as error:
+        raise ClientInputError("invalid_request", f"The tools of the client cannot be used: {error}") from error
+
+
+# --- Decisions and results --------------------------------------------------------------------------------------------
+
+
+def _is_result_of(tool: Tool, posted: PostedResult) -> bool:
+    text = tool.result_text()
+    if isinstance(tool.status, Completed):
+        return posted.error is None and posted.result in (text, tool.status.result)
+    return posted.error in (None, text) and posted.result in (None, text)
+
+
+@final
+class _Decisions:
+    """Decisions of one request, which are all checked before the first is applied.
+
+    Attributes:
+        checked: the calls to decide, each with its decision.
+    """
+
+    def __init__(self, target: Messages | Conversation, chat: AnyChat, decider: Decider) -> None:
+        self._target = target
+        self._messages = messages_of(target)
+        self._chat = chat
+        self._decider = decider
+        self._now = decider.now()
+        self.checked: list[tuple[Tool, PostedDecision]] = []
+
+    @property
+    def ended(self) -> list[Tool]:
+        """The calls that need no run after their decision."""
+        return [tool for tool, decision in self.checked if decision.action not in {"approve", "retry"}]
+
+    def add_result(self, posted: PostedResult) -> None:
+        """Check a posted result. The result of a resolved call must be the stored one."""
+        try:
+            tool = self._messages.tool(posted.tool_id)
+        except KeyError:
+            msg = f"There is no call {posted.tool_id!r} in this conversation."
+            raise ClientInputError("conflict", msg) from None
+        if tool.resolved:
+            if not _is_result_of(tool, posted):
+                msg = f"The result of {tool.name} was changed. Load the conversation again."
+                raise ClientInputError("conflict", msg)
+            return
+        wait = next((wait for wait in iter_waits(tool) if wait.kind == "result" and wait.path == (tool.id,)), None)
+        if wait is None:
+            raise ClientInputError("conflict", f"{tool.name} waits for no result of the client.")
+        action: DecisionAction = "complete" if posted.error is None else "fail"
+        self._add(tool, wait, PostedDecision("", action, text=posted.error, result=posted.result))
+
+    def add_decision(self, decision: PostedDecision) -> None:
+        """Check a decision. A decision that was recorded already is ignored if it is the same."""
+        call = find_call(self._messages, decision.key)
+        if call is None:
+            raise ClientInputError("conflict", f"There is no waiting call {decision.key!r} in this conversation.")
+        if call.wait is None:
+            if not self._is_recorded(call.tool, decision):
+                msg = f"{call.tool.name} was decided already or has changed. Load the conversation again."
+                raise ClientInputError("conflict", msg)
+            return
+        self._add(call.tool, call.wait, decision)
+
+    def _add(self, tool: Tool, wait: Wait, decision: PostedDecision) -> None:
+        if not self._decider.may(wait, self._target):
+            raise ClientInputError("forbidden", f"You may not decide about {tool.name}.")
+        if any(tool is other for other, _ in self.checked):
+            raise ClientInputError("invalid_request", f"The request decides {tool.name} twice.")
+        if is_expired(wait, self._now):
+            raise ClientInputError("conflict", f"The time to decide about {tool.name} has passed.")
+        if decision.action not in _ALLOWED[wait.kind]:
+            msg = f"{tool.name} waits for {wait.kind!r} and cannot be decided by {decision.action!r}."
+            raise ClientInputError("conflict", msg)
+        if decision.arguments is not None:
+            self._check_arguments(wait, decision.arguments)
+        self.checked.append((tool, decision))
+
+    def _check_arguments(self, wait: Wait, arguments: Mapping[str, object]) -> None:
+        names = [self._messages.tool(*wait.path[:end]).name for end in range(1, len(wait.path) + 1)]
+        definition = self._chat.tools.definition(*names)
+        if definition is None:
+            return
+        try:
+            definition.validate(arguments)
+        except InvalidArgumentsError as error:
+            msg = f"{wait.name} does not accept these arguments: {error}"
+            raise ClientInputError("invalid_request", msg) from error
+
+    def _is_recorded(self, tool: Tool, decision: PostedDecision) -> bool:
+        if not tool.decisions or tool.decisions[-1].by != self._decider.principal.name:
+            return False
+        last = tool.decisions[-1]
+        return (
+            last.action == decision.action
+            and last.arguments == decision.arguments
+            and (
+                decision.action != "complete"
+                or (isinstance(tool.status, Completed) and tool.status.result == decision.result)
+            )
+        )
+
+    def apply(self) -> None:
+        """Record all decisions under the name of the authenticated person."""
+        by = self._decider.principal.name
+        for tool, decision in self.checked:
+            match decision.action:
+                case "approve":
+                    tool.approve(arguments=decision.arguments, by=by, at=self._now)
+                case "reject":
+                    tool.reject(decision.text, by=by, at=self._now)
+                case "cancel":
+                    tool.cancel(decision.text, by=by, at=self._now)
+                case "retry":
+                    tool.retry(by=by, at=self._now)
+                case "complete":
+                    tool.complete(decision.result, by=by, at=self._now)
+                case "fail":
+                    tool.fail(decision.text or "The client reported a failure.", by=by, at=self._now)

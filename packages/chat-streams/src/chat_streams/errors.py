@@ -1,0 +1,50 @@
+"""Errors of requests from front ends, and the texts with which failed runs are reported to clients."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+from chat_core.errors import ChatError, ConflictError, StreamTruncatedError
+
+ErrorCode: TypeAlias = Literal["invalid_request", "conflict", "forbidden", "llm_error", "stream_error", "internal"]
+"""Code of an error, for programs."""
+
+_UNAVAILABLE = "The assistant is temporarily unavailable. Please try again."
+_BUSY = "Another run is using this conversation. Please try again later."
+_INTERRUPTED = "The reply was interrupted. Please try again."
+
+_STATUS: dict[ErrorCode, int] = {"invalid_request": 400, "forbidden": 403, "conflict": 409}
+
+
+@final
+class ClientInputError(ChatError):
+    """Refused request of a front end. Nothing was changed.
+
+    The message is meant for the client: it contains nothing except the client's own input and the rule.
+
+    Attributes:
+        code: `"invalid_request"`, `"forbidden"` or `"conflict"`.
+        status: HTTP status of a response with this error: 400, 403 or 409.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, /) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.status: int = _STATUS[code]
+
+
+def describe_error(error: BaseException, /) -> tuple[ErrorCode, str]:
+    """Return the code and the text with which a failed run is reported to its client.
+
+    The texts are fixed. They contain no details of the failure, which belong into logs and observers.
+
+    Args:
+        error: the exception that ended the run.
+    """
+    if isinstance(error, ClientInputError):
+        return error.code, str(error)
+    if isinstance(error, ConflictError):
+        return "conflict", _BUSY
+    if isinstance(error, StreamTruncatedError):
+        return "stream_error", _INTERRUPTED
+    return ("llm_error" if isinstance(error, ChatError) else "internal"), _UNAVAILABLE

@@ -1,0 +1,91 @@
+"""The messages of a stored conversation as front ends show them, each with an id that does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
+
+from chat_core.messages import Messages, Part, Reasoning, Role, Tool, Turn
+
+ID_PREFIX = "turn-"
+"""Beginning of the ids of messages without an id of a client. The index of the turn in the history follows."""
+
+ShownRole: TypeAlias = Literal["user", "model"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """One message of a user or a model, as a front end shows it.
+
+    Attributes:
+        id: the id that the client gave the message, or an id that contains the index of the first turn.
+        role: `"user"` or `"model"`.
+        turns: the turns of the message: one, or consecutive turns of a model.
+    """
+
+    id: str
+    role: ShownRole
+    turns: tuple[Turn, ...]
+
+    @property
+    def text(self) -> str:
+        """Concatenated text of the turns."""
+        return "".join([turn.text for turn in self.turns])
+
+    @property
+    def reasoning(self) -> str:
+        """Concatenated reasoning of the turns."""
+        return "".join([part.text for part in self.parts if isinstance(part, Reasoning)])
+
+    @property
+    def parts(self) -> list[Part]:
+        """Parts of all turns, in order."""
+        return [part for turn in self.turns for part in turn.parts]
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Tool calls of all turns, in order."""
+        return [tool for turn in self.turns for tool in turn.tools]
+
+
+def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> list[ShownMessage]:
+    """Return the messages of users and models in a conversation, oldest first.
+
+    System turns, turns that the engine wrote, and turns that a rewind removed are not shown.
+
+    Args:
+        messages: the conversation.
+        join_model_turns: whether consecutive turns of a model form one message, which has the id of the first.
+    """
+    live = {id(turn) for _, turn in messages.live_turns}
+    shown: list[ShownMessage] = []
+    for index, (role, turn) in enumerate(_turns(messages)):
+        if role == "system" or turn.by == "engine" or id(turn) not in live:
+            continue
+        if join_model_turns and role == "model" and shown and shown[-1].role == "model":
+            last = shown.pop()
+            shown.append(ShownMessage(last.id, role, (*last.turns, turn)))
+        else:
+            shown.append(ShownMessage(message_id(index, turn), role, (turn,)))
+    return shown
+
+
+def message_id(index: int, turn: Turn | None = None, /) -> str:
+    """Return the id of the message that begins with a turn.
+
+    Args:
+        index: index of the turn in the history, or the number of turns for a turn that is still being received.
+        turn: the turn, if the history has it.
+    """
+    return f"{ID_PREFIX}{index}" if turn is None or turn.client_id is None else turn.client_id
+
+
+def count_turns(messages: Messages, /) -> int:
+    """Return the number of turns in a history, which is the index of the next turn."""
+    return sum([len(content.turns) for content in messages])
+
+
+def _turns(messages: Messages) -> Sequence[tuple[Role, Turn]]:
+    return [(content.role, turn) for content in messages for turn in content.turns]

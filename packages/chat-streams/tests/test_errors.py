@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+from chat_core.errors import AuthenticationError, ConflictError, StreamTruncatedError
+from chat_streams import ClientInputError, ErrorCode, describe_error
+
+DETAILS = "https://vendor.example/v1?key=s3cret returned 404 in /srv/app.py"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (AuthenticationError(DETAILS), "llm_error"),
+        (StreamTruncatedError(DETAILS), "stream_error"),
+        (ConflictError(DETAILS), "conflict"),
+        (ZeroDivisionError(DETAILS), "internal"),
+    ],
+)
+def test_a_failure_is_described_by_a_fixed_text(error: Exception, code: ErrorCode) -> None:
+    found, text = describe_error(error)
+    assert found == code
+    assert "again" in text
+    assert not any(word in text for word in DETAILS.split() if len(word) > 2)
+
+
+def test_a_refused_request_is_described_by_its_own_text() -> None:
+    error = ClientInputError("conflict", "Message 'm-1' was changed.")
+    assert describe_error(error) == ("conflict", "Message 'm-1' was changed.")
+    assert [ClientInputError(code, "").status for code in ("invalid_request", "forbidden", "conflict")] == [
+        400,
+        403,
+        409,
+    ]

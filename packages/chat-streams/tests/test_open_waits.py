@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from chat_core.approvals import Principal, only_role
+from chat_core.messages import Messages
+from chat_streams import Decider, open_waits, wait_key
+from chat_streams.open_waits import find_call
+from stream_world import NOW, PAY, PAY_MORE, ana, bank, conversation_of
+
+
+@pytest.mark.anyio
+async def test_only_calls_that_the_person_may_decide_are_open() -> None:
+    target = conversation_of("Pay twice.")
+    await bank([PAY, PAY_MORE], now=lambda: NOW).complete(target)
+    assert [wait.tool_id for wait in open_waits(target, ana())] == ["call_1", "call_2"]
+    assert open_waits(target, Decider(Principal("ben"), ana().may_decide, ana().now)) == []
+    assert open_waits(target, Decider(Principal("ben"), only_role("approver"), ana().now)) == []
+    assert open_waits(target, ana(lambda: NOW + timedelta(hours=1))) == []
+
+
+@pytest.mark.anyio
+async def test_the_key_of_a_call_ends_when_the_call_changes() -> None:
+    target = conversation_of("Pay.")
+    await bank(PAY).complete(target)
+    tool = target.messages.tool("call_1")
+    (wait,) = open_waits(target, ana())
+    key = wait_key(target.messages, wait)
+    found = find_call(target.messages, key)
+    assert found is not None
+    assert (found.tool, found.wait is not None) == (tool, True)
+    tool.approve()
+    tool.reconsider("other arguments are needed")
+    again = find_call(target.messages, key)
+    assert again is not None
+    assert again.wait is None
+
+
+@pytest.mark.parametrize("key", ["", "1", "1.", "1.call_9", "1.call_1/call_2"])
+def test_a_key_of_no_call_finds_nothing(key: str) -> None:
+    assert find_call(Messages(), key) is None
