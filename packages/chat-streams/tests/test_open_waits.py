@@ -6,7 +6,7 @@ import pytest
 from chat_core.approvals import Principal, only_role
 from chat_core.messages import Messages
 from chat_streams import Decider, open_waits, wait_key
-from chat_streams.open_waits import find_call
+from chat_streams.open_waits import all_waits, tool_of_key
 from stream_world import NOW, PAY, PAY_MORE, ana, bank, conversation_of
 
 
@@ -27,16 +27,14 @@ async def test_the_key_of_a_call_ends_when_the_call_changes() -> None:
     tool = target.messages.tool("call_1")
     (wait,) = open_waits(target, ana())
     key = wait_key(target.messages, wait)
-    found = find_call(target.messages, key)
-    assert found is not None
-    assert (found.tool, found.wait is not None) == (tool, True)
-    tool.approve()
+    assert tool_of_key(target.messages, key) is tool
+    tool.approve(at=NOW)
     tool.reconsider("other arguments are needed")
-    again = find_call(target.messages, key)
-    assert again is not None
-    assert again.wait is None
+    (again,) = all_waits(target)
+    assert wait_key(target.messages, again) != key
+    assert tool_of_key(target.messages, key) is tool
 
 
 @pytest.mark.parametrize("key", ["", "1", "1.", "1.call_9", "1.call_1/call_2"])
 def test_a_key_of_no_call_finds_nothing(key: str) -> None:
-    assert find_call(Messages(), key) is None
+    assert tool_of_key(Messages(), key) is None

@@ -16,11 +16,11 @@ from chat_core.conversation import Conversation
 from chat_core.errors import UsageError
 from chat_core.json import dumps
 from chat_core.messages import Completed, Content, File, Messages, Part, Text, Tool, Turn
-from chat_core.response import Wait, WaitKind, iter_waits
+from chat_core.response import Wait, WaitKind
 from chat_core.tools import InvalidArgumentsError
 
 from chat_streams.errors import ClientInputError
-from chat_streams.open_waits import Decider, find_call, is_expired, messages_of
+from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, tool_of_key, wait_key
 from chat_streams.shown_messages import ID_PREFIX, ShownMessage, ShownRole, shown_messages
 
 DecisionAction: TypeAlias = Literal["approve", "reject", "cancel", "retry", "complete", "fail"]
@@ -315,11 +315,11 @@ class _Decisions:
     """
 
     def __init__(self, target: Messages | Conversation, chat: AnyChat, decider: Decider) -> None:
-        self._target = target
         self._messages = messages_of(target)
         self._chat = chat
         self._decider = decider
         self._now = decider.now()
+        self._waits = {wait_key(self._messages, wait): wait for wait in all_waits(target)}
         self.checked: list[tuple[Tool, PostedDecision]] = []
 
     @property
@@ -339,26 +339,26 @@ class _Decisions:
                 msg = f"The result of {tool.name} was changed. Load the conversation again."
                 raise ClientInputError("conflict", msg)
             return
-        wait = next((wait for wait in iter_waits(tool) if wait.kind == "result" and wait.path == (tool.id,)), None)
-        if wait is None:
+        waits = [wait for wait in self._waits.values() if wait.path == (tool.id,) and wait.kind == "result"]
+        if not waits:
             raise ClientInputError("conflict", f"{tool.name} waits for no result of the client.")
         action: DecisionAction = "complete" if posted.error is None else "fail"
-        self._add(tool, wait, PostedDecision("", action, text=posted.error, result=posted.result))
+        self._add(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
 
     def add_decision(self, decision: PostedDecision) -> None:
         """Check a decision. A decision that was recorded already is ignored if it is the same."""
-        call = find_call(self._messages, decision.key)
-        if call is None:
+        tool = tool_of_key(self._messages, decision.key)
+        if tool is None:
             raise ClientInputError("conflict", f"There is no waiting call {decision.key!r} in this conversation.")
-        if call.wait is None:
-            if not self._is_recorded(call.tool, decision):
-                msg = f"{call.tool.name} was decided already or has changed. Load the conversation again."
-                raise ClientInputError("conflict", msg)
-            return
-        self._add(call.tool, call.wait, decision)
+        wait = self._waits.get(decision.key)
+        if wait is not None:
+            self._add(tool, wait, decision)
+        elif not self._is_recorded(tool, decision):
+            msg = f"{tool.name} was decided already or has changed. Load the conversation again."
+            raise ClientInputError("conflict", msg)
 
     def _add(self, tool: Tool, wait: Wait, decision: PostedDecision) -> None:
-        if not self._decider.may(wait, self._target):
+        if not self._decider.may(wait):
             raise ClientInputError("forbidden", f"You may not decide about {tool.name}.")
         if any(tool is other for other, _ in self.checked):
             raise ClientInputError("invalid_request", f"The request decides {tool.name} twice.")

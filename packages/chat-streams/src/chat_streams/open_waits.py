@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import final
 from urllib.parse import quote, unquote
@@ -33,14 +33,13 @@ class Decider:
     may_decide: MayDecide
     now: Callable[[], datetime] = _utc_now
 
-    def may(self, wait: Wait, target: Messages | Conversation, /) -> bool:
+    def may(self, wait: Wait, /) -> bool:
         """Return whether the person may decide a waiting call.
 
         Args:
             wait: the waiting call.
-            target: the conversation. A stored conversation has an id and an owner, which the rule can read.
         """
-        return is_allowed(self.may_decide, self.principal, _in_conversation(wait, target))
+        return is_allowed(self.may_decide, self.principal, wait)
 
 
 def open_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wait]:
@@ -51,8 +50,19 @@ def open_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wai
         decider: the person.
     """
     now = decider.now()
-    waits = [wait for tool in messages_of(target).pending() for wait in iter_waits(tool)]
-    return [wait for wait in waits if not is_expired(wait, now) and decider.may(wait, target)]
+    return [wait for wait in all_waits(target) if not is_expired(wait, now) and decider.may(wait)]
+
+
+def all_waits(target: Messages | Conversation, /) -> list[Wait]:
+    """Return all waiting calls of a conversation, oldest first, with its id and its owner.
+
+    Args:
+        target: the conversation.
+    """
+    stored = None if isinstance(target, Messages) else target
+    conversation, owner = (None, None) if stored is None else (stored.id, getattr(stored, "owner", None))
+    pending = messages_of(target).pending()
+    return [wait for tool in pending for wait in iter_waits(tool, conversation=conversation, owner=owner)]
 
 
 def is_expired(wait: Wait, now: datetime, /) -> bool:
@@ -78,43 +88,20 @@ def wait_key(messages: Messages, wait: Wait, /) -> str:
     return f"{messages.tool(*wait.path).revision}.{path}"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class KeyedCall:
-    """The call that a key names.
-
-    Attributes:
-        tool: the call.
-        wait: what the call waits for, or `None` if it does not wait or has changed since the key was made.
-    """
-
-    tool: Tool
-    wait: Wait | None
-
-
-def find_call(messages: Messages, key: str, /) -> KeyedCall | None:
-    """Return the call that a key names, or None if there is no such call.
+def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
+    """Return the call that a key names, which may have changed since, or None if there is no such call.
 
     Args:
         messages: the conversation.
         key: key made by `wait_key()`.
     """
-    revision, _, joined = key.partition(".")
-    path = tuple([unquote(part) for part in joined.split("/")])
+    path = [unquote(part) for part in key.partition(".")[2].split("/")]
     try:
-        tool = messages.tool(*path)
+        return messages.tool(*path)
     except KeyError:
         return None
-    waits = [wait for wait in iter_waits(tool, path[:-1]) if wait.path == path]
-    return KeyedCall(tool, waits[0] if waits and str(tool.revision) == revision else None)
 
 
 def messages_of(target: Messages | Conversation, /) -> Messages:
     """Return the messages of a conversation, stored or not."""
     return target if isinstance(target, Messages) else target.messages
-
-
-def _in_conversation(wait: Wait, target: Messages | Conversation) -> Wait:
-    if isinstance(target, Messages):
-        return wait
-    return replace(wait, conversation=target.id, owner=getattr(target, "owner", None))
