@@ -8,14 +8,17 @@ import pytest
 from chat_core import (
     AttemptReset,
     ChatBuilder,
+    ClientTools,
     Compacting,
     ContextChoice,
     ContextSize,
+    FunctionCall,
     Messages,
     Retry,
     Summarize,
     Summarized,
     Text,
+    ToolCollection,
     Turn,
     Usage,
     View,
@@ -23,8 +26,9 @@ from chat_core import (
 )
 from chat_core.errors import ContextLengthError, NetworkError, UsageError
 from chat_core.messages import Summary
+from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text
 from chat_core.observer import LoggingObserver
-from chat_core.testing import Answer, ScriptedProvider
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 from long_chats import NOT_COUNTED, long_conversation, uncounted
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +50,54 @@ async def test_refused_request_is_repeated_once_with_half_of_what_is_kept() -> N
     with pytest.raises(ContextLengthError, match="still too long"):
         await chat.complete(long_conversation(5).user("last question"))
     assert len(twice.asked) == 2
+
+
+async def test_size_of_a_request_includes_instructions() -> None:
+    sizes: list[ContextSize] = []
+
+    def watch(view: View, size: ContextSize) -> ContextChoice:
+        del view
+        sizes.append(size)
+        return None
+
+    text = "Answer in one sentence. " * 100
+    usages = [NOT_COUNTED, NOT_COUNTED, Usage(5_000, 10), Usage(5_000, 10)]
+    model = ScriptedProvider(*[Answer(["done"], usage=usage) for usage in usages])
+    ready = ChatBuilder().with_model(model).with_context(watch)
+    await ready.build().complete(Messages.from_user("hello"))
+    await ready.with_instructions(text).build().complete(Messages.from_user("hello"))
+    messages = Messages.from_user("hello")
+    await ready.with_instructions(text).build().complete(messages)
+    await ready.with_instructions(text).build().complete(messages.user("abc"))
+
+    plain, instructed, _, counted = sizes
+    added = estimate_text(text) + TURN_TOKENS
+    assert (instructed.tokens, instructed.of_view) == (plain.tokens + added, plain.of_view)
+    assert counted.exact
+    assert counted.tokens - counted.of_view == added
+
+
+async def test_size_of_a_request_includes_client_tools_posted_during_the_run() -> None:
+    others: list[int] = []
+    tools = ToolCollection()
+    target = MemoryConversation(Messages.from_user("hello"))
+
+    def watch(view: View, size: ContextSize) -> ContextChoice:
+        del view
+        others.append(size.tokens - size.of_view)
+        return None
+
+    @tools.tool
+    def look() -> str:
+        """Look, while the client posts a message."""
+        target.posts.append(Turn([Text("and?")], client_tools=[{"name": "locate", "description": "Find it."}]))
+        return "dark"
+
+    script = [Answer([FunctionCall("look", {})], usage=NOT_COUNTED), Answer(["done"], usage=NOT_COUNTED)]
+    ready = ChatBuilder().with_model(ScriptedProvider(*script)).with_context(watch).with_tools(tools)
+    await ready.with_scoped_tools(ClientTools()).build().complete(target)
+
+    assert others[1] > others[0]
 
 
 async def test_refusal_after_delivered_text_begins_again_only_if_the_chat_allows_it() -> None:

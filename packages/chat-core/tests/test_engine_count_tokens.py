@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import pytest
 from chat_core import (
     ChatBuilder,
     ChatOptions,
+    ClientTools,
+    Instructions,
     Messages,
     OutputSchema,
     ProviderMeta,
+    RunContext,
     TokenCount,
     ToolCollection,
     ToolDeclarations,
     UsageError,
 )
+from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text
 from chat_core.testing import ScriptedProvider
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +41,26 @@ class Counting:
         assert structured_output is not None
         assert options == ChatOptions(seed=1, top_p=0.5)
         return len(messages) * 100 + len(tools)
+
+
+class CountingInstructions:
+    """A provider that records the instructions that it counts."""
+
+    def __init__(self) -> None:
+        self.complete = ScriptedProvider().complete
+        self.metadata = ProviderMeta("counting")
+        self.instructions: list[object] = []
+
+    async def count_tokens(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
+    ) -> int:
+        del messages, tools, structured_output
+        self.instructions.append(options.instructions)
+        return 7
+
+
+async def _greeting(run: RunContext) -> str:
+    return f"The user is {run.owner}."
 
 
 tools = ToolCollection()
@@ -66,6 +93,65 @@ async def test_an_estimate_says_that_it_is_one_and_includes_tools_and_schema() -
     assert not plain.exact
     assert plain.tokens < with_tools.tokens
     assert plain.tokens < with_schema.tokens
+
+
+async def test_the_provider_counts_instructions() -> None:
+    model = CountingInstructions()
+    chat = ChatBuilder().with_model(model).with_instructions("Be kind.").with_instructions(_greeting).build()
+
+    count = await chat.count_tokens(Messages.from_user("hi"), owner="ana")
+
+    assert count == TokenCount(7, exact=True)
+    assert model.instructions == [Instructions("Be kind.", "The user is ana.")]
+    with pytest.raises(UsageError, match="owner of count_tokens"):
+        await chat.count_tokens(Messages.from_user("hi"), owner=1)  # type: ignore[arg-type]
+
+
+async def test_an_estimate_includes_instructions() -> None:
+    text = "Answer in one sentence. " * 100
+    ready = ChatBuilder().with_model(ScriptedProvider())
+    messages = Messages.from_user("hi")
+
+    plain = await ready.build().count_tokens(messages)
+    counts = [
+        await ready.with_instructions(text).build().count_tokens(messages),
+        await ready.with_instructions(lambda run: text).build().count_tokens(messages),
+        await ready.build().count_tokens(messages, options=ChatOptions(instructions=text)),
+        await ready.build().count_tokens(Messages.from_system(text).user("hi")),
+    ]
+
+    assert [count.tokens - plain.tokens for count in counts[:3]] == [estimate_text(text) + TURN_TOKENS] * 3
+    assert counts[3].tokens >= counts[0].tokens
+
+
+async def test_instructions_are_counted_with_the_values_of_the_chat() -> None:
+    closed: list[str] = []
+
+    @asynccontextmanager
+    async def name(run: RunContext) -> AsyncGenerator[str]:
+        assert run.owner == "ana"
+        yield "ana, who lives in Nantes"
+        closed.append("name")
+
+    ready = ChatBuilder().with_model(ScriptedProvider()).with_instructions(lambda run: f"The user is {run.values[str]}")
+    messages = Messages.from_user("hi")
+
+    made = await ready.with_values(str, name).build().count_tokens(messages, owner="ana")
+    passed = await ready.build().count_tokens(messages, inject={str: "ana, who lives in Nantes"})
+
+    assert made == passed
+    assert closed == ["name"]
+    with pytest.raises(UsageError, match="no value of the type str"):
+        await ready.build().count_tokens(messages)
+
+
+async def test_client_tools_of_the_last_user_turn_are_counted() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_scoped_tools(ClientTools()).build()
+    declared = Messages()
+    declared.user("hi", client_tools=[{"name": "locate", "description": "Find the position."}])
+
+    plain = await chat.count_tokens(Messages.from_user("hi"))
+    assert (await chat.count_tokens(declared)).tokens > plain.tokens
 
 
 async def test_only_messages_are_counted() -> None:

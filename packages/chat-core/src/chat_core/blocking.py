@@ -139,17 +139,27 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         """
         return call(lambda: self._chat.call(name, arguments, messages, id=id))
 
-    def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
+    def count_tokens(
+        self,
+        messages: Messages,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
+    ) -> TokenCount:
         """Run `Chat.count_tokens()` and wait for its result.
 
         Args:
             messages: the conversation. Its tool calls must be resolved.
             options: options of the request, merged over those of the chat.
+            inject: values by type, for the functions that return instructions.
+            owner: the user who owns the conversation, for the same functions.
 
         Raises:
+            UsageError: an instructions function needs a value that is missing, or an argument is wrong.
             ChatError: the provider's request to count the tokens failed. The request is not retried.
         """
-        return call(lambda: self._chat.count_tokens(messages, options=options))
+        return call(lambda: self._chat.count_tokens(messages, options=options, inject=inject, owner=owner))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""

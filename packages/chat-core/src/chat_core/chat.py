@@ -146,8 +146,15 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
 
         return await decide(self._plan.tools, call)
 
-    async def count_tokens(self, messages: Messages, *, options: ChatOptions | None = None) -> TokenCount:
-        """Return the number of input tokens that the next request would use, including tools and schema.
+    async def count_tokens(
+        self,
+        messages: Messages,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
+    ) -> TokenCount:
+        """Return the number of input tokens that the next request would use, including instructions, tools and schema.
 
         If the provider can count tokens, `exact` is True. Otherwise, the number is an estimate, which is usually too
         high. Middlewares are not applied.
@@ -155,14 +162,19 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         Args:
             messages: the conversation. Its tool calls must be resolved.
             options: options of the request, merged over those of the chat.
+            inject: values by type, for the functions that return instructions.
+            owner: the user who owns the conversation, for the same functions.
 
         Raises:
+            UsageError: an instructions function needs a value that is missing, or an argument is wrong.
             ChatError: the provider's request to count the tokens failed. The request is not retried.
         """
         from chat_core.engine.count_tokens import count_tokens  # noqa: PLC0415 - most chats never need it
 
         _require_run_arguments("count_tokens()", messages, options)
-        return await count_tokens(self._plan, messages, options)
+        if inject is not None or owner is not None:
+            _require_inputs("count_tokens()", messages, inject, owner)
+        return await count_tokens(self._plan, messages, options, inject, owner)
 
     def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
         """Return this chat as a tool for another chat's `with_scoped_tools()`.

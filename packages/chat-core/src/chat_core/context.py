@@ -30,7 +30,7 @@ class ContextSize:
     """The size of the next model request in tokens.
 
     Attributes:
-        tokens: tokens of the request: the view, the tool declarations and the output schema.
+        tokens: tokens of the request: the view, the instructions, the tool declarations and the output schema.
         exact: whether the provider has counted the tokens up to its last response in the same view. Only the tokens
             added since then are estimated. If False, the whole number is an estimate, which is usually too high.
         of_view: the part of `tokens` that belongs to the view. A policy can reduce only this part.

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, final
 
 from chat_core.context import ContextChoice, ContextSize
+from chat_core.engine.count_tokens import estimate_overhead
 from chat_core.engine.model_call import usage_of_failure
 from chat_core.errors import ChatError, UsageError
 from chat_core.events import Compacted, Compacting
-from chat_core.json import dumps
 from chat_core.messages import Summary, View
 from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text, estimate_turn
 from chat_core.usage import Usage
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chat_core.engine.observation import ObservedRun
     from chat_core.engine.plan import ChatPlan
     from chat_core.messages import Turn
+    from chat_core.options import ChatOptions
     from chat_core.provider import ProviderMeta
     from chat_core.response import Paused
 
@@ -34,25 +35,26 @@ class ContextFit:
     """The context policy of a run, together with the choices that it has made so far."""
 
     __slots__ = (
-        "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_overhead", "_pending", "_policy", "_ready",
-        "_reduced", "_refused", "_step", "_usage", "_view", "_warnings",
+        "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_options", "_overhead", "_pending", "_plan",
+        "_policy", "_ready", "_reduced", "_refused", "_step", "_usage", "_view", "_warnings",
     )  # fmt: skip
 
-    def __init__(self, plan: ChatPlan[object, Paused], checkpoint: Checkpoint) -> None:
+    def __init__(self, plan: ChatPlan[object, Paused], checkpoint: Checkpoint, options: ChatOptions) -> None:
         """Create the policy state for one run. The messages must be up to date with the stored conversation.
 
         Args:
             plan: configuration of a chat that has a context policy.
             checkpoint: checkpoint of the run, with its messages.
+            options: options of the run, with the evaluated instructions.
         """
         assert plan.settings.context is not None  # noqa: S101 - the caller has checked it
         self._policy: ContextPolicy = plan.settings.context
         self._checkpoint = checkpoint
         self._meta = plan.model.metadata
         self._max_steps = plan.settings.max_steps
-        schemas = [f"{item.name} {item.description} {dumps(dict(item.parameters))}" for item in plan.declarations]
-        schemas += [dumps(dict(plan.output.schema.schema))] if plan.output.schema is not None else []
-        self._overhead = sum([TURN_TOKENS + estimate_text(text) for text in schemas])
+        self._options = options
+        self._plan = plan
+        self._overhead = estimate_overhead(plan, options)
         self._pending: Awaitable[ContextChoice] | None = None
         self._view = checkpoint.messages.view()
         self._chosen_at = 0
@@ -93,10 +95,11 @@ class ContextFit:
         self._ready = self._reduced = False
         return True
 
-    async def next(self, step: int) -> Sequence[Compacting | Compacted] | None:
+    async def next(self, plan: ChatPlan[object, Paused], step: int) -> Sequence[Compacting | Compacted] | None:
         """Take the next step in reducing a request. Return its events, or `None` if the request can be sent.
 
         Args:
+            plan: configuration of the chat, with the client tools of the request.
             step: number of the request in the run, from 1.
 
         Raises:
@@ -110,6 +113,8 @@ class ContextFit:
             self._step, self._choices, self._ready, self._refused = step, 0, False, None
         if self._ready or step > self._max_steps:
             return None
+        if plan is not self._plan:
+            self._plan, self._overhead = plan, estimate_overhead(plan, self._options)
         self._view = self._checkpoint.messages.view()
         size = self._size()
         choice = self._policy(self._view, size)

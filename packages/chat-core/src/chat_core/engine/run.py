@@ -326,9 +326,9 @@ class Run(Generic[OutT, PauseT]):
         if fit is None:
             from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy
 
-            fit = self._context_fit = ContextFit(self._plan, self._checkpoint)
+            fit = self._context_fit = ContextFit(self._plan, self._checkpoint, self._options)
         try:
-            return await fit.next(self._steps + 1)
+            return await fit.next(self._plan, self._steps + 1)
         finally:
             self.usage += fit.report(self._observed_run)
 
