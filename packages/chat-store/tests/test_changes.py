@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from chat_core.errors import InvalidDocumentError, UsageError
-from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _base_store
+from chat_store import Changes, ConversationStore, MemoryStore, SqliteStore, _list_store
 from chat_store.testing._fixtures import Clock, call, paused
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ BOUND = 120
 @pytest.fixture(autouse=True)
 def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is not woken sleeps on."""
-    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
+    monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_a_change_of_the_same_sqlite_store_is_told_at_once(path: Path) -> 
 
 
 async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 0.01)
     async with SqliteStore(path) as store:
         cursor = (await store.changes()).cursor
         await anyio.Path(path).unlink()

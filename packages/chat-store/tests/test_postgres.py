@@ -20,7 +20,7 @@ import pytest
 from anyio import to_thread
 from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import UnknownConversationError, _base_store
+from chat_store import UnknownConversationError, _base_store, _list_store
 from chat_store._backend import ListFilter
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store.postgres import Committer, PostgresBackend, PostgresStore
@@ -434,7 +434,7 @@ async def test_of_two_writes_that_end_in_another_order_than_they_began_both_are_
 async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
+    monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
     async with database.store() as here, database.store() as there:
         cursor = (await here.changes()).cursor
         for number in range(3):
@@ -455,7 +455,7 @@ async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
 async def test_whoever_waits_goes_on_when_their_connection_was_cut(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_base_store, "_LONGEST_PAUSE", 1e6)
+    monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
     async with database.store(busy_seconds=BOUND) as here, database.store(busy_seconds=BOUND) as there:
         cursor = (await here.changes()).cursor
         with anyio.fail_after(BOUND):

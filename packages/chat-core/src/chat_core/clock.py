@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from chat_core.errors import UsageError
 
@@ -16,9 +17,12 @@ def utc_clock(now: Callable[[], datetime]) -> Callable[[], datetime]:
     """Return a function that calls the clock `now` and converts the time to UTC.
 
     Raises:
-        UsageError: raised by the returned function if `now` returns a time without a zone or outside of the years 1 to
-            9999.
+        UsageError: `now` cannot be called. The returned function raises it if `now` returns a time without a zone or
+            outside of the years 1 to 9999.
     """
+    if not callable(now):
+        msg = f"now must be a function that returns a time with a zone, not {now!r}"
+        raise UsageError(msg)
     return lambda: to_utc(now(), "the time of a clock")
 
 
@@ -30,8 +34,11 @@ def to_utc(time: datetime, name: str) -> datetime:
         name: description of the time, for the error message.
 
     Raises:
-        UsageError: the time has no zone, or is outside of the years 1 to 9999 in UTC.
+        UsageError: the time is no `datetime`, has no zone, or is outside of the years 1 to 9999 in UTC.
     """
+    if not isinstance(cast("object", time), datetime):
+        msg = f"{name} must be a datetime with a zone, not {time!r}"
+        raise UsageError(msg)
     if time.utcoffset() is None:
         msg = f"{name} needs a zone, not {time!r}: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)

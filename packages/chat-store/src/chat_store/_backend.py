@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core.response import Wait, WaitKind
 
+from chat_store._arguments import require_choice, require_optional_text, require_page
 from chat_store._job_rules import JobFilter, JobStorage
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
@@ -79,6 +80,11 @@ class ListFilter:
     limit: int | None = None
     after: str | None = None
 
+    def __post_init__(self) -> None:
+        require_optional_text(person=self.person)
+        require_choice("kind", self.kind, WaitKind)
+        require_page(self.limit, self.after)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,11 @@ class MetaFilter:
     state: ConversationState | None = None
     limit: int | None = None
     after: str | None = None
+
+    def __post_init__(self) -> None:
+        require_optional_text(owner=self.owner)
+        require_choice("state", self.state, ConversationState)
+        require_page(self.limit, self.after)
 
 
 @final

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar, Self
 from uuid import uuid4
 
-from anyio import CancelScope, current_time, move_on_after
-from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import ChatError
 from chat_core.messages import Messages, Role, Tool, Turn
-from chat_core.response import WaitKind
 
-from chat_store._backend import Backend, DamagedWait, Head, ListFilter, MetaFilter, PollResult
-from chat_store._cursor import Cursor
-from chat_store._job_queue import JobQueue
-from chat_store._job_rules import JobFilter
-from chat_store._log import lease_length
+from chat_store._arguments import require_optional_text, require_whole
+from chat_store._contents import require_changes, require_messages, require_post, require_turns
+from chat_store._list_store import ListStore
 from chat_store._managed_log import ManagedLog
-from chat_store._names import require_changes, require_post, require_storable
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import apply_changes, load_messages, save_messages
 from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
-from chat_store.jobs import Job, JobState, StoredJob
-from chat_store.meta import ConversationMeta, ConversationState, MetaChanges, StoredMeta
-from chat_store.sql.notify import Notifier
-from chat_store.store import Changes, Due, OpenConversation, Snapshot, Waiting
-
-_LOG = logging.getLogger("chat_store")
-
-_LONGEST_PAUSE = 10.0
-"""Seconds after which the database is polled even without a notification, because notifications can get lost."""
-_SHORTEST_PAUSE = 0.001
+from chat_store.jobs import Job
+from chat_store.meta import ConversationMeta, MetaChanges
+from chat_store.store import OpenConversation, Snapshot
 
 
 def utc_now() -> datetime:
@@ -45,7 +29,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class BaseStore:
+class BaseStore(ListStore):
     """A base class for stores, which implements `ConversationStore` with the methods of a `Backend`.
 
     Args:
@@ -53,22 +37,6 @@ class BaseStore:
         lease_seconds: how long a run may stall before another run can take over.
         now: the clock. It returns times with a time zone.
     """
-
-    _log_type: ClassVar[type[ManagedLog]] = ManagedLog
-    """The class of the conversation logs. Tests of the conformance suite replace it."""
-
-    def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
-        self._lease_length = lease_length(lease_seconds)
-        self._backend = backend
-        self._lease_seconds = lease_seconds
-        self._now = utc_clock(now)
-        self._queue = JobQueue(backend, self._lease_length, self._now)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def open(
         self,
@@ -117,6 +85,7 @@ class BaseStore:
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
         """
+        require_messages(messages)
         require_changes(meta, jobs)
         name = uuid4().hex if id is None else id
         await finish_in_thread(partial(self._log(name, person, owner).create, messages, meta, jobs))
@@ -150,6 +119,8 @@ class BaseStore:
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
+        require_messages(messages)
+        require_whole("revision", revision)
         await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
         return await self.load(id)
 
@@ -181,6 +152,9 @@ class BaseStore:
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
         """
+        if revision is not None:
+            require_whole("revision", revision)
+        require_turns(turns, tools)
         require_changes(meta, jobs)
         change = partial(apply_changes, self._log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
         await finish_in_thread(change)
@@ -243,6 +217,7 @@ class BaseStore:
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
+        require_optional_text(person=person)
         await finish_in_thread(partial(self._log(id).assign, person))
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
@@ -262,190 +237,6 @@ class BaseStore:
         """
         return await finish_in_thread(self._log(id).read_meta)
 
-    async def conversations(
-        self,
-        *,
-        owner: str | None = None,
-        state: ConversationState | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> list[ConversationMeta]:
-        """List the conversations, most recently active first.
-
-        To read the list in pages, pass the cursor of the last conversation of a page, until a page is empty. A
-        conversation that becomes active between two pages moves to the front.
-
-        Args:
-            owner: only conversations of this user.
-            state: only conversations that are `open`, or only those that are `closed`.
-            limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
-
-        Raises:
-            UsageError: the cursor does not belong to this list.
-        """
-        filters = MetaFilter(owner, state, limit, after)
-        return await finish_in_thread(partial(self._backend.list_conversations, filters))
-
-    async def waiting(
-        self,
-        *,
-        person: str | None = None,
-        kind: WaitKind | None = None,
-        before: datetime | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> list[Waiting]:
-        """List the waiting calls of all conversations, earliest deadline first. Those without a deadline come last.
-
-        To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
-        decided or added between two pages do not shift the others.
-
-        Args:
-            person: only conversations that this user is in charge of.
-            kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
-            before: only calls whose approval expires, or whose scheduled time is, before this time.
-            limit: the maximum number of calls.
-            after: only calls after the one with this cursor, which may have been decided since.
-
-        Raises:
-            UsageError: the cursor does not belong to this list, or `before` has no time zone.
-        """
-        if before is not None:
-            before = to_utc(before, "before")
-        return await finish_in_thread(partial(self._list_waiting, ListFilter(person, kind, before, limit, after)))
-
-    def _list_waiting(self, filters: ListFilter) -> list[Waiting]:
-        rows = self._backend.list_waiting(filters)
-        found = [row if isinstance(row, Waiting) else self._recover_wait(row) for row in rows]
-        return [item for item in found if item is not None]
-
-    def _recover_wait(self, row: DamagedWait) -> Waiting | None:
-        """Recover a waiting call from the log of its conversation. If this fails, log an error and return None."""
-        log = self._log(row.conversation)
-        try:
-            log.open_stored()
-            wait = log.find_wait(row.tool, row.place)
-        except (ChatError, OSError) as error:
-            _LOG.error("cannot list a waiting call of the conversation %r: %s", row.conversation, error)
-            return None
-        if wait is None:
-            _LOG.error("a row of the waiting calls of the conversation %r is damaged", row.conversation)
-            return None
-        return Waiting(row.conversation, row.person, wait, row.cursor)
-
-    async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
-        """List the conversations that a run can continue now, longest overdue first.
-
-        Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
-        is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
-
-        Args:
-            person: only conversations that this user is in charge of.
-            limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
-
-        Raises:
-            UsageError: the cursor does not belong to this list.
-        """
-        filters = ListFilter(person, limit=limit, after=after)
-        return await finish_in_thread(lambda: self._backend.list_due(self._now(), filters))
-
-    async def jobs(
-        self,
-        *,
-        kind: str | None = None,
-        state: JobState | None = None,
-        conversation: str | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> list[StoredJob]:
-        """List jobs, earliest start time first.
-
-        Args:
-            kind: only jobs of this kind.
-            state: only jobs in this state.
-            conversation: only jobs of the conversation with this id.
-            limit: the maximum number of jobs.
-            after: only jobs after the one with this cursor.
-
-        Raises:
-            UsageError: the cursor does not belong to this list.
-        """
-        filters = JobFilter(kind, state, conversation, limit, after)
-        return await finish_in_thread(lambda: self._backend.list_jobs(self._now(), filters))
-
-    def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
-        """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
-
-        The lease is renewed while the block runs. If the block ends without an error, the job is done. If it raises,
-        the error propagates, and the job is tried again later, up to its number of attempts. If the block is cancelled,
-        another worker can take the job at once, and the attempt does not count.
-
-        The block is cancelled at its next `await`, and the job is not done, if the job is cancelled, or if the lease
-        cannot be renewed before another worker could take the job, because this process stalls or the store is down.
-
-        Args:
-            *kinds: the kinds of jobs to take.
-
-        Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job since.
-            UsageError: no kind is given.
-        """
-        return self._queue.take(kinds)
-
-    async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
-
-        Args:
-            kind: the kind of the job.
-            key: the key of the job.
-
-        Returns:
-            True if the job was cancelled, False if it has ended or is not stored.
-        """
-        return await self._queue.cancel(kind, key)
-
-    async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
-        """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
-
-        Changes between two calls are not lost: the second call returns them at once. Turns, call states, the start and
-        end of runs, and `assign()` are changes. Lease renewals are not. Deleted conversations are not listed.
-
-        Args:
-            since: the cursor of an earlier call, in this process or another one. Without a cursor, the call returns at
-                once, with the current cursor and no conversations.
-            wait_seconds: how long to wait before returning no conversations. 0 does not wait. Default: no limit.
-
-        Raises:
-            UsageError: the cursor does not belong to this database.
-        """
-        if since is None:
-            cursor, _ = await finish_in_thread(self._poll)
-            return Changes(str(cursor))
-        cursor = Cursor.parse(since)
-        end = None if wait_seconds is None else current_time() + wait_seconds
-        notifier = Notifier()
-        # Subscribe before the first poll, so that no change falls between the two.
-        self._backend.subscribe(notifier)
-        try:
-            while True:
-                notifier.reset()
-                cursor, result = await finish_in_thread(partial(self._poll, cursor))
-                if result.changed or (end is not None and current_time() >= end):
-                    return Changes(str(cursor), tuple(result.changed))
-                with move_on_after(_pause(cursor, result, end)):
-                    await notifier.wait()
-        finally:
-            self._backend.unsubscribe(notifier)
-
-    def _poll(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
-        now = self._now()
-        since = Cursor(now) if cursor is None else cursor
-        # If the clock of another machine was ahead, `now` is before `since.at`. A change is then reported twice.
-        result = self._backend.poll(since.position, since.at, now)
-        return Cursor(now, result.position), result
-
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
         """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
 
@@ -458,32 +249,9 @@ class BaseStore:
             raise UnknownConversationError(msg)
         return parse_history(entries, id)
 
-    async def aclose(self) -> None:
-        """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
-        with CancelScope(shield=True):
-            await finish_in_thread(self._backend.close)
-
-    def _log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:  # noqa: A002
-        require_storable(id, person, owner)
-        return self._log_type(self._backend, Head(id, person, meta=StoredMeta(owner)), self._lease_length, self._now)
-
 
 @asynccontextmanager
 async def _open_replica(log: ManagedLog, lease_seconds: float) -> AsyncGenerator[Replica]:
     replica = Replica(log, await finish_in_thread(log.open), lease_seconds)
     async with save_on_exit(replica, log):
         yield replica
-
-
-def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
-    """Return the seconds to wait for a notification before the next poll.
-
-    Args:
-        cursor: the position and the time of the last poll.
-        result: the result of that poll.
-        end: when the caller stops waiting, in seconds of the clock of the event loop.
-    """
-    pause = _LONGEST_PAUSE if end is None else min(_LONGEST_PAUSE, end - current_time())
-    if result.next_due is not None:
-        pause = min(pause, (result.next_due - cursor.at).total_seconds())
-    return max(pause, _SHORTEST_PAUSE)

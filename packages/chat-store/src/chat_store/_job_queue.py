@@ -15,6 +15,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import LeaseLostError, UsageError
 
 from chat_store import _job_rules
+from chat_store._arguments import require_text
 from chat_store._job_rules import JobStorage
 from chat_store.jobs import StoredJob
 
@@ -56,9 +57,7 @@ class JobQueue:
     @asynccontextmanager
     async def take(self, kinds: tuple[str, ...]) -> AsyncGenerator[StoredJob | None]:
         """Implement `ConversationStore.take_job()`."""
-        if not kinds:
-            msg = "take_job() needs the kinds of jobs to take, as in take_job('index')"
-            raise UsageError(msg)
+        _require_kinds(kinds)
         end = self._next_deadline()
         job = await self._change(partial(_job_rules.take, kinds=kinds, lease_length=self._lease_length))
         if job is None:
@@ -103,6 +102,7 @@ class JobQueue:
 
     async def cancel(self, kind: str, key: str) -> bool:
         """Implement `ConversationStore.cancel_job()`."""
+        require_text(kind=kind, key=key)
         return await self._change(partial(_job_rules.cancel, kind=kind, key=key))
 
     async def _keep_lease(self, job: StoredJob, renewal: _Renewal, block: CancelScope) -> None:
@@ -144,3 +144,11 @@ class JobQueue:
                 return work(transaction, now=self._now())
 
         return await finish_in_thread(change)
+
+
+def _require_kinds(kinds: tuple[str, ...]) -> None:
+    if not kinds:
+        msg = "take_job() needs the kinds of jobs to take, as in take_job('index')"
+        raise UsageError(msg)
+    for kind in kinds:
+        require_text(kind=kind)

@@ -18,6 +18,7 @@ from chat_core.clock import to_utc
 from chat_core.errors import LeaseLostError
 from chat_core.json import dump_bytes, loads
 
+from chat_store._arguments import require_choice, require_optional_text, require_page
 from chat_store.jobs import MAX_BACKOFF, MAX_ERROR_CHARACTERS, Job, JobState, StoredJob
 from chat_store.sql.values import from_microseconds, to_microseconds
 
@@ -37,6 +38,11 @@ class JobFilter:
     conversation: str | None = None
     limit: int | None = None
     after: str | None = None
+
+    def __post_init__(self) -> None:
+        require_optional_text(kind=self.kind, conversation=self.conversation)
+        require_choice("state", self.state, JobState)
+        require_page(self.limit, self.after)
 
 
 class JobTransaction(Protocol):

@@ -19,10 +19,9 @@ from chat_core.clock import utc_clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Tool
 
+from chat_store._arguments import require_seconds
 from chat_store._entries import Batch, Document, Lease, ToolPath, ToolUpdated, TurnAdded, TurnMarked, copy_tool
 from chat_store._log_state import LogState
-
-_LONGEST_LEASE = timedelta(days=36525)
 
 LogUpdate: TypeAlias = TurnAdded | ToolUpdated | TurnMarked | Batch
 """A durable change: one written by another process, or a batch written by this log."""
@@ -172,7 +171,5 @@ def lease_length(seconds: float) -> timedelta:
     Raises:
         UsageError: `seconds` is not positive, or is more than 100 years.
     """
-    if not 0 < seconds <= _LONGEST_LEASE.total_seconds():
-        msg = f"lease_seconds must be positive and at most 100 years, not {seconds!r}"
-        raise UsageError(msg)
+    require_seconds("lease_seconds", seconds, zero=False)
     return timedelta(seconds=seconds)

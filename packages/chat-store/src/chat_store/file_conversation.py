@@ -36,12 +36,12 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
 
+from chat_store._contents import require_changes, require_post
 from chat_store._file_log import FileLog
 from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
 from chat_store._jobs_in_memory import list_jobs
 from chat_store._log import lease_length
-from chat_store._names import require_changes, require_post
 from chat_store._replica import Replica, save_on_exit
 from chat_store.jobs import Job, JobState, StoredJob
 from chat_store.meta import ConversationMeta, MetaChanges

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, final
+from typing import Literal, TypeAlias, cast, final
 
 from chat_core.clock import to_utc
-from chat_core.errors import UsageError
+
+from chat_store._arguments import require_seconds, require_whole, type_error
 
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 """The states of a job. A `queued` job waits for its time, for a worker, or for the next attempt."""
@@ -48,12 +49,13 @@ class Job:
     backoff_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            msg = f"max_attempts must be at least 1, not {self.max_attempts!r}"
-            raise UsageError(msg)
-        if not 0 <= self.backoff_seconds < float("inf"):
-            msg = f"backoff_seconds must be a number that is not negative, not {self.backoff_seconds!r}"
-            raise UsageError(msg)
+        for name in ("kind", "key"):
+            if not isinstance(getattr(self, name), str):
+                raise type_error(name, "a string", getattr(self, name))
+        if not isinstance(cast("object", self.payload), Mapping):
+            raise type_error("payload", "a dict that is a JSON object", self.payload)
+        require_whole("max_attempts", self.max_attempts, least=1)
+        require_seconds("backoff_seconds", self.backoff_seconds)
         if self.at is not None:
             to_utc(self.at, "at")
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from re import fullmatch
-from typing import ClassVar, LiteralString, final
+from typing import ClassVar, LiteralString, cast, final
 
 from chat_core.errors import UsageError
 
@@ -30,6 +30,7 @@ except ImportError as _error:
     _msg = 'chat_store.postgres needs psycopg: pip install "chat-store[postgres]"'
     raise UsageError(_msg) from _error
 
+from chat_store._arguments import require_seconds, require_text, require_whole
 from chat_store._backend import (
     DamagedWait,
     Head,
@@ -288,6 +289,9 @@ class PostgresBackend:
     committer: ClassVar[Committer] = Committer()
 
     def __init__(self, dsn: str, schema: str, busy_seconds: float, connections: int) -> None:
+        require_text(dsn=dsn)
+        require_seconds("busy_seconds", busy_seconds)
+        require_whole("connections", connections, least=1)
         _require_schema(schema)
         self._schema = schema
         self._clock = ServerClock()
@@ -459,6 +463,11 @@ def _quote_identifier(name: str) -> bytes:
 
 
 def _require_schema(schema: str) -> None:
-    if not schema or "\0" in schema or len(schema.encode()) > _MAX_SCHEMA_BYTES:
+    if (
+        not isinstance(cast("object", schema), str)
+        or not schema
+        or "\0" in schema
+        or len(schema.encode()) > _MAX_SCHEMA_BYTES
+    ):
         msg = f"schema must be a name of 1 to {_MAX_SCHEMA_BYTES} bytes, not {schema!r}"
         raise UsageError(msg)

@@ -25,6 +25,7 @@ from typing import ClassVar, final
 
 from chat_core.errors import InvalidDocumentError, UsageError
 
+from chat_store._arguments import require_path, require_seconds
 from chat_store._backend import (
     DamagedWait,
     Head,
@@ -86,7 +87,6 @@ _NEXT = (
     f"WHERE due IS NOT NULL AND {_MOMENT} > :now UNION ALL "
     f"SELECT min({JOB_MOMENT}) FROM chat_jobs WHERE state = 'queued' AND {JOB_MOMENT} > :now)"
 )
-
 
 _creating = threading.Lock()
 """Held while a thread of this process creates a file."""
@@ -200,9 +200,9 @@ class SqliteBackend:
     committer: ClassVar[Committer] = Committer()
 
     def __init__(self, path: str | os.PathLike[str], busy_seconds: float, poll_seconds: float = 0.1) -> None:
-        if os.fspath(path) in ("", ":memory:"):
-            msg = f"SqliteStore() requires the path of a file, not {path!r}: use MemoryStore() for a store in memory"
-            raise UsageError(msg)
+        require_path(path)
+        require_seconds("busy_seconds", busy_seconds)
+        require_seconds("poll_seconds", poll_seconds, zero=False)
         self._path = Path(path).resolve()
         self._busy_seconds = busy_seconds
         self._poll_seconds = poll_seconds

@@ -67,6 +67,16 @@ def require_storable(turn: Turn) -> Turn:
         InvalidResponseError: a field has another type, or metadata, opaque data, arguments or another value is not
             JSON, or it is nested more deeply than `MOST_LEVELS`. `path` names the field.
     """
+    if (fault := find_turn_fault(turn)) is not None:
+        msg = f"the provider returned a turn that cannot be stored: {fault.where}{fault.message}"
+        # The usage of `partial` is reported as the usage of the failed call, so invalid metadata is left out.
+        partial = Turn(turn.parts) if fault.where in {"metadata", "metadata.usage"} else turn
+        raise InvalidResponseError(msg, path=fault.where, partial=partial)
+    return turn
+
+
+def find_turn_fault(turn: Turn) -> MalformedError | None:
+    """Return what prevents a turn from being stored and read again without changes, or None."""
     try:
         metadata = turn.metadata
         if type(metadata) is not Metadata or metadata.extra or metadata.unread or type(metadata.usage) is not Usage:
@@ -80,11 +90,8 @@ def require_storable(turn: Turn) -> Turn:
                 place = f"parts[{index}]"
                 raise error.within(place) from None
     except MalformedError as error:
-        msg = f"the provider returned a turn that cannot be stored: {error.where}{error.message}"
-        # The usage of `partial` is reported as the usage of the failed call, so invalid metadata is left out.
-        partial = Turn(turn.parts) if error.where in {"metadata", "metadata.usage"} else turn
-        raise InvalidResponseError(msg, path=error.where, partial=partial) from None
-    return turn
+        return error
+    return None
 
 
 def _require_part(part: object) -> None:
