@@ -1,1 +1,28 @@
-"""Agent flows and sessions over a chat."""
+"""Agents over chat-core: flows, sessions and one stream of events for a front end."""
+
+from __future__ import annotations
+
+from chat_agents.config import AgentConfig
+from chat_agents.engine import AgentEngine
+from chat_agents.events import AgentEvent, Data, Done, Error, ErrorCode, Outcome, Text, ToolStatus
+from chat_agents.flow import AgentFlow
+from chat_agents.run import AgentRun
+from chat_agents.session import AgentSession
+from chat_agents.sse import to_sse_event
+
+__all__ = [
+    "AgentConfig",
+    "AgentEngine",
+    "AgentEvent",
+    "AgentFlow",
+    "AgentRun",
+    "AgentSession",
+    "Data",
+    "Done",
+    "Error",
+    "ErrorCode",
+    "Outcome",
+    "Text",
+    "ToolStatus",
+    "to_sse_event",
+]

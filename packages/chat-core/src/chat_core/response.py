@@ -147,7 +147,7 @@ class Wait(JsonRecord):
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
-        conversation: id of the stored conversation, or `None` for plain messages.
+        conversation: id of the conversation. `None` for plain messages, unless `Paused.of_conversation()` set it.
         owner: user who owns the conversation, or `None` if it has no owner.
     """
 
@@ -258,6 +258,15 @@ class Paused(JsonEvent):
         The paths of the waits are prefixed with `tool_id`, the ID of the tool call that runs the inner chat.
         """
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
+
+    def of_conversation(self: PauseT, id: str, owner: str | None = None, /) -> PauseT:  # noqa: PYI019, A002 - as above
+        """Return a copy of this pause whose waits name their conversation, for front ends that show several.
+
+        Args:
+            id: id of the conversation.
+            owner: user who owns the conversation.
+        """
+        return replace(self, waiting=tuple([replace(wait, conversation=id, owner=owner) for wait in self.waiting]))
 
     def with_usage(self: PauseT, usage: Usage, /) -> PauseT:  # noqa: PYI019 - as above
         """Return a copy of this pause with the given usage."""

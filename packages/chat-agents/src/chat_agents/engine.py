@@ -1,0 +1,125 @@
+"""`AgentEngine`, which runs flows on sessions with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast, final
+
+from chat_core import (
+    ChatBuilder,
+    ChatProvider,
+    ChatResponse,
+    Part,
+    Paused,
+    ReadyChatBuilder,
+    StreamingChat,
+    UsageError,
+)
+from typing_extensions import TypeVar
+
+from chat_agents.config import AgentConfig
+from chat_agents.flow import AgentFlow
+from chat_agents.rounds import RoundLimit
+from chat_agents.run import AgentRun, RunSettings
+from chat_agents.session import AgentSession
+
+PauseT = TypeVar("PauseT", bound=Paused)
+
+_CACHED_FLOWS = 64
+_SPARE_STEPS = 16
+"""Model calls of a run besides those of its rounds, for responses that the provider paused, and for posted input."""
+
+
+@final
+class AgentEngine:
+    """Runs flows on sessions. One engine serves any number of sessions and flows at the same time."""
+
+    def __init__(self, model: ChatProvider, config: AgentConfig | None = None) -> None:
+        """Create the engine.
+
+        Args:
+            model: a provider that streams. The engine does not close it.
+            config: settings of the engine.
+
+        Raises:
+            UsageError: the model cannot stream.
+        """
+        if not isinstance(model, ChatProvider):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            msg = f"AgentEngine() needs a model that streams, not {model!r}"
+            raise UsageError(msg)
+        self._model = model
+        self._config = config or AgentConfig()
+        self._limit = RoundLimit(self._config.max_tool_rounds, closing_answer=self._config.closing_answer)
+        # The encoded declarations of a flow's tools are cached in its chat. A cache of flows without a size limit would
+        # keep every flow alive, because the tools of a chat may refer to its flow.
+        self._find_chat = lru_cache(maxsize=_CACHED_FLOWS)(self._build_chat)
+
+    def __repr__(self) -> str:
+        return f"AgentEngine({self._model.metadata.name}/{self._model.metadata.model})"
+
+    @property
+    def config(self) -> AgentConfig:
+        """The settings of this engine."""
+        return self._config
+
+    def chat(self, flow: AgentFlow[PauseT], /) -> StreamingChat[ChatResponse, PauseT]:
+        """Return the chat with which this engine runs a flow, for dry runs and direct tool calls.
+
+        It does not have the instructions of the flow.
+
+        Args:
+            flow: the flow.
+
+        Raises:
+            UsageError: two tools of the flow have the same name.
+        """
+        return cast("StreamingChat[ChatResponse, PauseT]", self._find_chat(cast("AgentFlow[Paused]", flow)))
+
+    def run(
+        self,
+        flow: AgentFlow[PauseT],
+        session: AgentSession,
+        message: str | Sequence[Part | str] | None = None,
+        *,
+        inject: Mapping[Any, object] | None = None,
+    ) -> AgentRun[PauseT]:
+        """Return a run of a flow on a session, for use as `async with engine.run(…) as run: async for event in run`.
+
+        Nothing happens before the block is entered. A run can pause only if the type of the flow includes `Paused`.
+
+        Args:
+            flow: the flow, whose name is that of the session.
+            session: the session, which no other run may use at the same time.
+            message: message of the user, a text or parts. `None` continues after a pause or an interrupted run.
+            inject: values by type, for `Injected` parameters of tools.
+
+        Raises:
+            UsageError: the session belongs to another flow, or the flow has no name.
+        """
+        if not flow.name:
+            msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
+            raise UsageError(msg)
+        settings = RunSettings(flow, self.chat(flow), self._config, self._limit)
+        return AgentRun(settings, session, message, inject)
+
+    def _build_chat(self, flow: AgentFlow[PauseT]) -> StreamingChat[ChatResponse, PauseT]:
+        config = self._config
+        base = (
+            ChatBuilder()
+            .with_model(self._model)
+            .with_options(config.options)
+            .with_retry(config.retry)
+            .with_max_steps(config.max_tool_rounds + _SPARE_STEPS)
+            .with_middleware(self._limit)
+        )
+        if config.context is not None:
+            base = base.with_context(config.context)
+        if config.tool_timeout is not None:
+            base = base.with_tool_timeout(config.tool_timeout)
+        for observer in config.observers:
+            base = base.with_observer(observer)
+        builder: ReadyChatBuilder[ChatProvider, ChatResponse, PauseT] = base.with_interrupted(flow.interrupted())
+        for scope in flow.scopes():
+            builder = builder.with_scoped_tools(scope)
+        return builder.build()

@@ -1,0 +1,112 @@
+"""The limit on rounds of tool calls, and the closing answer after the last round."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import final
+
+from chat_core import (
+    Delta,
+    MaxStepsExceededError,
+    Messages,
+    Middleware,
+    OpenStream,
+    ProviderRequest,
+    ProviderStream,
+    Turn,
+)
+from chat_core.messages import APPLICATION
+
+CALL_OVER_LIMIT = "The call did not run: the limit of tool calls for this question is reached. Answer without tools."
+"""Reason that the model receives for a call after the last round."""
+
+
+def count_rounds(messages: Messages) -> int:
+    """Return the number of responses with tool calls since the last message of the user.
+
+    Args:
+        messages: the conversation. Messages written by this library do not count as messages of the user.
+    """
+    rounds = 0
+    for role, turn in reversed(messages.live_turns):
+        if role == "user" and turn.by is None:
+            break
+        rounds += role == "model" and turn.by != APPLICATION and bool(turn.tools)
+    return rounds
+
+
+@final
+class RoundLimit(Middleware):
+    """Middleware that limits rounds of tool calls. The history decides, so a resumed run has the same limit."""
+
+    __slots__ = ("_closing_answer", "_limit")
+
+    def __init__(self, limit: int, *, closing_answer: bool) -> None:
+        """Create the middleware.
+
+        Args:
+            limit: number of responses whose tool calls may run.
+            closing_answer: whether to ask for an answer without tools after the last round.
+        """
+        self._limit = limit
+        self._closing_answer = closing_answer
+
+    def is_reached(self, messages: Messages) -> bool:
+        """Return whether the rounds of a conversation are used up."""
+        return count_rounds(messages) >= max(self._limit, 1)
+
+    def stream(
+        self, request: ProviderRequest, open_stream: OpenStream, /
+    ) -> AbstractAsyncContextManager[ProviderStream]:
+        """Open the response stream, and after the last round forbid tool calls.
+
+        Args:
+            request: the request from the engine.
+            open_stream: function that opens the stream of the provider.
+
+        Raises:
+            MaxStepsExceededError: the closing answer was requested already, or is turned off.
+        """
+        rounds, last = count_rounds(request.messages), max(self._limit, 1)
+        if rounds > last or (rounds == last and not self._closing_answer):
+            msg = f"no answer after {rounds} rounds of tool calls: send another message, or raise max_tool_rounds"
+            raise MaxStepsExceededError(msg)
+        if rounds == last and request.tools:
+            request = replace(request, options=replace(request.options, tool_choice="none"))
+        stream = open_stream(request)
+        return stream if rounds < self._limit else _refuse_calls(stream)
+
+
+@asynccontextmanager
+async def _refuse_calls(
+    opening: AbstractAsyncContextManager[ProviderStream],
+) -> AsyncGenerator[ProviderStream]:
+    async with opening as stream:
+        yield _StreamWithoutCalls(stream)
+
+
+@final
+class _StreamWithoutCalls:
+    """A response stream whose tool calls are refused."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: ProviderStream) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        return aiter(self._stream)
+
+    def close(self) -> Turn:
+        """Return the complete turn, with its calls rejected."""
+        turn = self._stream.close()
+        for tool in turn.tools:
+            if not tool.resolved:
+                tool.refuse(CALL_OVER_LIMIT)
+        return turn
+
+    def partial(self) -> Turn:
+        """Return the turn received so far."""
+        return self._stream.partial()

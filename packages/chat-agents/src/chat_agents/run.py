@@ -1,0 +1,267 @@
+"""`AgentRun`, one run of a flow on a session, as a stream of events.
+
+A run is a `ChatStream` of the flow's chat whose events are translated. Its block opens the session, adds the user's
+message and enters the chat's stream, in this order. The chat's engine does everything else: it claims the stored
+conversation, stores each step, calls the model and runs tools.
+
+Errors have two kinds. A run that must not start is refused: entering the block, or the first read, raises, and the
+session is unchanged. Any later failure becomes an `Error` event, and `Done` follows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Generic, Never, cast, final
+
+from chat_core import (
+    Approved,
+    ChatResponse,
+    ChatStream,
+    ConflictError,
+    Instructions,
+    Messages,
+    Part,
+    Paused,
+    Pending,
+    PendingToolsError,
+    ProgressEvent,
+    RunContext,
+    Running,
+    StreamingChat,
+    Suspended,
+    Tool,
+    Usage,
+    UsageError,
+    Values,
+)
+from chat_core import Done as ChatDone
+from chat_core.options import ChatOptions, join_instructions
+from chat_store import ConversationClosedError, OpenConversation, UnknownConversationError
+from typing_extensions import TypeVar
+
+from chat_agents.config import AgentConfig
+from chat_agents.events import AgentEvent, Done, Outcome, error_event
+from chat_agents.flow import AgentFlow
+from chat_agents.rounds import RoundLimit
+from chat_agents.session import AgentSession
+from chat_agents.translation import Translation
+
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
+
+_LOG = logging.getLogger("chat_agents")
+_REFUSALS = (UsageError, ConflictError, ConversationClosedError, UnknownConversationError)
+"""Errors with which a run is refused before it has changed the session."""
+_LEFT = "the run of the call ended early"
+_CANCELLED = "The user sent another message before the call was complete."
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunSettings(Generic[PauseT_co]):
+    """What a run needs from its engine.
+
+    Attributes:
+        flow: the flow.
+        chat: the chat of the flow.
+        config: the settings of the engine.
+        limit: the limit on rounds of tool calls.
+    """
+
+    flow: AgentFlow[PauseT_co]
+    chat: StreamingChat[ChatResponse, PauseT_co]
+    config: AgentConfig
+    limit: RoundLimit
+
+
+@final
+class AgentRun(Generic[PauseT_co]):
+    """The events of one run. Iterate with `async for` inside an `async with` block.
+
+    The last event is always `Done`. Exiting the block earlier closes the connection, cancels running tools and leaves
+    the session valid: everything that was completed is recorded, and the next run continues from there.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings[PauseT_co],
+        session: AgentSession,
+        message: str | Sequence[Part | str] | None,
+        inject: Mapping[Any, object] | None,
+    ) -> None:
+        """Prepare the run. Applications call `AgentEngine.run()` instead."""
+        self._settings = settings
+        self._session = session
+        self._message = message
+        self._inject = inject
+        self._translation = Translation(session.id)
+        self._stack = AsyncExitStack()
+        self._stream: ChatStream[ChatResponse, PauseT_co] | None = None
+        self._events: AsyncIterator[ProgressEvent | ChatDone[ChatResponse] | PauseT_co] | None = None
+        self._ready: deque[AgentEvent[PauseT_co]] = deque()
+        self._failure: BaseException | None = None
+        self._is_entered = False
+        self._has_ended = False
+
+    # --- The block -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> AgentRun[PauseT_co]:
+        if self._is_entered:
+            msg = "a run can be entered only once; call engine.run(...) again for another run"
+            raise UsageError(msg)
+        self._is_entered = True
+        self._stack.enter_context(self._session.reserve())
+        try:
+            await self._open()
+        except BaseException as error:
+            if not isinstance(error, Exception) or isinstance(error, _REFUSALS):
+                await self._stack.__aexit__(type(error), error, error.__traceback__)
+                raise
+            self._fail(error)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None:
+        self._has_ended = True
+        if error is None and self._failure is not None:
+            # The session must not store what the failed run could not store.
+            failure = self._failure
+            await self._stack.__aexit__(type(failure), failure, failure.__traceback__)
+            return None
+        return await self._stack.__aexit__(kind, error, trace)
+
+    async def _open(self) -> None:
+        """Open the session, add the message, and enter the stream of the chat."""
+        session, settings = self._session, self._settings
+        target = await self._stack.enter_async_context(session.conversation())
+        if session.flow != settings.flow.name:
+            msg = f"the session {session.id!r} belongs to the flow {session.flow!r}, not to {settings.flow.name!r}"
+            raise UsageError(msg)
+        messages = target if isinstance(target, Messages) else target.messages
+        _require_message(messages, self._message)
+        options = await self._evaluate_options()
+        if self._message is not None:
+            _cancel_abandoned(messages)
+            messages.user(*((self._message,) if isinstance(self._message, str) else self._message))
+        owner = None if isinstance(target, OpenConversation) else session.owner
+        stream = settings.chat.stream(target, options=options, inject=self._inject, owner=owner)
+        self._stream = await self._stack.enter_async_context(stream)
+
+    async def _evaluate_options(self) -> ChatOptions:
+        session, defaults = self._session, self._settings.config.options
+        text = self._settings.flow.instructions(RunContext(session.id, session.owner, values=Values(self._inject)))
+        if inspect.isawaitable(text):
+            text = await text
+        if not isinstance(cast("object", text), str):
+            msg = f"instructions() of {type(self._settings.flow).__name__} must return a text, not {text!r}"
+            raise UsageError(msg)
+        if not text:
+            return defaults
+        own = Instructions.of(defaults.instructions)
+        return replace(defaults, instructions=replace(own, changing=join_instructions([own.changing, text])))
+
+    # --- Events --------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[AgentEvent[PauseT_co]]:
+        if not self._is_entered:
+            msg = "read a run inside its block: `async with engine.run(...) as run: async for event in run`"
+            raise UsageError(msg)
+        return self
+
+    async def __anext__(self) -> AgentEvent[PauseT_co]:
+        """Return the next event.
+
+        Raises:
+            ConflictError: another run of the session is active. The session is unchanged.
+        """
+        while not self._ready:
+            if self._has_ended:
+                raise StopAsyncIteration
+            await self._read()
+        return self._ready.popleft()
+
+    async def _read(self) -> None:
+        """Read the next event of the chat, and add what the front end receives to `_ready`."""
+        stream = self._stream
+        if stream is None:  # the run failed before the stream was entered
+            self._end("failed")
+            return
+        try:
+            if self._events is None:
+                self._events = aiter(stream)
+            event = await anext(self._events, None)
+            if event is None:
+                self._finish(stream.response)
+            elif not isinstance(event, (ChatDone, Paused)):
+                self._ready.extend(self._translation.events(event))
+        except ConflictError as error:
+            self._failure = error
+            self._has_ended = True
+            raise
+        except Exception as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
+            self._fail(error)
+        except BaseException:
+            self._has_ended = True
+            raise
+
+    def _finish(self, response: ChatResponse | PauseT_co) -> None:
+        """Add the last events, after the chat's run has ended and has released the session."""
+        if isinstance(response, ChatResponse):
+            if self._settings.limit.is_reached(self._session.messages):
+                self._ready.append(error_event("max_tool_rounds"))
+            self._end("answered")
+        else:
+            self._ready.extend(self._translation.pause(response, self._session.messages))
+            self._ready.append(response.of_conversation(self._session.id, self._session.owner))
+            self._end("paused")
+
+    def _fail(self, error: Exception) -> None:
+        _LOG.error("a run of the session %s failed", self._session.id, exc_info=error)
+        self._failure = error
+        self._ready.append(error_event(self._translation.error_code(error)))
+        self._end("failed")
+
+    def _end(self, outcome: Outcome) -> None:
+        self._has_ended = True
+        self._session.touch()
+        usage = Usage() if self._stream is None else self._stream.usage
+        self._ready.append(Done(self._session.id, outcome, usage))
+
+
+def _require_message(messages: Messages, message: object) -> None:
+    """Check that the conversation can continue with or without a message.
+
+    Raises:
+        PendingToolsError: a message was given, and calls wait or have been decided.
+        UsageError: no message was given, and the conversation is empty.
+    """
+    if message is None:
+        if messages.last_turn is None:
+            msg = "the session is empty: pass a message to run()"
+            raise UsageError(msg)
+        return
+    if waiting := [tool.id for tool in messages.pending() if _is_decision_needed(tool)]:
+        msg = (
+            f"{len(waiting)} tool call(s) are waiting or were decided ({', '.join(waiting)}): decide or cancel them "
+            "inside `async with session.edit() as messages`, and call run() without a message first"
+        )
+        raise PendingToolsError(msg, waiting)
+
+
+def _is_decision_needed(tool: Tool) -> bool:
+    status = tool.status
+    return isinstance(status, (Approved, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
+
+
+def _cancel_abandoned(messages: Messages) -> None:
+    """Cancel the calls of a run that ended early. The model receives what is known about their effects."""
+    for tool in messages.pending():
+        if isinstance(tool.status, Running):
+            tool.lost(_LEFT)
+        tool.cancel(_CANCELLED)

@@ -1,0 +1,283 @@
+"""`AgentSession`, a conversation of a user with an agent, stored or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final, cast, final
+from uuid import uuid4
+
+from chat_core import ConversationBusyError, InvalidDocumentError, Messages, NewerVersionError, UsageError
+from chat_core.json import dump_bytes, dumps, loads
+from chat_store import (
+    ConversationClosedError,
+    ConversationExistsError,
+    ConversationMeta,
+    ConversationStore,
+    OpenConversation,
+    UnknownConversationError,
+)
+
+VERSION: Final = 1
+_FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", "messages"})
+
+
+@final
+class AgentSession:
+    """A conversation of a user with an agent.
+
+    `AgentSession(flow=…)` is in memory: the application stores `to_json()`, which is valid at any time, also during a
+    run. `await AgentSession.open(store, …)` is stored: each step of a run is durable before the next one. Titles,
+    lists, closing and deletion of stored sessions are methods of the store.
+
+    Attributes:
+        id: id of the session, in a store the id of the conversation.
+        flow: name of the flow that runs the session.
+        owner: the user who owns the session, if known.
+        created_at: when the session was created.
+        last_active: when the last run ended or, in a store, when something was last stored.
+        extra: unknown fields of the document of the session.
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        *,
+        flow: str,
+        owner: str | None = None,
+        state: Mapping[str, object] | None = None,
+        messages: Messages | None = None,
+    ) -> None:
+        """Create a session in memory.
+
+        Args:
+            id: id of the session. Default: a random one.
+            flow: name of the flow that runs the session.
+            owner: the user who owns the session.
+            state: initial state of the conversation, a JSON object. Tools change it, and models do not receive it.
+            messages: the conversation so far. It is not copied.
+
+        Raises:
+            UsageError: the flow has no name, or both `state` and `messages` are given.
+        """
+        if not flow:
+            msg = "a session needs the name of its flow, such as flow='support'"
+            raise UsageError(msg)
+        if state is not None and messages is not None:
+            msg = "AgentSession() takes a state or messages, which contain their state, not both"
+            raise UsageError(msg)
+        self.id: str = uuid4().hex if id is None else id
+        self.flow: str = flow
+        self.owner: str | None = owner
+        self.created_at: datetime = datetime.now(UTC)
+        self.last_active: datetime = self.created_at
+        self.extra: Mapping[str, object] = {}
+        self._messages = Messages(state=state) if messages is None else messages
+        self._store: ConversationStore | None = None
+        self._is_reserved = False
+
+    def __repr__(self) -> str:
+        return f"AgentSession({self.id!r}, flow={self.flow!r})"
+
+    @property
+    def messages(self) -> Messages:
+        """The conversation. For a stored session, as it was at the end of the last run or `edit()` block.
+
+        To decide waiting calls, use `edit()`.
+        """
+        return self._messages
+
+    @property
+    def state(self) -> Mapping[str, object]:
+        """State of the conversation, a read-only JSON object that tools change by `ToolOutput(state=…)`."""
+        return self._messages.state
+
+    # --- Stored sessions --------------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls,
+        store: ConversationStore,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        *,
+        flow: str,
+        owner: str | None = None,
+        state: Mapping[str, object] | None = None,
+    ) -> AgentSession:
+        """Return a stored session, and create it if no conversation with this id is stored.
+
+        Args:
+            store: store of the session. The caller closes it.
+            id: id of the session. Default: a new session with a random id.
+            flow: name of the flow that runs the session.
+            owner: the user who owns the session.
+            state: initial state of a new session.
+
+        Raises:
+            UsageError: the stored session belongs to another flow or another owner.
+            InvalidDocumentError: the stored session cannot be read.
+        """
+        session = cls(id, flow=flow, owner=owner, state=state)
+        session._store = store
+        try:
+            meta = await store.meta(session.id)
+        except UnknownConversationError:
+            meta = await session._create(store)
+        if meta.flow != flow:
+            msg = f"the session {session.id!r} belongs to the flow {meta.flow!r}, not to {flow!r}"
+            raise UsageError(msg)
+        if owner is not None and meta.owner != owner:
+            msg = f"the session {session.id!r} belongs to another owner"
+            raise UsageError(msg)
+        session._read_meta(meta)
+        session._messages = (await store.load(session.id)).messages
+        return session
+
+    async def _create(self, store: ConversationStore) -> ConversationMeta:
+        with suppress(ConversationExistsError):  # another process may have created it in the meantime
+            await store.create(self._messages, id=self.id, owner=self.owner, meta={"flow": self.flow})
+        return await store.meta(self.id)
+
+    def _read_meta(self, meta: ConversationMeta) -> None:
+        self.flow = meta.flow or self.flow
+        self.owner = meta.owner
+        self.created_at = meta.created_at or self.created_at
+        self.last_active = meta.last_active or self.last_active
+
+    @asynccontextmanager
+    async def edit(self) -> AsyncGenerator[Messages]:
+        """Open the conversation to decide its waiting calls. If the block succeeds, the changes are stored.
+
+        Raises:
+            ConversationBusyError: a run of this object is active.
+            ConversationClosedError: the session is closed.
+            ConflictError: another process has decided a call or added turns. Nothing was stored.
+            UnknownConversationError: the session was deleted.
+        """
+        with self.reserve("edit()"):
+            async with self.conversation() as target:
+                yield target if isinstance(target, Messages) else target.messages
+
+    # --- For runs ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reserve(self, operation: str = "a second run") -> Generator[None]:
+        """Mark the session as in use until the block exits, so that nothing else changes it. For the engine.
+
+        Args:
+            operation: what the block does, for the error message.
+
+        Raises:
+            ConversationBusyError: a run or an `edit()` block uses the session.
+        """
+        if self._is_reserved:
+            msg = f"{operation} is not possible while the session {self.id!r} is in use: wait for its run to end"
+            raise ConversationBusyError(msg)
+        self._is_reserved = True
+        try:
+            yield
+        finally:
+            self._is_reserved = False
+
+    @asynccontextmanager
+    async def conversation(self) -> AsyncGenerator[Messages | OpenConversation]:
+        """Open the conversation for a run. Changes to a stored one are saved if the block succeeds. For the engine.
+
+        Raises:
+            ConversationClosedError: the session is closed.
+            UnknownConversationError: the session was deleted.
+        """
+        store = self._store
+        if store is None:
+            yield self._messages
+            return
+        meta = await store.meta(self.id)
+        self._read_meta(meta)
+        if meta.state == "closed":
+            msg = f"the session {self.id!r} is closed: call reopen() of the store first"
+            raise ConversationClosedError(msg)
+        async with store.open(self.id) as conversation:
+            self._messages = conversation.messages
+            yield conversation
+
+    def touch(self) -> None:
+        """Set `last_active` to the current time. For the engine."""
+        self.last_active = datetime.now(UTC)
+
+    # --- Documents -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the session as a JSON document of version 1, with its conversation. Valid at any time of a run."""
+        messages = cast("dict[str, object]", loads(self._messages.to_json()))
+        fields: dict[str, object] = {
+            **self.extra,
+            "version": VERSION,
+            "id": self.id,
+            "flow": self.flow,
+            "owner": self.owner,
+            "created_at": self.created_at.isoformat(),
+            "last_active": self.last_active.isoformat(),
+            "messages": messages,
+        }
+        return dumps({name: value for name, value in fields.items() if value is not None})
+
+    @classmethod
+    def from_json(cls, document: str | bytes) -> AgentSession:
+        """Read a session in memory from a document written by `to_json()`.
+
+        Raises:
+            InvalidDocumentError: the document is malformed.
+            NewerVersionError: a later version of this library wrote the document.
+        """
+        fields = _read_object(document)
+        session = cls(
+            _read_text(fields, "id"),
+            flow=_read_text(fields, "flow"),
+            owner=_read_text(fields, "owner") if "owner" in fields else None,
+            messages=Messages.from_json(dump_bytes(fields.get("messages"))),
+        )
+        session.created_at = _read_time(fields, "created_at")
+        session.last_active = _read_time(fields, "last_active")
+        session.extra = {name: value for name, value in fields.items() if name not in _FIELDS}
+        return session
+
+
+def _read_object(document: str | bytes) -> dict[str, object]:
+    try:
+        value = loads(document)
+    except ValueError as error:
+        msg = f"a session must be a JSON object: {error}"
+        raise InvalidDocumentError(msg) from error
+    if not isinstance(value, dict):
+        msg = f"a session must be a JSON object, not {type(value).__name__}"
+        raise InvalidDocumentError(msg)
+    fields = cast("dict[str, object]", value)
+    version = fields.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        msg = f"the version of a session must be a positive whole number, not {version!r}"
+        raise InvalidDocumentError(msg, path="version")
+    if version > VERSION:
+        msg = f"the session has version {version}, and this library reads up to version {VERSION}: upgrade it"
+        raise NewerVersionError(msg, path="version")
+    return fields
+
+
+def _read_text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        msg = f"{name} of a session must be a text, not {value!r}"
+        raise InvalidDocumentError(msg, path=name)
+    return value
+
+
+def _read_time(fields: Mapping[str, object], name: str) -> datetime:
+    value = fields.get(name)
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        time = None
+    if time is None or time.utcoffset() is None:
+        msg = f"{name} of a session must be a time with a time zone, not {value!r}"
+        raise InvalidDocumentError(msg, path=name)
+    return time.astimezone(UTC)

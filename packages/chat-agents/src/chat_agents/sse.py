@@ -1,0 +1,75 @@
+"""Events of an agent as server-sent events, byte for byte as arche writes them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TypeAlias
+
+from chat_core import File, Paused, Wait
+from chat_core.json import dumps
+
+from chat_agents.events import AgentEvent, Data, Done, Error, Text, ToolStatus
+
+_LINE_END = re.compile("\r\n|\r|\n")
+_Fields: TypeAlias = dict[str, object]
+
+
+def to_sse_event(event: AgentEvent[Paused], /) -> bytes:
+    r"""Return an event as a server-sent event, or empty bytes for a status that front ends do not receive.
+
+    The data of a `text` event is the raw text: each line of the text is a `data:` line, and all kinds of line ends
+    arrive as `\n`. The data of the other events is JSON. The status `waiting` is not sent, because a `paused` event
+    with the waiting calls follows.
+
+    Args:
+        event: event of an `AgentRun`.
+    """
+    if isinstance(event, Text):
+        return _event("text", event.delta) if event.delta else b""
+    if isinstance(event, ToolStatus) and event.status == "waiting":
+        return b""
+    name, data = _json_data(event)
+    return _event(name, dumps(data))
+
+
+def _json_data(event: ToolStatus | Data | Error | Done | Paused) -> tuple[str, _Fields]:
+    """Return the name of an event and its data."""
+    match event:
+        case ToolStatus(tool, _, status, label):
+            return "tool_status", _without_none({"tool": tool, "status": status, "label": label})
+        case Data(kind, payload):
+            return "data", {"type": kind, "payload": _file(payload) if isinstance(payload, File) else payload}
+        case Error(code, message):
+            return "error", {"code": code, "message": message}
+        case Paused(waiting):
+            session_id = waiting[0].conversation if waiting else None
+            return "paused", {"session_id": session_id, "waiting": [_wait(wait) for wait in waiting]}
+        case Done(session_id):
+            return "done", {"session_id": session_id}
+
+
+def _wait(wait: Wait) -> _Fields:
+    fields: _Fields = {
+        "id": "/".join(wait.path),
+        "tool": wait.name,
+        "arguments": wait.arguments,
+        "kind": wait.kind,
+        "expires_at": None if wait.expires_at is None else wait.expires_at.isoformat(),
+        "at": None if wait.at is None else wait.at.isoformat(),
+    }
+    return _without_none(fields)
+
+
+def _file(file: File) -> _Fields:
+    data = None if file.data is None else base64.b64encode(file.data).decode()
+    return _without_none({"mime": file.mime, "name": file.name, "url": file.url, "data": data})
+
+
+def _without_none(fields: _Fields) -> _Fields:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _event(name: str, data: str) -> bytes:
+    lines = "\n".join([f"data: {line}" for line in _LINE_END.split(data)])
+    return f"event: {name}\n{lines}\n\n".encode("utf-8", "replace")

@@ -1,0 +1,115 @@
+"""Conversion of the events of a chat, and of its errors, to the events of an agent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import final
+
+from chat_core import (
+    AttemptReset,
+    Failed,
+    FilePart,
+    InvalidResponseError,
+    MaxStepsExceededError,
+    Messages,
+    NetworkError,
+    Paused,
+    ProgressEvent,
+    ProviderError,
+    ReasoningDelta,
+    RefusalError,
+    StepFinished,
+    StreamTruncatedError,
+    StructuredPart,
+    TextDelta,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    ToolData,
+    ToolResult,
+)
+
+from chat_agents.events import CallStatus, Data, Error, ErrorCode, Text, ToolStatus, error_event
+
+_LOG = logging.getLogger("chat_agents")
+_MODEL_ERRORS = (ProviderError, NetworkError, StreamTruncatedError, InvalidResponseError, RefusalError)
+
+
+@final
+class Translation:
+    """The events of one run, converted one by one."""
+
+    __slots__ = ("_announced", "_has_output", "_session_id")
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._announced: set[str] = set()
+        self._has_output = False
+
+    def events(self, event: ProgressEvent, /) -> Sequence[Text | ToolStatus | Data | Error]:
+        """Return the agent's events for an event of the chat.
+
+        Args:
+            event: any event except the last one.
+        """
+        match event:
+            case TextDelta(text):
+                self._has_output = True
+                return (Text(text),) if text else ()
+            case ToolCall(tool):
+                return self._announce(tool)
+            case ToolData(tool, data):
+                return (*self._announce(tool), Data(data.type, data.payload))
+            case ToolResult(tool):
+                return self._result(tool)
+            case ReasoningDelta() | ToolCallDelta() | FilePart() | StructuredPart():
+                self._has_output = True
+            case StepFinished() | AttemptReset():
+                self._has_output = False
+            case _:
+                pass
+        return ()
+
+    def pause(self, paused: Paused, messages: Messages) -> Sequence[ToolStatus]:
+        """Return the status of each call that a paused run waits for.
+
+        Args:
+            paused: the pause.
+            messages: the conversation. A call that waits inside another call is reported as the outermost call.
+        """
+        tools = [messages.tool(tool_id) for tool_id in dict.fromkeys([wait.path[0] for wait in paused.waiting])]
+        return [event for tool in tools for event in (*self._announce(tool), _status(tool, "waiting"))]
+
+    def error_code(self, error: BaseException) -> ErrorCode:
+        """Return the code of an error that ended the run.
+
+        Args:
+            error: the error.
+        """
+        if isinstance(error, MaxStepsExceededError):
+            return "max_tool_rounds"
+        if isinstance(error, _MODEL_ERRORS):
+            return "stream_error" if self._has_output or isinstance(error, StreamTruncatedError) else "llm_error"
+        return "internal"
+
+    def _announce(self, tool: Tool) -> Sequence[ToolStatus]:
+        if tool.id in self._announced:
+            return ()
+        self._announced.add(tool.id)
+        return (_status(tool, "calling"),)
+
+    def _result(self, tool: Tool) -> Sequence[ToolStatus | Error]:
+        announced = self._announce(tool)
+        if not tool.failed:
+            return (*announced, _status(tool, "done"))
+        status = _status(tool, "error")
+        if not isinstance(tool.status, Failed):
+            return (*announced, status)
+        _LOG.warning("the tool %r failed in the session %s: %s", tool.name, self._session_id, tool.status.error)
+        return (*announced, status, error_event("tool_error", tool=tool.name))
+
+
+def _status(tool: Tool, status: CallStatus) -> ToolStatus:
+    label = tool.call.arguments.get("doing")
+    return ToolStatus(tool.name, tool.id, status, label if isinstance(label, str) else None)

@@ -1,0 +1,91 @@
+"""Engines: which flows and sessions they run, and the chats they keep."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from agent_helpers import Desk, call_find, collect, new_engine, short
+from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession
+from chat_core import FunctionCall, RequireApproval, UsageError, Window
+from chat_core.testing import ScriptedProvider
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_model_that_cannot_stream_is_refused() -> None:
+    with pytest.raises(UsageError, match="needs a model that streams"):
+        AgentEngine(cast("Any", object()))
+
+
+def test_the_configuration_is_public() -> None:
+    config = AgentConfig(max_tool_rounds=1)
+
+    assert AgentEngine(ScriptedProvider(), config).config is config
+    assert repr(AgentEngine(ScriptedProvider())) == "AgentEngine(scripted/script)"
+
+
+async def test_the_tools_of_a_flow_are_read_once() -> None:
+    class Counting(Desk):
+        reads = 0
+
+        def scopes(self) -> Any:
+            self.reads += 1
+            return super().scopes()
+
+    flow = Counting()
+    engine, provider = new_engine("one", "two")
+
+    await collect(engine, flow, AgentSession(flow="desk"), "hi")
+    await collect(engine, flow, AgentSession(flow="desk"), "hi")
+
+    assert flow.reads == 1
+    assert engine.chat(flow) is engine.chat(flow)
+    assert provider.asked[0].tools is provider.asked[1].tools
+
+
+def test_two_flows_have_two_chats() -> None:
+    engine, _ = new_engine()
+
+    assert engine.chat(Desk()) is not engine.chat(Desk())
+
+
+async def test_the_chat_of_a_flow_answers_which_calls_need_an_approval() -> None:
+    engine, _ = new_engine()
+
+    assert await engine.chat(Desk()).decide(FunctionCall("pay", {"amount": 5})) == RequireApproval()
+
+
+def test_a_flow_without_a_name_is_refused() -> None:
+    class Nameless(AgentFlow):
+        pass
+
+    engine, _ = new_engine()
+    with pytest.raises(UsageError, match="Nameless has no name"):
+        engine.run(Nameless(), AgentSession(flow="desk"), "hi")
+
+
+async def test_one_engine_serves_several_sessions_at_once() -> None:
+    engine, _ = new_engine(call_find("A"), call_find("B"), "found B", "found A")
+    first, second = AgentSession(flow="desk"), AgentSession(flow="desk")
+    flow = Desk()
+
+    async with engine.run(flow, first, "A") as run:
+        events = [await anext(run)]
+        other = short(await collect(engine, flow, second, "B"))
+        events += [event async for event in run]
+
+    assert other[-2:] == ["text found B", "done answered"] or other[-2:] == ["text found A", "done answered"]
+    assert short(events)[-1] == "done answered"
+
+
+async def test_a_count_of_messages_limits_what_the_model_receives() -> None:
+    engine, provider = new_engine(*["ok"] * 4, context=Window(messages=3))
+    session = AgentSession(flow="desk")
+
+    for number in range(4):
+        await collect(engine, Desk(), session, f"message {number}")
+
+    assert len(provider.asked[-1].turns) <= 4
+    assert str(provider.asked[-1].messages[-1].text) == "message 3"
+    assert len(session.messages) == 8

@@ -1,0 +1,163 @@
+"""Runs: their block, refused runs, and sessions after each of them."""
+
+from __future__ import annotations
+
+import pytest
+from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
+from chat_agents import AgentFlow, AgentSession, Done
+from chat_core import ConflictError, ConversationBusyError, PendingToolsError, RunContext, UsageError
+from chat_store import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_nothing_happens_before_the_block_is_entered() -> None:
+    engine, provider = new_engine("hello")
+    session = AgentSession(flow="desk")
+
+    run = engine.run(Desk(), session, "hi")
+
+    assert (len(session.messages), provider.asked) == (0, [])
+    with pytest.raises(UsageError, match="inside its block"):
+        aiter(run)
+
+
+async def test_a_run_has_one_block() -> None:
+    engine, _ = new_engine("hello")
+    run = engine.run(Desk(), AgentSession(flow="desk"), "hi")
+
+    async with run:
+        pass
+    with pytest.raises(UsageError, match="entered only once"):
+        async with run:
+            pass
+
+
+async def test_done_has_the_usage_of_the_run_and_nothing_follows() -> None:
+    engine, _ = new_engine(call_find(), "found")
+    session = AgentSession("s-1", flow="desk")
+
+    async with engine.run(Desk(), session, "go") as run:
+        events = [event async for event in run]
+        assert [event async for event in run] == []
+
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert (done.session_id, done.outcome, done.usage.total_tokens) == ("s-1", "answered", 30)
+    assert session.last_active > session.created_at
+
+
+async def test_a_second_run_on_a_session_is_refused_and_changes_nothing() -> None:
+    engine, _ = new_engine("one", "two")
+    session = AgentSession(flow="desk")
+
+    async with engine.run(Desk(), session, "hi") as run:
+        with pytest.raises(ConversationBusyError, match="a second run is not possible"):
+            async with engine.run(Desk(), session, "me too"):
+                pass
+        assert short([event async for event in run]) == ["text one", "done answered"]
+
+    assert [content.text for content in session.messages] == ["hi", "one"]
+
+
+async def test_a_second_run_of_a_stored_session_is_refused_and_stores_nothing() -> None:
+    async with MemoryStore() as store:
+        engine, _ = new_engine("one", "two")
+        first = await AgentSession.open(store, "s", flow="desk")
+        second = await AgentSession.open(store, "s", flow="desk")
+
+        async with engine.run(Desk(), first, "hi") as run:
+            await anext(run)
+            with pytest.raises(ConflictError):
+                async with engine.run(Desk(), second, "me too") as refused:
+                    await anext(refused)
+            async with engine.run(Desk(), second, "me too") as refused:
+                with pytest.raises(ConflictError):
+                    await anext(refused)
+                assert [event async for event in refused] == []
+            assert short([event async for event in run])[-1] == "done answered"
+
+        assert [content.text for content in (await store.load("s")).messages] == ["hi", "one"]
+
+
+async def test_after_done_another_run_may_start_inside_the_block() -> None:
+    async with MemoryStore() as store:
+        engine, _ = new_engine("one", "two")
+        session = await AgentSession.open(store, "s", flow="desk")
+        other = await AgentSession.open(store, "s", flow="desk")
+
+        async with engine.run(Desk(), session, "hi") as run:
+            assert short([event async for event in run])[-1] == "done answered"
+            assert short(await collect(engine, Desk(), other, "again")) == ["text two", "done answered"]
+
+
+async def test_a_flow_of_another_name_is_refused() -> None:
+    class Other(AgentFlow):
+        name = "other"
+
+    engine, _ = new_engine("hello")
+    session = AgentSession("s", flow="desk")
+
+    with pytest.raises(UsageError, match="belongs to the flow 'desk', not to 'other'"):
+        async with engine.run(Other(), session, "hi"):
+            pass
+    assert len(session.messages) == 0
+
+
+async def test_an_empty_session_needs_a_message() -> None:
+    engine, _ = new_engine("hello")
+
+    with pytest.raises(UsageError, match="the session is empty"):
+        async with engine.run(Desk(), AgentSession(flow="desk")):
+            pass
+
+
+async def test_a_message_is_refused_while_a_call_waits_for_a_decision() -> None:
+    engine, _ = new_engine(call_pay(), "paid")
+    session = AgentSession(flow="desk")
+    flow = Desk()
+    await collect(engine, flow, session, "go")
+
+    for _ in range(2):  # waiting, then approved
+        with pytest.raises(PendingToolsError, match="pay_5"):
+            async with engine.run(flow, session, "hello?"):
+                pass
+        async with session.edit() as messages:
+            if not messages.tool("pay_5").decisions:
+                messages.tool("pay_5").approve()
+
+    assert short(await collect(engine, flow, session)) == ["pay calling", "pay done", "text paid", "done answered"]
+
+
+async def test_instructions_that_raise_leave_the_session_unchanged() -> None:
+    class Broken(AgentFlow):
+        name = "desk"
+
+        def instructions(self, context: RunContext, /) -> str:
+            raise LookupError(context.owner)
+
+    async with MemoryStore() as store:
+        engine, provider = new_engine("hello")
+        session = await AgentSession.open(store, "s", flow="desk")
+
+        async with engine.run(Broken(), session, "hi") as run:
+            events = short([event async for event in run])
+
+        assert events == ["error internal", "done failed"]
+        assert provider.asked == []
+        assert len((await store.load("s")).messages) == len(session.messages) == 0
+
+
+async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> None:
+    engine, provider = new_engine(call_pay(), "as you wish")
+    session = AgentSession(flow="desk")
+    flow = Desk()
+    await collect(engine, flow, session, "go")
+    async with session.edit() as messages:
+        messages.tool("pay_5").reject("too much")
+
+    events = short(await collect(engine, flow, session))
+
+    assert events == ["pay calling", "pay error", "text as you wish", "done answered"]
+    assert "too much" in provider.asked[-1].turns[-1][1].tools[0].result_text()
+    assert flow.effects == []

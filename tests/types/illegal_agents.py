@@ -1,0 +1,123 @@
+"""Illegal: a pause of an agent that is forgotten, hidden, or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Never, assert_never
+
+from chat_agents import (
+    AgentConfig,
+    AgentEngine,
+    AgentEvent,
+    AgentFlow,
+    AgentRun,
+    AgentSession,
+    Data,
+    Done,
+    Error,
+    Text,
+    ToolStatus,
+)
+from typing_extensions import override
+
+from chat_core import Paused, Reject, RequireApproval, ScopedCollection, ToolScope
+
+from fakes import FakeComplete
+from world import ask_if_high, complete_only, pays, refuse_if_high, risky
+
+engine = AgentEngine(pays)
+
+
+class Support(AgentFlow[Paused]):
+    name = "support"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Paused]]:
+        return [ScopedCollection(risky, ask_if_high)]
+
+
+def bare(flow: AgentFlow) -> str:
+    return flow.name
+
+
+def never_paused(event: AgentEvent) -> str:
+    return repr(event)
+
+
+class Hides(AgentFlow):
+    name = "hides"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        return [ScopedCollection(risky, ask_if_high)]  # E: Never
+
+
+class Widens(AgentFlow):
+    name = "widens"
+
+    def scopes(self) -> Sequence[ToolScope[Paused]]:  # E: scopes
+        return [ScopedCollection(risky, refuse_if_high)]
+
+
+class HidesTheInterrupted(AgentFlow):
+    name = "interrupted"
+
+    def interrupted(self) -> RequireApproval:  # E: interrupted
+        return RequireApproval()
+
+
+class AsksInText(AgentFlow):
+    name = "text"
+
+    def instructions(self) -> int:  # E: instructions
+        return 5
+
+
+def x200_a_pausing_flow_where_none_may_pause() -> None:
+    bare(Support())  # E: Support
+
+
+async def x201_an_unhandled_pause() -> None:  # R: AssertionError: Expected code to be unreachable
+    async with engine.run(Support(), AgentSession(flow="support"), "pay") as run:
+        async for event in run:
+            match event:
+                case Text() | ToolStatus() | Data() | Error() | Done():
+                    pass
+                case _:
+                    assert_never(event)  # E: Paused
+
+
+async def x202_a_pause_given_to_a_handler_of_none() -> None:
+    async with engine.run(Support(), AgentSession(flow="support"), "pay") as run:
+        async for event in run:
+            never_paused(event)  # E: never_paused|Paused
+
+
+def x203_a_pausing_run_where_none_may_pause() -> AgentRun:
+    return engine.run(Support(), AgentSession(flow="support"), "pay")  # E: Paused|Support
+
+
+def x204_a_provider_that_cannot_stream() -> None:  # R: UsageError: .*streams
+    AgentEngine(complete_only)  # E: FakeComplete
+
+
+def x205_a_session_without_a_flow() -> None:  # R: TypeError
+    AgentSession("u-17")  # E: flow
+
+
+def x206_a_run_is_not_awaited() -> None:
+    run = engine.run(Support(), AgentSession(flow="support"), "pay")
+    print(run.text)  # E: text
+
+
+def x207_a_limit_that_is_not_a_number() -> None:  # R: UsageError: max_tool_rounds
+    AgentConfig(max_tool_rounds="5")  # E: max_tool_rounds|int
+
+
+def x208_an_action_is_not_a_scope() -> Sequence[ToolScope[Never]]:
+    return [Reject("no")]  # E: Reject
+
+
+def x209_an_engine_is_not_a_flow(model: FakeComplete) -> None:
+    engine.run(engine, AgentSession(flow="support"))  # E: AgentFlow
+    print(model)

@@ -1,0 +1,143 @@
+"""Legal: the scopes of a flow decide whether an agent's run can pause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Never, assert_never, assert_type
+
+from chat_agents import (
+    AgentEngine,
+    AgentEvent,
+    AgentFlow,
+    AgentRun,
+    AgentSession,
+    Data,
+    Done,
+    Error,
+    Text,
+    ToolStatus,
+    to_sse_event,
+)
+from typing_extensions import override
+
+from chat_core import ChatResponse, FunctionCall, Paused, RequireApproval, ScopedCollection, StreamingChat, ToolScope
+
+from fakes import FakeFull
+from world import Risk, ask_if_high, more, pays, refuse_if_high, risky, true
+
+
+class Talk(AgentFlow):
+    name = "talk"
+
+
+class Clerk(AgentFlow):
+    name = "clerk"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        return [ScopedCollection(risky, refuse_if_high)]
+
+
+class Support(AgentFlow[Paused]):
+    name = "support"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Paused]]:
+        return [ScopedCollection(risky, ask_if_high), ScopedCollection(more, refuse_if_high)]
+
+
+class Careful(AgentFlow[Paused]):
+    name = "careful"
+
+    @override
+    def interrupted(self) -> RequireApproval:
+        return RequireApproval()
+
+
+def bare(flow: AgentFlow) -> str:
+    return flow.name
+
+
+def either(flow: AgentFlow[Paused]) -> str:
+    return flow.name
+
+
+def show(event: AgentEvent) -> str:
+    match event:
+        case Text(delta):
+            return delta
+        case ToolStatus(tool, call_id, status, label):
+            return f"{tool} {call_id} {status} {label}"
+        case Data(kind):
+            return kind
+        case Error(code):
+            return code
+        case Done(session_id):
+            return session_id
+        case _:
+            assert_never(event)
+
+
+def show_any(event: AgentEvent[Paused]) -> str:
+    return f"{len(event.waiting)} waiting" if isinstance(event, Paused) else show(event)
+
+
+async def l200_a_flow_without_tools_never_pauses() -> None:
+    engine = AgentEngine(FakeFull("hi"))
+    run = engine.run(Talk(), AgentSession(flow="talk"), "hi")
+    assert_type(run, AgentRun[Never])
+    async with run as entered:
+        assert_type(entered, AgentRun[Never])
+        true("".join([show(event) async for event in entered]).startswith("hi"))
+
+
+async def l201_a_flow_whose_scopes_cannot_pause_never_pauses() -> None:
+    engine = AgentEngine(pays)
+    async with engine.run(Clerk(), AgentSession(flow="clerk"), "pay") as run:
+        assert_type(run, AgentRun[Never])
+        async for event in run:
+            assert_type(event, Text | ToolStatus | Data | Error | Done)
+            true(to_sse_event(event))
+
+
+async def l202_one_scope_that_can_pause_is_enough() -> None:
+    engine = AgentEngine(pays)
+    texts: list[str] = []
+    async with engine.run(Support(), AgentSession(flow="support"), "pay") as run:
+        assert_type(run, AgentRun[Paused])
+        async for event in run:
+            assert_type(event, Text | ToolStatus | Data | Error | Done | Paused)
+            texts.append(show_any(event))
+    true("1 waiting" in texts)
+
+
+async def l203_a_rule_for_interrupted_calls_can_pause() -> None:
+    assert_type(AgentEngine(pays).run(Careful(), AgentSession(flow="careful"), "pay"), AgentRun[Paused])
+
+
+async def l204_a_flow_that_never_pauses_is_also_one_that_may() -> None:
+    true(bare(Clerk()) == either(Clerk()) == "clerk")
+    either(Support())
+
+
+async def l205_the_chat_of_a_flow_has_its_type_of_pause() -> None:
+    engine = AgentEngine(pays)
+    assert_type(engine.chat(Clerk()), StreamingChat[ChatResponse, Never])
+    assert_type(engine.chat(Support()), StreamingChat[ChatResponse, Paused])
+    action = await engine.chat(Support()).decide(FunctionCall("pay", {"amount": 5}))
+    true(isinstance(action, RequireApproval))
+
+
+async def l206_a_generic_runner_keeps_the_type_of_pause() -> None:
+    metadata = Risk(high=True)
+    true(metadata.high)
+    assert_type(start(Clerk()), AgentRun[Never])
+    assert_type(start_any(Support()), AgentRun[Paused])
+
+
+def start(flow: AgentFlow) -> AgentRun:
+    return AgentEngine(pays).run(flow, AgentSession(flow=flow.name), "hi")
+
+
+def start_any(flow: AgentFlow[Paused]) -> AgentRun[Paused]:
+    return AgentEngine(pays).run(flow, AgentSession(flow=flow.name), "hi")
