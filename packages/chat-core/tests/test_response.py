@@ -129,3 +129,13 @@ def test_waiting_calls_are_found_without_a_run_also_in_inner_chats() -> None:
     first = Wait("result", "b", ("a", "b"), "transfer", {"cents": 1}, expires_at=NOON, of="ana")
     second = Wait("interrupted", "d", ("d",), "transfer", {"cents": 1}, error="lost")
     assert waiting == [replace(wait, conversation="c-1", owner="ana") for wait in (first, second)]
+
+
+def test_a_pause_can_name_its_conversation() -> None:
+    paused = Paused((Wait("approval", "c1", ("c1",), "pay", {}),), Usage(1, 2))
+
+    named = paused.of_conversation("s-1", "ana")
+
+    assert [(wait.conversation, wait.owner) for wait in named.waiting] == [("s-1", "ana")]
+    assert named.usage == paused.usage
+    assert paused.waiting[0].conversation is None
