@@ -238,11 +238,6 @@ async def test_a_file_that_somebody_writes_in_another_mode_is_a_timeout(path: Pa
         assert await store.waiting() == []
 
 
-def test_a_place_where_processes_cannot_share_a_file_is_refused(path: Path) -> None:
-    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(OSError, match="journal mode 'memory'"):
-        SqliteBackend(path, 1)._use_wal(connection)  # pyright: ignore[reportPrivateUsage] - such a place is hard to find
-
-
 async def test_threads_of_one_process_wait_for_each_other_too(path: Path) -> None:
     backend = SqliteBackend(path, 0.05)
     with backend.write_transaction("a"), pytest.raises(TimeoutError, match="another writer"):

@@ -15,15 +15,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import ClassVar, final
-
-from chat_core.errors import InvalidDocumentError, UsageError
 
 from chat_store._arguments import require_path, require_seconds
 from chat_store._backend import (
@@ -57,11 +53,10 @@ from chat_store._waits import wait_deadline
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.sql.notify import Notifier, Poller
-from chat_store.sql.sqlite_migrations import migrate
+from chat_store.sql.sqlite_pool import SqlitePool
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
 from chat_store.store import Changed, Due, Waiting
 
-_MAX_IDLE = 8
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
@@ -87,9 +82,6 @@ _NEXT = (
     f"WHERE due IS NOT NULL AND {_MOMENT} > :now UNION ALL "
     f"SELECT min({JOB_MOMENT}) FROM chat_jobs WHERE state = 'queued' AND {JOB_MOMENT} > :now)"
 )
-
-_creating = threading.Lock()
-"""Held while a thread of this process creates a file."""
 
 
 class SqliteStore(BaseStore):
@@ -203,29 +195,15 @@ class SqliteBackend:
         require_path(path)
         require_seconds("busy_seconds", busy_seconds)
         require_seconds("poll_seconds", poll_seconds, zero=False)
-        self._path = Path(path).resolve()
-        self._busy_seconds = busy_seconds
+        self._pool = SqlitePool(path, busy_seconds, MIGRATIONS)
         self._poll_seconds = poll_seconds
         self._poller = Poller(self._watch)
-        self._pid = os.getpid()
-        self._idle: list[sqlite3.Connection] = []
-        self._closed = False
-        # Threads wait for this lock in order, instead of polling the lock of the database as processes do.
-        self._writing = threading.Lock()
-        self._opening = threading.Lock()
-        self._file: os.stat_result | None = None
-        self._wal_path = self._path.with_name(f"{self._path.name}-wal")
-        self._wal: os.stat_result | None = None
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
         """Implement `Backend.read_transaction()`."""
-        with self._connection() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield _Transaction(connection, id)
-            finally:
-                connection.execute("COMMIT")
+        with self._pool.read() as connection:
+            yield _Transaction(connection, id)
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
@@ -241,22 +219,8 @@ class SqliteBackend:
 
     @contextmanager
     def _write(self) -> Generator[sqlite3.Connection]:
-        if not self._writing.acquire(timeout=self._busy_seconds):
-            raise self._busy_error()
-        try:
-            with self._connection() as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                    self.committer.commit(connection)
-                except BaseException:
-                    # If this fails, the connection is closed, which rolls back, too.
-                    with suppress(sqlite3.Error):
-                        if connection.in_transaction:
-                            connection.execute("ROLLBACK")
-                    raise
-        finally:
-            self._writing.release()
+        with self._pool.write(self.committer.commit) as connection:
+            yield connection
         # Subscribers of this process need not wait for the next poll.
         self._poller.notify()
 
@@ -277,7 +241,7 @@ class SqliteBackend:
             "before": to_microseconds(filters.before),
             "limit": -1 if filters.limit is None else filters.limit,
         }
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             rows = connection.execute(query, values).fetchall()
         return [waiting_from_columns(row[1:], list_cursor(row[6], row[0], row[3], row[4])) for row in rows]
 
@@ -294,24 +258,24 @@ class SqliteBackend:
             "person": filters.person,
             "limit": -1 if filters.limit is None else filters.limit,
         }
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             rows = connection.execute(query, values).fetchall()
         return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
 
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """Implement `Backend.list_conversations()`."""
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             return list_conversations(connection, filters)
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             return SqliteJobs(connection).list_jobs(now, filters)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""
         values = {"since": since, "after": to_microseconds(due_after), "now": to_microseconds(now)}
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             connection.execute("BEGIN")
             try:
                 (last,) = connection.execute("SELECT last FROM chat_changes").fetchone()
@@ -333,20 +297,15 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Close all connections. A connection in use is closed when it is returned."""
-        if self._pid != os.getpid():
-            # The connections belong to the parent process. SQLite must not be used across a fork.
+        if not self._pool.close():
             return
-        with self._opening:
-            self._closed = True
-            while self._idle:
-                self._idle.pop().close()
         # Close the poller last: a subscriber polls once more, and must find the backend closed.
         self._poller.close()
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:
         """Implement `Watch` by polling `PRAGMA data_version`, since SQLite has no notifications."""
-        with self._connection() as connection:
+        with self._pool.connection() as connection:
             (version,) = connection.execute("PRAGMA data_version").fetchone()
 
             def changed() -> bool:
@@ -357,144 +316,3 @@ class SqliteBackend:
                 return bool(previous != version)
 
             yield changed
-
-    # --- Connections ---------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _connection(self) -> Generator[sqlite3.Connection]:
-        if self._pid != os.getpid():
-            msg = "the store was created before os.fork(): create another one in the child process"
-            raise UsageError(msg)
-        with self._translate_errors():
-            connection = self._take_connection()
-            try:
-                yield connection
-            finally:
-                self._return_connection(connection)
-
-    def _take_connection(self) -> sqlite3.Connection:
-        with self._opening:
-            if self._closed:
-                msg = f"the store in {self._path} is closed"
-                raise UsageError(msg)
-            self._require_same_file()
-            if self._idle:
-                return self._idle.pop()
-            if self._file is None:
-                self._prepare_files()
-            connection = sqlite3.connect(
-                self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
-            )
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-
-    def _prepare_files(self) -> None:
-        """Create a missing file, readable by its owner alone. SQLite gives its permissions to `-wal` and `-shm`."""
-        self._require_wal_beside_index()
-        # Closing a descriptor of a database releases all locks of this process on it, so no other thread may open it.
-        # If the file cannot be created, SQLite raises the error.
-        with _creating, suppress(OSError):
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-    def _require_wal_beside_index(self) -> None:
-        """Raise an error if the `-wal` file was removed after a crash, and committed transactions with it.
-
-        SQLite creates `-wal` before `-shm`, and removes it after `-shm`. If both were removed, this cannot be detected.
-        """
-        index = self._path.with_name(f"{self._path.name}-shm")
-        before = _stat(index)
-        if before is None or _stat(self._wal_path) is not None:
-            return
-        after = _stat(index)
-        if after is not None and os.path.samestat(before, after):
-            msg = f"{self._wal_path} was removed, and with it the latest transactions: restore it, or a backup"
-            raise InvalidDocumentError(msg)
-
-    def _require_same_file(self) -> None:
-        """Raise an error if a database file was removed or replaced, because SQLite would write to the removed file."""
-        for path, opened in ((self._path, self._file), (self._wal_path, self._wal)):
-            if opened is None:
-                continue
-            current = _stat(path)
-            if current is None or not os.path.samestat(opened, current):
-                msg = f"{path} was removed or replaced while it was open: create another store"
-                raise InvalidDocumentError(msg)
-
-    def _return_connection(self, connection: sqlite3.Connection) -> None:
-        with self._opening:
-            if connection.in_transaction:
-                # The rollback failed. If this is the last connection, closing it removes the `-wal` file.
-                connection.close()
-                self._wal = _stat(self._wal_path)
-            elif self._closed or len(self._idle) >= _MAX_IDLE:
-                connection.close()
-            else:
-                self._idle.append(connection)
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        # On macOS, fsync() does not flush the cache of the drive. The setting has no effect on other systems.
-        connection.execute("PRAGMA fullfsync = ON")
-        if self._file is None:
-            self._use_wal(connection)
-            migrate(connection, MIGRATIONS)
-            self._file = self._path.stat()
-        # As long as this process has a connection, no other one removes the `-wal` file.
-        self._wal = self._wal or _stat(self._wal_path)
-
-    def _use_wal(self, connection: sqlite3.Connection) -> None:
-        """Switch the database to WAL mode. Retry while it is busy, because SQLite does not wait in this case."""
-        deadline = time.monotonic() + self._busy_seconds
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.005)
-                continue
-            if mode != "wal":
-                msg = f"{self._path} does not support WAL mode: SQLite uses the journal mode {mode!r} there"
-                raise OSError(msg)
-            return
-
-    @contextmanager
-    def _translate_errors(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            if _is_busy(error):
-                raise self._busy_error() from error
-            if _primary_error_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                msg = f"{self._path} is damaged or is not a database of SQLite: {error}"
-                raise InvalidDocumentError(msg) from error
-            msg = f"{self._path} cannot be read or written: {error}"
-            raise OSError(msg) from error
-
-    def _busy_error(self) -> TimeoutError:
-        msg = (
-            f"{self._path} has been locked by another writer for {self._busy_seconds:g} seconds: "
-            f"check whether its process is stopped"
-        )
-        return TimeoutError(msg)
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
-
-
-def _primary_error_code(error: sqlite3.Error) -> int:
-    # The lower byte of an extended error code is the primary error code.
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return _primary_error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
