@@ -1,1 +1,82 @@
-"""Facts, entities and recall."""
+"""Memory for chats: facts that stay true over time, entities and their relations, and passages, per owner.
+
+`SqliteMemory` keeps a memory in a file, `chat_memory.postgres.PostgresMemory` in a PostgreSQL database. Public names
+are imported on first use.
+"""
+
+from __future__ import annotations
+
+from chat_memory.citations import (
+    Citation,
+    FileCitation,
+    SessionCitation,
+    Staleness,
+    SystemCitation,
+    UserCitation,
+    WebCitation,
+    staleness,
+)
+from chat_memory.errors import UnknownFactError
+from chat_memory.facts import (
+    SOURCE_CONFIDENCE,
+    Candidate,
+    Fact,
+    FactStatus,
+    Historical,
+    Inserted,
+    Outcome,
+    Reinforced,
+    Source,
+    Statement,
+    Superseded,
+    normalize,
+)
+from chat_memory.graph import (
+    Entity,
+    Graph,
+    MemoryStats,
+    Neighbor,
+    Relation,
+    RelationType,
+    relation_type,
+)
+from chat_memory.memory import Memory, MemoryScope
+from chat_memory.passages import Document, Passage, TextMatch
+from chat_memory.sqlite import SqliteMemory
+
+__all__ = [
+    "SOURCE_CONFIDENCE",
+    "Candidate",
+    "Citation",
+    "Document",
+    "Entity",
+    "Fact",
+    "FactStatus",
+    "FileCitation",
+    "Graph",
+    "Historical",
+    "Inserted",
+    "Memory",
+    "MemoryScope",
+    "MemoryStats",
+    "Neighbor",
+    "Outcome",
+    "Passage",
+    "Reinforced",
+    "Relation",
+    "RelationType",
+    "SessionCitation",
+    "Source",
+    "SqliteMemory",
+    "Staleness",
+    "Statement",
+    "Superseded",
+    "SystemCitation",
+    "TextMatch",
+    "UnknownFactError",
+    "UserCitation",
+    "WebCitation",
+    "normalize",
+    "relation_type",
+    "staleness",
+]

@@ -1,0 +1,370 @@
+"""The base class of all memories, which implements `Memory` with the transactions of a `Database`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Self, TypeVar, cast, final
+
+from chat_core.clock import to_utc, utc_clock
+from chat_core.concurrency import finish_in_thread
+from chat_core.errors import UsageError
+from chat_store.sql.values import to_microseconds
+
+from chat_memory._database import Database, Session
+from chat_memory._document_rows import DocumentRows
+from chat_memory._fact_queries import FactFilter
+from chat_memory._fact_rows import FactRows, read_multi_valued
+from chat_memory._graph_rows import GraphRows
+from chat_memory._scope_export import export_scope, read_stats
+from chat_memory.citations import Citation
+from chat_memory.errors import UnknownFactError
+from chat_memory.facts import Fact, FactStatus, Outcome, Statement, normalize, require_name
+from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
+from chat_memory.passages import Document, Passage, TextMatch
+
+T = TypeVar("T")
+
+_REQUIRE_SCOPE = (
+    "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 1) "
+    "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision + 1 RETURNING key"
+)
+_ABSENT = -1
+"""The row of a scope in which nothing is stored. No row has this number."""
+
+
+def utc_now() -> datetime:
+    """Return the current time of this machine, in UTC."""
+    return datetime.now(UTC)
+
+
+@final
+class Rows:
+    """The rows of one scope, in one transaction.
+
+    Attributes:
+        session: the transaction.
+        scope: the row of the scope.
+        name: the name of the scope.
+        now: the time of the transaction.
+    """
+
+    def __init__(self, session: Session, scope: int, name: str, now: datetime) -> None:
+        self.session, self.scope, self.name, self.now = session, scope, name, now
+        self.facts = FactRows(session, scope, name, now)
+        self.graph = GraphRows(session, scope)
+        self.documents = DocumentRows(session, scope, now)
+
+
+class Scope:
+    """A `MemoryScope` over the transactions of a `Database`."""
+
+    def __init__(self, name: str, database: Database, now: Callable[[], datetime]) -> None:
+        self._name = require_name(name, "the name of a scope")
+        self._database = database
+        self._now = now
+
+    @property
+    def name(self) -> str:
+        """Implement `MemoryScope.name`."""
+        return self._name
+
+    # --- Facts -------------------------------------------------------------------------------------------------------
+
+    async def add(self, statement: Statement) -> Outcome:
+        """Implement `MemoryScope.add()`."""
+        return await self._write(lambda rows: rows.facts.add(statement))
+
+    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:  # noqa: A002 - the field's own name
+        """Implement `MemoryScope.get()`."""
+        at = _moment(valid, "valid")
+        return await self._read(lambda rows: rows.facts.get(id, at))
+
+    async def facts(
+        self,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,  # noqa: A002 - the field's own name
+        status: FactStatus = "current",
+    ) -> list[Fact]:
+        """Implement `MemoryScope.facts()`."""
+        filters = _filter(subject, predicate, object)
+        return await self._read(lambda rows: rows.facts.find(status, filters))
+
+    async def as_of(
+        self,
+        *,
+        valid: datetime | None = None,
+        recorded: datetime | None = None,
+        subject: str | None = None,
+        predicate: str | None = None,
+    ) -> list[Fact]:
+        """Implement `MemoryScope.as_of()`."""
+        filters = _filter(subject, predicate, None)
+        at, known = _moment(valid, "valid"), _moment(recorded, "recorded")
+
+        def read(rows: Rows) -> list[Fact]:
+            if known is None:
+                return rows.facts.find("current", filters, at)
+            return rows.facts.as_recorded(to_microseconds(rows.now) if at is None else at, known, filters)
+
+        return await self._read(read)
+
+    async def statements(self, id: str) -> list[Statement]:  # noqa: A002 - the field's own name
+        """Implement `MemoryScope.statements()`."""
+        return await self._read(lambda rows: rows.facts.statements(id))
+
+    async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002 - the field's own name
+        """Implement `MemoryScope.promote()`."""
+
+        def write(rows: Rows) -> Outcome:
+            fact = rows.facts.get(id)
+            if fact is None:
+                msg = f"the scope {self._name!r} has no fact {id!r}"
+                raise UnknownFactError(msg)
+            if fact.status != "candidate":
+                msg = f"only a candidate can be promoted, but the fact {id!r} is {fact.status}"
+                raise UsageError(msg)
+            return rows.facts.add(
+                Statement(
+                    fact.subject,
+                    fact.predicate,
+                    fact.object,
+                    fact.text,
+                    said_at=rows.now,
+                    valid_from=fact.valid_from,
+                    valid_to=fact.valid_to,
+                    citation=citation,
+                    key=f"promoted:{rows.now.isoformat()}",
+                )
+            )
+
+        return await self._write(write)
+
+    async def retract(self, id: str) -> bool:  # noqa: A002 - the field's own name
+        """Implement `MemoryScope.retract()`."""
+        return await self._write(lambda rows: rows.facts.retract(id))
+
+    async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
+        """Implement `MemoryScope.forget()`."""
+        return await self._write(lambda rows: rows.facts.forget(id))
+
+    async def touch(self, ids: Iterable[str]) -> None:
+        """Implement `MemoryScope.touch()`."""
+        await self._write(lambda rows: rows.facts.touch(ids))
+
+    # --- Entities and relations --------------------------------------------------------------------------------------
+
+    async def add_entity(self, entity: Entity) -> bool:
+        """Implement `MemoryScope.add_entity()`."""
+        return await self._write(lambda rows: rows.graph.add_entity(entity))
+
+    async def relate(self, relation: Relation, *, key: str = "") -> bool:
+        """Implement `MemoryScope.relate()`."""
+        return await self._write(lambda rows: rows.graph.relate(relation, key))
+
+    async def entities(self, *, fact: str | None = None) -> list[Entity]:
+        """Implement `MemoryScope.entities()`."""
+        return await self._read(lambda rows: rows.graph.entities() if fact is None else rows.graph.entities_of(fact))
+
+    async def facts_about(self, entity: str) -> list[Fact]:
+        """Implement `MemoryScope.facts_about()`."""
+        filters = FactFilter(entity=normalize(entity))
+        return await self._read(lambda rows: rows.facts.find("current", filters))
+
+    async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
+        """Implement `MemoryScope.neighbors()`."""
+        _require_positive(depth=depth, limit=limit)
+        return await self._read(lambda rows: rows.graph.neighbors(normalize(entity), depth, limit))
+
+    async def graph(self, entity: str | None = None, *, depth: int = 1, limit: int = 1000) -> Graph:
+        """Implement `MemoryScope.graph()`."""
+        _require_positive(depth=depth, limit=limit)
+
+        def read(rows: Rows) -> Graph:
+            if entity is None:
+                near = [Neighbor(found, 0) for found in rows.graph.entities(limit)]
+            else:
+                near = rows.graph.neighbors(normalize(entity), depth, limit, nearest=0)
+            ids = [item.entity.id for item in near]
+            links = rows.graph.links(ids, to_microseconds(rows.now))
+            facts = [fact for fact in rows.facts.find("current", FactFilter()) if fact.id in links] if links else []
+            return Graph(tuple(near), tuple(rows.graph.relations(ids)), tuple(facts), links)
+
+        return await self._read(read)
+
+    async def delete_entity(self, entity: str) -> bool:
+        """Implement `MemoryScope.delete_entity()`."""
+        return await self._write(lambda rows: rows.graph.delete(normalize(entity)))
+
+    # --- Texts and vectors -------------------------------------------------------------------------------------------
+
+    async def add_passages(self, passages: Sequence[Passage]) -> int:
+        """Implement `MemoryScope.add_passages()`."""
+        return await self._write(lambda rows: rows.documents.add(passages))
+
+    async def documents(
+        self, *, ids: Iterable[int] | None = None, conversation: str | None = None, kind: str | None = None
+    ) -> list[Document]:
+        """Implement `MemoryScope.documents()`."""
+        return await self._read(lambda rows: rows.documents.find(ids, conversation, kind))
+
+    async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
+        """Implement `MemoryScope.search_text()`."""
+        _require_positive(limit=limit)
+        return await self._read(lambda rows: rows.documents.search(words, limit))
+
+    async def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+        """Implement `MemoryScope.put_vectors()`."""
+        await self._write(lambda rows: rows.documents.put_vectors(require_name(model, "model"), vectors))
+
+    async def vectors(self, model: str) -> tuple[list[int], bytes]:
+        """Implement `MemoryScope.vectors()`."""
+        return await self._read(lambda rows: rows.documents.vectors(model))
+
+    async def without_vector(self, model: str, *, limit: int = 100) -> list[Document]:
+        """Implement `MemoryScope.without_vector()`."""
+        _require_positive(limit=limit)
+        return await self._read(lambda rows: rows.documents.without_vector(model, limit))
+
+    async def drop_vectors(self, *, keep: str) -> int:
+        """Implement `MemoryScope.drop_vectors()`."""
+        return await self._write(lambda rows: rows.documents.drop_vectors(keep))
+
+    # --- The whole scope ---------------------------------------------------------------------------------------------
+
+    async def stats(self) -> MemoryStats:
+        """Implement `MemoryScope.stats()`."""
+        return await self._read(lambda rows: read_stats(rows.session, rows.scope, to_microseconds(rows.now)))
+
+    async def export(self) -> dict[str, object]:
+        """Implement `MemoryScope.export()`."""
+        return await self._read(lambda rows: export_scope(self._name, rows.facts, rows.graph, rows.documents))
+
+    async def delete_all(self) -> None:
+        """Implement `MemoryScope.delete_all()`."""
+
+        def delete() -> None:
+            with self._database.write() as session:
+                session.execute("DELETE FROM chat_memory_scopes WHERE scope = :name", {"name": self._name})
+
+        await finish_in_thread(delete)
+
+    # --- Transactions ------------------------------------------------------------------------------------------------
+
+    async def _read(self, work: Callable[[Rows], T]) -> T:
+        def read() -> T:
+            with self._database.read() as session:
+                found = session.execute("SELECT key FROM chat_memory_scopes WHERE scope = :name", {"name": self._name})
+                scope = cast("int", found[0][0]) if found else _ABSENT
+                return work(Rows(session, scope, self._name, self._now()))
+
+        return await finish_in_thread(read)
+
+    async def _write(self, work: Callable[[Rows], T]) -> T:
+        def write() -> T:
+            with self._database.write() as session:
+                self._database.lock_predicates(session, exclusive=False)
+                # The update locks the scope, so that writers of one scope wait for each other.
+                scope = cast("int", session.execute(_REQUIRE_SCOPE, {"name": self._name})[0][0])
+                return work(Rows(session, scope, self._name, self._now()))
+
+        return await finish_in_thread(write)
+
+
+class BaseMemory:
+    """A base class for memories, which implements `Memory` with the transactions of a `Database`.
+
+    Args:
+        database: the database. The memory owns it, and `aclose()` closes it.
+        now: the clock. It returns times with a time zone.
+    """
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = utc_clock(now)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def scope(self, name: str) -> Scope:
+        """Implement `Memory.scope()`."""
+        return Scope(name, self._database, self._now)
+
+    async def scopes(self, *, after: str = "", limit: int = 100) -> list[str]:
+        """Implement `Memory.scopes()`."""
+        _require_positive(limit=limit)
+
+        def read() -> list[str]:
+            with self._database.read() as session:
+                rows = session.execute(
+                    "SELECT scope FROM chat_memory_scopes WHERE scope > :after ORDER BY scope LIMIT :limit",
+                    {"after": after, "limit": limit},
+                )
+                return [str(row[0]) for row in rows]
+
+        return await finish_in_thread(read)
+
+    async def multi_valued(self) -> frozenset[str]:
+        """Implement `Memory.multi_valued()`."""
+
+        def read() -> frozenset[str]:
+            with self._database.read() as session:
+                return read_multi_valued(session)
+
+        return await finish_in_thread(read)
+
+    async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
+        """Implement `Memory.declare()`."""
+        several = {normalize(require_name(name, "a predicate")) for name in multi}
+        one = {normalize(require_name(name, "a predicate")) for name in single}
+        if both := several & one:
+            msg = f"a predicate is either multi-valued or single-valued, not both: {', '.join(sorted(both))}"
+            raise UsageError(msg)
+
+        def write() -> None:
+            with self._database.write() as session:
+                self._database.lock_predicates(session, exclusive=True)
+                known = read_multi_valued(session)
+                added, removed = several - known, one & known
+                insert = "INSERT INTO chat_memory_predicates (predicate) VALUES (:predicate)"
+                delete = "DELETE FROM chat_memory_predicates WHERE predicate = :predicate"
+                session.execute_many(insert, [{"predicate": name} for name in added])
+                session.execute_many(delete, [{"predicate": name} for name in removed])
+                for name in sorted(added | removed):
+                    self._recompute(session, name)
+
+        await finish_in_thread(write)
+
+    def _recompute(self, session: Session, predicate: str) -> None:
+        scopes = session.execute(
+            "UPDATE chat_memory_scopes SET revision = revision + 1 WHERE key IN "
+            "(SELECT scope FROM chat_memory_facts WHERE predicate = :predicate) RETURNING key, scope",
+            {"predicate": predicate},
+        )
+        for key, name in scopes:
+            FactRows(session, cast("int", key), str(name), self._now()).refresh_predicate(predicate)
+
+    async def aclose(self) -> None:
+        """Implement `Memory.aclose()`."""
+        await finish_in_thread(self._database.close)
+
+
+def _filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:  # noqa: A002
+    names = [None if name is None else normalize(name) for name in (subject, predicate, object)]
+    return FactFilter(*names)
+
+
+def _moment(time: datetime | None, name: str) -> int | None:
+    return None if time is None else to_microseconds(to_utc(time, name))
+
+
+def _require_positive(**limits: int) -> None:
+    for name, value in limits.items():
+        if value < 1:
+            msg = f"{name} must be at least 1, not {value}"
+            raise UsageError(msg)

@@ -1,0 +1,62 @@
+"""A protocol of databases: transactions, and one SQL dialect for all databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
+
+Value: TypeAlias = str | int | float | bytes | None
+Row: TypeAlias = tuple[object, ...]
+
+
+class Session(Protocol):
+    """A transaction in a database.
+
+    Queries are written in the SQL that SQLite and PostgreSQL have in common. Parameters are named, as in `:scope`.
+    `@texts(name)` and `@numbers(name)` are the rows of a parameter that contains a JSON array.
+    """
+
+    def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
+        """Execute a statement and return its rows."""
+        ...
+
+    def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:
+        """Execute a statement for each set of parameters."""
+        ...
+
+    def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
+        """Return a query of `document` and `score` for the documents of a scope that contain any of the words.
+
+        A greater score is a better match.
+
+        Args:
+            words: words as a user wrote them.
+            scope: the row of the scope.
+        """
+        ...
+
+
+class Database(Protocol):
+    """A database with the tables of this package."""
+
+    def read(self) -> AbstractContextManager[Session]:
+        """Return a context manager for a transaction that reads one state of the database."""
+        ...
+
+    def write(self) -> AbstractContextManager[Session]:
+        """Return a context manager for a transaction that is committed durably, or rolled back if the block fails."""
+        ...
+
+    def lock_predicates(self, session: Session, *, exclusive: bool) -> None:
+        """Wait for transactions that change the declarations of predicates, and optionally for those that rely on them.
+
+        Args:
+            session: the write transaction, which keeps the lock until its end.
+            exclusive: whether the transaction changes the declarations.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close all connections."""
+        ...

@@ -1,0 +1,162 @@
+"""Stores passages and vectors, and searches texts, inside a transaction of any database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import cast, final
+
+from chat_core.errors import UsageError
+from chat_core.json import dumps
+from chat_store.sql.values import from_microseconds, to_microseconds
+
+from chat_memory._database import Session, Value
+from chat_memory.passages import Document, Passage, TextMatch, vector_to_bytes
+
+_COLUMNS = "d.key, d.kind, d.text, f.id, d.conversation, d.position, d.speaker, d.said"
+_VISIBLE = (
+    "d.scope = :scope AND (d.fact IS NULL OR EXISTS (SELECT 1 FROM chat_memory_periods p WHERE p.fact = d.fact "
+    "AND p.kind = 'current' AND p.begins <= :now AND p.ends > :now))"
+)
+_FROM = f"FROM chat_memory_documents d LEFT JOIN chat_memory_facts f ON f.key = d.fact WHERE {_VISIBLE}"
+
+
+@final
+class DocumentRows:
+    """The passages, texts and vectors of one scope, in one transaction.
+
+    Args:
+        session: the transaction.
+        scope: the row of the scope.
+        now: the time of the transaction.
+    """
+
+    def __init__(self, session: Session, scope: int, now: datetime) -> None:
+        self._session = session
+        self._scope = scope
+        self._values: dict[str, Value] = {"scope": scope, "now": to_microseconds(now)}
+
+    def add(self, passages: Iterable[Passage]) -> int:
+        """Store passages, and return how many are new or changed."""
+        return sum(self._add(passage) for passage in passages)
+
+    def find(self, ids: Iterable[int] | None, conversation: str | None, kind: str | None) -> list[Document]:
+        """List passages and current facts by id."""
+        query, values = f"SELECT {_COLUMNS} {_FROM}", dict(self._values)
+        if ids is not None:
+            query += " AND d.key IN (@numbers(ids))"
+            values["ids"] = dumps(list(ids))
+        if conversation is not None:
+            query += " AND d.conversation = :conversation"
+            values["conversation"] = conversation
+        if kind is not None:
+            query += " AND d.kind = :kind"
+            values["kind"] = kind
+        return [_document(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
+
+    def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:
+        """Find documents that contain at least one of the words, the best match first."""
+        matching, values = self._session.match(words, self._scope)
+        rows = self._session.execute(
+            f"SELECT d.key, m.score FROM ({matching}) m JOIN chat_memory_documents d ON d.key = m.document "  # noqa: S608
+            f"WHERE {_VISIBLE} ORDER BY m.score DESC, d.key LIMIT :limit",
+            {**values, **self._values, "limit": limit},
+        )
+        return [TextMatch(cast("int", key), cast("float", score)) for key, score in rows]
+
+    def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+        """Store vectors of documents that exist."""
+        encoded = {document: vector_to_bytes(vector) for document, vector in vectors.items()}
+        stored = self._session.execute(
+            "SELECT length(v.vector) FROM chat_memory_vectors v JOIN chat_memory_documents d ON d.key = v.document "
+            "WHERE v.model = :model AND d.scope = :scope LIMIT 1",
+            {"model": model, "scope": self._scope},
+        )
+        lengths = {len(vector) for vector in encoded.values()} | {cast("int", row[0]) for row in stored}
+        if len(lengths) > 1:
+            sizes = " and ".join(str(length // 4) for length in sorted(lengths))
+            msg = f"the vectors of {model!r} have different lengths, {sizes}: use another name for another embedder"
+            raise UsageError(msg)
+        self._session.execute_many(
+            "INSERT INTO chat_memory_vectors (document, model, vector) SELECT d.key, :model, :vector "
+            "FROM chat_memory_documents d WHERE d.key = :document AND d.scope = :scope "
+            "ON CONFLICT (document, model) DO UPDATE SET vector = excluded.vector",
+            [
+                {"model": model, "document": document, "vector": vector, "scope": self._scope}
+                for document, vector in encoded.items()
+            ],
+        )
+
+    def vectors(self, model: str) -> tuple[list[int], bytes]:
+        """Return the ids of all documents with a vector, and their vectors one after the other."""
+        rows = self._session.execute(
+            "SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key "  # noqa: S608
+            f"WHERE {_VISIBLE} AND v.model = :model ORDER BY d.key",
+            {**self._values, "model": model},
+        )
+        return [cast("int", row[0]) for row in rows], b"".join(cast("bytes", row[1]) for row in rows)
+
+    def without_vector(self, model: str, limit: int) -> list[Document]:
+        """List documents that have no vector of this embedder, by id. Facts of any status are listed."""
+        rows = self._session.execute(
+            f"SELECT {_COLUMNS} FROM chat_memory_documents d LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608
+            "WHERE d.scope = :scope AND NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key "
+            "AND v.model = :model) ORDER BY d.key LIMIT :limit",
+            {"scope": self._scope, "model": model, "limit": limit},
+        )
+        return [_document(row) for row in rows]
+
+    def drop_vectors(self, keep: str) -> int:
+        """Delete the vectors of all other embedders, and return their number."""
+        rows = self._session.execute(
+            "DELETE FROM chat_memory_vectors WHERE model <> :keep AND document IN "
+            "(SELECT key FROM chat_memory_documents WHERE scope = :scope) RETURNING document",
+            {"scope": self._scope, "keep": keep},
+        )
+        return len(rows)
+
+    def _add(self, passage: Passage) -> bool:
+        values: dict[str, Value] = {
+            "scope": self._scope,
+            "kind": passage.kind,
+            "conversation": passage.conversation,
+            "position": passage.position,
+            "speaker": passage.speaker,
+            "said": to_microseconds(passage.said_at),
+            "text": passage.text,
+        }
+        rows = self._session.execute(
+            "SELECT key, text, speaker, said FROM chat_memory_documents WHERE scope = :scope "
+            "AND conversation = :conversation AND position = :position AND kind = :kind",
+            values,
+        )
+        if not rows:
+            self._session.execute(
+                "INSERT INTO chat_memory_documents (scope, kind, conversation, position, speaker, said, text) "
+                "VALUES (:scope, :kind, :conversation, :position, :speaker, :said, :text)",
+                values,
+            )
+            return True
+        key, *stored = rows[0]
+        if stored == [passage.text, passage.speaker, values["said"]]:
+            return False
+        values["key"] = cast("int", key)
+        self._session.execute(
+            "UPDATE chat_memory_documents SET text = :text, speaker = :speaker, said = :said WHERE key = :key", values
+        )
+        self._session.execute("DELETE FROM chat_memory_vectors WHERE document = :key", values)
+        return True
+
+
+def _document(row: Sequence[object]) -> Document:
+    key, kind, text, fact, conversation, position, speaker, said = row
+    return Document(
+        cast("int", key),
+        str(kind),
+        str(text),
+        cast("str | None", fact),
+        cast("str | None", conversation),
+        cast("int | None", position),
+        cast("str | None", speaker),
+        from_microseconds(cast("int | None", said)),
+    )

@@ -1,0 +1,167 @@
+"""Queries for facts and statements, and functions that parse their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from chat_core.json import loads
+from chat_store.sql.values import from_microseconds
+
+from chat_memory._database import Row, Value
+from chat_memory._timeline import FOREVER, Entry
+from chat_memory.citations import Citation, citation_from_dict
+from chat_memory.facts import Fact, FactStatus, Source, Statement, normalize
+
+_COLUMNS = (
+    "f.id, s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.recorded, s.retired, "
+    "s.citation, (SELECT count(*) FROM chat_memory_statements r WHERE r.fact = f.key AND r.retired IS NULL), "
+    "f.accessed"
+)
+_BEST = (
+    "SELECT b.key FROM chat_memory_statements b WHERE b.fact = f.key ORDER BY b.retired IS NULL DESC, b.rank DESC, "
+    "b.valid_from DESC, b.said DESC, b.confidence DESC, b.name LIMIT 1"
+)
+SELECT_IN_PERIOD = (
+    f"SELECT {_COLUMNS}, p.begins, p.ends FROM chat_memory_periods p JOIN chat_memory_facts f ON f.key = p.fact "  # noqa: S608
+    "JOIN chat_memory_statements s ON s.key = p.statement "
+    "WHERE p.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at"
+)
+_LAST_PERIOD = "FROM chat_memory_periods p WHERE p.fact = f.key AND p.kind = 'current' AND p.begins <= :at"
+SELECT_BEST = (
+    f"SELECT {_COLUMNS}, coalesce((SELECT max(p.begins) {_LAST_PERIOD}), s.valid_from), "  # noqa: S608
+    f"coalesce((SELECT max(p.ends) {_LAST_PERIOD}), s.valid_to) FROM chat_memory_facts f "
+    f"JOIN chat_memory_statements s ON s.key = ({_BEST}) WHERE f.scope = :scope AND s.retired IS "
+)
+_DURING = "p.fact = f.key AND p.begins <= :at AND p.ends > :at"
+NOT_IN_PERIOD = f"NULL AND NOT EXISTS (SELECT 1 FROM chat_memory_periods p WHERE {_DURING})"  # noqa: S608
+SELECT_ENTRIES = (
+    "SELECT s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object FROM chat_memory_facts f "
+    "JOIN chat_memory_statements s ON s.fact = f.key WHERE s.retired IS NULL AND "
+)
+INSERT_STATEMENT = (
+    "INSERT INTO chat_memory_statements (fact, name, subject, predicate, object, text, source, rank, confidence, said, "
+    "valid_from, valid_to, recorded, citation, outcome) VALUES (:fact, :name, :subject, :predicate, :object, :text, "
+    ":source, :rank, :confidence, :said, :valid_from, :valid_to, :recorded, :citation, :outcome)"
+)
+INSERT_PERIOD = (
+    "INSERT INTO chat_memory_periods (scope, kind, fact, begins, ends, statement) "
+    "VALUES (:scope, :kind, :fact, :begins, :ends, :statement)"
+)
+SELECT_DESCRIPTION = (
+    "SELECT s.text, s.said, d.key, d.text FROM chat_memory_facts f "  # noqa: S608 - our own names
+    f"JOIN chat_memory_statements s ON s.key = ({_BEST}) "
+    "LEFT JOIN chat_memory_documents d ON d.fact = f.key WHERE f.key = :fact"
+)
+SELECT_RECORDED = (
+    "SELECT f.subject, f.predicate, s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object "
+    "FROM chat_memory_facts f JOIN chat_memory_statements s ON s.fact = f.key WHERE f.scope = :scope "
+    "AND s.recorded <= :recorded AND (s.retired IS NULL OR s.retired > :recorded)"
+)
+SELECT_STATEMENT = (
+    f"SELECT {_COLUMNS} FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "  # noqa: S608
+    "WHERE s.key = :statement"
+)
+SELECT_STATEMENTS = (
+    "SELECT s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.valid_from, "
+    "s.valid_to, s.citation, s.name FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "
+    "WHERE f.scope = :scope AND f.id = :id AND s.retired IS NULL ORDER BY s.valid_from, s.said, s.key"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FactFilter:
+    """Which facts to list, with normalized values. None accepts any value.
+
+    Attributes:
+        subject: the subject.
+        predicate: the predicate.
+        object: the object.
+        id: the id.
+        entity: the id of a linked entity.
+    """
+
+    subject: str | None = None
+    predicate: str | None = None
+    object: str | None = None
+    id: str | None = None
+    entity: str | None = None
+
+    def to_sql(self) -> tuple[str, dict[str, Value]]:
+        """Return the condition that begins with AND, or nothing, and its parameters."""
+        columns = {"subject": self.subject, "predicate": self.predicate, "object": self.object, "id": self.id}
+        given: dict[str, Value] = {name: value for name, value in columns.items() if value is not None}
+        condition = "".join(f" AND f.{name} = :{name}" for name in given)
+        if self.entity is not None:
+            given["entity"] = self.entity
+            condition += " AND f.key IN (SELECT l.fact FROM chat_memory_links l WHERE l.entity = :entity)"
+        return condition, given
+
+
+def parse_entry(columns: Sequence[object]) -> Entry:
+    """Parse a row of `SELECT_ENTRIES`."""
+    return Entry(*cast("tuple[int, int, int, int, int, int, float, str]", tuple(columns)))
+
+
+def _time(column: object) -> datetime:
+    return from_microseconds(cast("int", column))
+
+
+def _time_or_none(column: object) -> datetime | None:
+    return None if column in (None, FOREVER) else _time(column)
+
+
+def parse_fact(status: FactStatus, row: Row) -> Fact:
+    """Parse a row of `_COLUMNS` and the beginning and the end of a period."""
+    source, confidence, said, recorded, retired, citation, statements, accessed, begins, ends = row[5:]
+    return Fact(
+        id=str(row[0]),
+        subject=str(row[1]),
+        predicate=str(row[2]),
+        object=str(row[3]),
+        text=str(row[4]),
+        status=status,
+        source=cast("Source", source),
+        confidence=cast("float", confidence),
+        said_at=_time(said),
+        valid_from=_time(begins),
+        valid_to=_time_or_none(ends),
+        recorded_at=_time(recorded),
+        retired_at=_time_or_none(retired),
+        citation=None if citation is None else _citation(citation),
+        reinforcements=max(0, cast("int", statements) - 1),
+        accessed_at=_time_or_none(accessed),
+    )
+
+
+def _citation(column: object) -> Citation:
+    return citation_from_dict(cast("dict[str, object]", loads(str(column))))
+
+
+def parse_statement(row: Row) -> Statement:
+    """Parse a row of `SELECT_STATEMENTS`."""
+    subject, predicate, object, text, source, confidence, said, valid_from, valid_to, citation, name = row  # noqa: A001
+    return Statement(
+        str(subject),
+        str(predicate),
+        str(object),
+        str(text),
+        cast("Source", source),
+        cast("float", confidence),
+        _time(said),
+        _time(valid_from),
+        _time_or_none(valid_to),
+        None if citation is None else _citation(citation),
+        str(name),
+    )
+
+
+def sort_facts(facts: Iterable[Fact]) -> list[Fact]:
+    """Return facts in the order of subject, predicate, beginning and object."""
+
+    def order(fact: Fact) -> tuple[str, str, datetime, str]:
+        return normalize(fact.subject), normalize(fact.predicate), fact.valid_from, normalize(fact.object)
+
+    return sorted(facts, key=order)

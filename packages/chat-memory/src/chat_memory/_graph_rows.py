@@ -1,0 +1,194 @@
+"""Stores entities and relations, and finds neighbors, inside a transaction of any database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import cast, final
+
+from chat_core.json import dumps, loads
+
+from chat_memory._database import Row, Session, Value
+from chat_memory.facts import normalize
+from chat_memory.graph import Entity, Neighbor, Relation, RelationType
+
+_NEIGHBORS = (
+    "WITH RECURSIVE near (entity, distance) AS (SELECT key, 0 FROM chat_memory_entities "
+    "WHERE scope = :scope AND id = :id UNION SELECT CASE WHEN r.source = near.entity THEN r.target ELSE r.source END, "
+    "near.distance + 1 FROM near JOIN chat_memory_relations r ON r.source = near.entity OR r.target = near.entity "
+    "WHERE near.distance < :depth) "
+    "SELECT e.name, e.type, e.properties, min(near.distance) AS distance FROM near "
+    "JOIN chat_memory_entities e ON e.key = near.entity GROUP BY e.key, e.name, e.type, e.properties, e.id "
+    "HAVING min(near.distance) >= :nearest ORDER BY distance, e.id LIMIT :limit"
+)
+_RELATIONS = (
+    "SELECT a.name, r.label, b.name, r.type, (SELECT count(*) FROM chat_memory_mentions m WHERE m.relation = r.key) "
+    "FROM chat_memory_relations r JOIN chat_memory_entities a ON a.key = r.source "
+    "JOIN chat_memory_entities b ON b.key = r.target WHERE r.scope = :scope "
+    "AND a.id IN (@texts(ids)) AND b.id IN (@texts(ids)) ORDER BY a.id, r.label, b.id"
+)
+
+
+@final
+class GraphRows:
+    """The entities and relations of one scope, in one transaction.
+
+    Args:
+        session: the transaction.
+        scope: the row of the scope.
+    """
+
+    def __init__(self, session: Session, scope: int) -> None:
+        self._session = session
+        self._scope = scope
+
+    def add_entity(self, entity: Entity) -> bool:
+        """Store or merge an entity, and return whether it is new."""
+        known = self._find(entity.id)
+        if known is None:
+            self._session.execute(
+                "INSERT INTO chat_memory_entities (scope, id, name, type, properties) "
+                "VALUES (:scope, :id, :name, :type, :properties)",
+                self._values(entity, entity.properties),
+            )
+            return True
+        key, properties = known
+        self._session.execute(
+            "UPDATE chat_memory_entities SET type = :type, properties = :properties WHERE key = :key",
+            {"key": key, "type": entity.type, "properties": dumps({**properties, **entity.properties})},
+        )
+        return False
+
+    def relate(self, relation: Relation, key: str) -> bool:
+        """Store a relation and its missing ends, and return whether it is new."""
+        values: dict[str, Value] = {
+            "scope": self._scope,
+            "source": self._require(relation.source),
+            "target": self._require(relation.target),
+            "type": relation.type,
+            "label": normalize(relation.label),
+        }
+        added = self._session.execute(
+            "INSERT INTO chat_memory_relations (scope, source, target, type, label) "
+            "VALUES (:scope, :source, :target, :type, :label) "
+            "ON CONFLICT (source, target, type, label) DO NOTHING RETURNING key",
+            values,
+        )
+        rows = added or self._session.execute(
+            "SELECT key FROM chat_memory_relations WHERE source = :source AND target = :target AND type = :type "
+            "AND label = :label",
+            values,
+        )
+        self._session.execute(
+            "INSERT INTO chat_memory_mentions (relation, name) VALUES (:relation, :name) "
+            "ON CONFLICT (relation, name) DO NOTHING",
+            {"relation": cast("int", rows[0][0]), "name": key},
+        )
+        return bool(added)
+
+    def entities(self, limit: int | None = None) -> list[Entity]:
+        """List the entities by id."""
+        rows = self._session.execute(
+            "SELECT name, type, properties FROM chat_memory_entities WHERE scope = :scope ORDER BY id",
+            {"scope": self._scope},
+        )
+        return [_entity(row) for row in rows[:limit]]
+
+    def entities_of(self, fact: str) -> list[Entity]:
+        """List the entities that are linked to a fact, by id."""
+        rows = self._session.execute(
+            "SELECT e.name, e.type, e.properties FROM chat_memory_facts f "
+            "JOIN chat_memory_links l ON l.fact = f.key "
+            "JOIN chat_memory_entities e ON e.scope = l.scope AND e.id = l.entity "
+            "WHERE f.scope = :scope AND f.id = :fact ORDER BY e.id",
+            {"scope": self._scope, "fact": fact},
+        )
+        return [_entity(row) for row in rows]
+
+    def neighbors(self, entity: str, depth: int, limit: int, nearest: int = 1) -> list[Neighbor]:
+        """List the entities near an entity, nearest first.
+
+        Args:
+            entity: the id of the entity.
+            depth: the greatest distance.
+            limit: the maximum number of entities.
+            nearest: the least distance. 0 includes the entity itself.
+        """
+        values: dict[str, Value] = {
+            "scope": self._scope,
+            "id": entity,
+            "depth": depth,
+            "limit": limit,
+            "nearest": nearest,
+        }
+        return [Neighbor(_entity(row), cast("int", row[3])) for row in self._session.execute(_NEIGHBORS, values)]
+
+    def relations(self, ids: Iterable[str]) -> list[Relation]:
+        """List the relations whose ends are both among these entities."""
+        rows = self._session.execute(_RELATIONS, {"scope": self._scope, "ids": dumps(list(ids))})
+        return [
+            Relation(str(source), str(label), str(target), cast("RelationType", type), cast("int", mentions))
+            for source, label, target, type, mentions in rows  # noqa: A001 - the field's own name
+        ]
+
+    def links(self, ids: Iterable[str], at: int) -> dict[str, tuple[str, ...]]:
+        """Return the ids of the entities that each fact is linked to, for facts that are current at a time.
+
+        Args:
+            ids: the ids of the entities.
+            at: the time, in microseconds.
+        """
+        rows = self._session.execute(
+            "SELECT f.id, l.entity FROM chat_memory_links l JOIN chat_memory_facts f ON f.key = l.fact "
+            "WHERE l.scope = :scope AND l.entity IN (@texts(ids)) AND EXISTS (SELECT 1 FROM chat_memory_periods p "
+            "WHERE p.fact = f.key AND p.kind = 'current' AND p.begins <= :at AND p.ends > :at) ORDER BY f.id, l.entity",
+            {"scope": self._scope, "ids": dumps(list(ids)), "at": at},
+        )
+        found: dict[str, list[str]] = defaultdict(list)
+        for fact, entity in rows:
+            found[str(fact)].append(str(entity))
+        return {fact: tuple(entities) for fact, entities in found.items()}
+
+    def delete(self, entity: str) -> bool:
+        """Delete an entity with its relations and links, and return whether it existed."""
+        values: dict[str, Value] = {"scope": self._scope, "id": entity}
+        self._session.execute("DELETE FROM chat_memory_links WHERE scope = :scope AND entity = :id", values)
+        rows = self._session.execute(
+            "DELETE FROM chat_memory_entities WHERE scope = :scope AND id = :id RETURNING key", values
+        )
+        return bool(rows)
+
+    def _require(self, name: str) -> int:
+        """Return the row of an entity, which is created if it is missing."""
+        entity = Entity(name)
+        self._session.execute(
+            "INSERT INTO chat_memory_entities (scope, id, name, type, properties) "
+            "VALUES (:scope, :id, :name, :type, :properties) ON CONFLICT (scope, id) DO NOTHING",
+            self._values(entity, {}),
+        )
+        known = self._find(entity.id)
+        return known[0] if known else 0
+
+    def _find(self, id: str) -> tuple[int, dict[str, str]] | None:  # noqa: A002 - the field's own name
+        rows = self._session.execute(
+            "SELECT key, properties FROM chat_memory_entities WHERE scope = :scope AND id = :id",
+            {"scope": self._scope, "id": id},
+        )
+        return (cast("int", rows[0][0]), _properties(rows[0][1])) if rows else None
+
+    def _values(self, entity: Entity, properties: object) -> dict[str, Value]:
+        return {
+            "scope": self._scope,
+            "id": entity.id,
+            "name": entity.name,
+            "type": entity.type,
+            "properties": dumps(properties),
+        }
+
+
+def _entity(row: Sequence[object] | Row) -> Entity:
+    return Entity(str(row[0]), str(row[1]), _properties(row[2]))
+
+
+def _properties(column: object) -> dict[str, str]:
+    return cast("dict[str, str]", loads(str(column)))

@@ -1,0 +1,115 @@
+"""Reads a whole scope: as a JSON object, and as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import cast, get_args
+
+from chat_memory._database import Session
+from chat_memory._document_rows import DocumentRows
+from chat_memory._fact_queries import FactFilter
+from chat_memory._fact_rows import FactRows
+from chat_memory._graph_rows import GraphRows
+from chat_memory.citations import citation_to_dict
+from chat_memory.facts import Fact, FactStatus, Statement
+from chat_memory.graph import MemoryStats
+from chat_memory.passages import Document
+
+_VERSION = 1
+_COUNTS = (
+    "SELECT (SELECT count(*) FROM chat_memory_facts WHERE scope = :scope), "
+    "(SELECT count(*) FROM chat_memory_periods WHERE scope = :scope AND kind = 'current' AND begins <= :now "
+    "AND ends > :now), (SELECT count(*) FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "
+    "WHERE f.scope = :scope), (SELECT count(*) FROM chat_memory_documents WHERE scope = :scope AND fact IS NULL), "
+    "(SELECT count(*) FROM chat_memory_entities WHERE scope = :scope), "
+    "(SELECT count(*) FROM chat_memory_relations WHERE scope = :scope), "
+    "coalesce((SELECT revision FROM chat_memory_scopes WHERE key = :scope), 0)"
+)
+
+
+def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
+    """Return the number of rows of a scope.
+
+    Args:
+        session: the transaction.
+        scope: the row of the scope.
+        now: the current time, in microseconds.
+    """
+    (row,) = session.execute(_COUNTS, {"scope": scope, "now": now})
+    return MemoryStats(*cast("tuple[int, int, int, int, int, int, int]", tuple(row)))
+
+
+def export_scope(name: str, facts: FactRows, graph: GraphRows, documents: DocumentRows) -> dict[str, object]:
+    """Return everything that is stored in a scope as a JSON object, without vectors."""
+    entities = graph.entities()
+    return {
+        "version": _VERSION,
+        "scope": name,
+        "facts": [
+            _fact_to_dict(fact, facts.statements(fact.id), (entity.id for entity in graph.entities_of(fact.id)))
+            for status in get_args(FactStatus)
+            for fact in facts.find(cast("FactStatus", status), FactFilter())
+        ],
+        "entities": [
+            {"id": entity.id, "name": entity.name, "type": entity.type, "properties": dict(entity.properties)}
+            for entity in entities
+        ],
+        "relations": [
+            {
+                "source": relation.source,
+                "label": relation.label,
+                "target": relation.target,
+                "type": relation.type,
+                "mentions": relation.mentions,
+            }
+            for relation in graph.relations(entity.id for entity in entities)
+        ],
+        "passages": [_passage_to_dict(item) for item in documents.find(None, None, None) if item.fact is None],
+    }
+
+
+def _fact_to_dict(fact: Fact, statements: Iterable[Statement], entities: Iterable[str]) -> dict[str, object]:
+    return {
+        "id": fact.id,
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "text": fact.text,
+        "status": fact.status,
+        "valid_from": _iso(fact.valid_from),
+        "valid_to": _iso(fact.valid_to),
+        "recorded_at": _iso(fact.recorded_at),
+        "retired_at": _iso(fact.retired_at),
+        "accessed_at": _iso(fact.accessed_at),
+        "entities": list(entities),
+        "statements": [_statement_to_dict(statement) for statement in statements],
+    }
+
+
+def _statement_to_dict(statement: Statement) -> dict[str, object]:
+    return {
+        "key": statement.key,
+        "text": statement.text,
+        "source": statement.source,
+        "confidence": statement.confidence,
+        "said_at": _iso(statement.said_at),
+        "valid_from": _iso(statement.valid_from),
+        "valid_to": _iso(statement.valid_to),
+        "citation": None if statement.citation is None else citation_to_dict(statement.citation),
+    }
+
+
+def _passage_to_dict(passage: Document) -> dict[str, object]:
+    return {
+        "kind": passage.kind,
+        "conversation": passage.conversation,
+        "position": passage.position,
+        "speaker": passage.speaker,
+        "said_at": _iso(passage.said_at),
+        "text": passage.text,
+    }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

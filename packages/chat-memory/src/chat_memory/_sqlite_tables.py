@@ -1,0 +1,166 @@
+"""The tables in SQLite, as migrations from each version to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MIGRATIONS: Sequence[Sequence[str]] = (
+    (
+        """
+        CREATE TABLE chat_memory_scopes (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            scope TEXT NOT NULL UNIQUE,
+            revision INTEGER NOT NULL
+        )
+        """,
+        "CREATE TABLE chat_memory_predicates (predicate TEXT PRIMARY KEY)",
+        """
+        INSERT INTO chat_memory_predicates VALUES ('likes'), ('dislikes'), ('uses'), ('knows'), ('speaks'), ('owns'),
+            ('visited'), ('interested_in'), ('allergic_to')
+        """,
+        # `subject`, `predicate` and `object` are normalized here. Statements contain the original spelling.
+        """
+        CREATE TABLE chat_memory_facts (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            id TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            predicate TEXT NOT NULL,
+            object TEXT NOT NULL,
+            accessed INTEGER,
+            accesses INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (scope, id)
+        )
+        """,
+        "CREATE INDEX chat_memory_facts_place ON chat_memory_facts (scope, subject, predicate)",
+        "CREATE INDEX chat_memory_facts_predicate ON chat_memory_facts (predicate)",
+        """
+        CREATE TABLE chat_memory_statements (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            fact INTEGER NOT NULL REFERENCES chat_memory_facts (key) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            predicate TEXT NOT NULL,
+            object TEXT NOT NULL,
+            text TEXT NOT NULL,
+            source TEXT NOT NULL,
+            rank INTEGER NOT NULL,
+            confidence REAL NOT NULL,
+            said INTEGER NOT NULL,
+            valid_from INTEGER NOT NULL,
+            valid_to INTEGER NOT NULL,
+            recorded INTEGER NOT NULL,
+            retired INTEGER,
+            citation TEXT,
+            outcome TEXT NOT NULL,
+            UNIQUE (fact, name)
+        )
+        """,
+        # Computed from the statements by `timeline()`.
+        """
+        CREATE TABLE chat_memory_periods (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            fact INTEGER NOT NULL REFERENCES chat_memory_facts (key) ON DELETE CASCADE,
+            begins INTEGER NOT NULL,
+            ends INTEGER NOT NULL,
+            statement INTEGER NOT NULL REFERENCES chat_memory_statements (key) ON DELETE CASCADE,
+            PRIMARY KEY (fact, kind, begins)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX chat_memory_periods_scope ON chat_memory_periods (scope, kind, ends)",
+        "CREATE INDEX chat_memory_periods_statement ON chat_memory_periods (statement)",
+        """
+        CREATE TABLE chat_memory_entities (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            id TEXT NOT NULL,
+            name TEXT NOT NULL,
+            type TEXT NOT NULL,
+            properties TEXT NOT NULL,
+            UNIQUE (scope, id)
+        )
+        """,
+        """
+        CREATE TABLE chat_memory_relations (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            source INTEGER NOT NULL REFERENCES chat_memory_entities (key) ON DELETE CASCADE,
+            target INTEGER NOT NULL REFERENCES chat_memory_entities (key) ON DELETE CASCADE,
+            type TEXT NOT NULL,
+            label TEXT NOT NULL,
+            UNIQUE (source, target, type, label)
+        )
+        """,
+        "CREATE INDEX chat_memory_relations_target ON chat_memory_relations (target)",
+        "CREATE INDEX chat_memory_relations_scope ON chat_memory_relations (scope)",
+        """
+        CREATE TABLE chat_memory_mentions (
+            relation INTEGER NOT NULL REFERENCES chat_memory_relations (key) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            PRIMARY KEY (relation, name)
+        ) WITHOUT ROWID
+        """,
+        # A link names an entity by its id, so that a fact may be stored before its entities.
+        """
+        CREATE TABLE chat_memory_links (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            fact INTEGER NOT NULL REFERENCES chat_memory_facts (key) ON DELETE CASCADE,
+            entity TEXT NOT NULL,
+            PRIMARY KEY (fact, entity)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX chat_memory_links_entity ON chat_memory_links (scope, entity)",
+        """
+        CREATE TABLE chat_memory_documents (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            fact INTEGER UNIQUE REFERENCES chat_memory_facts (key) ON DELETE CASCADE,
+            conversation TEXT,
+            position INTEGER,
+            speaker TEXT,
+            said INTEGER,
+            text TEXT NOT NULL,
+            UNIQUE (scope, conversation, position, kind)
+        )
+        """,
+        """
+        CREATE TABLE chat_memory_vectors (
+            document INTEGER NOT NULL REFERENCES chat_memory_documents (key) ON DELETE CASCADE,
+            model TEXT NOT NULL,
+            vector BLOB NOT NULL,
+            PRIMARY KEY (document, model)
+        ) WITHOUT ROWID
+        """,
+        # The scope is a word of each text, so that the index reads only the texts of one scope.
+        """
+        CREATE VIRTUAL TABLE chat_memory_texts USING fts5 (
+            scope, text, content = 'chat_memory_documents', content_rowid = 'key',
+            tokenize = 'porter unicode61 remove_diacritics 2'
+        )
+        """,
+        """
+        CREATE TRIGGER chat_memory_texts_insert AFTER INSERT ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_texts (rowid, scope, text) VALUES (NEW.key, NEW.scope, NEW.text);
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_texts_delete AFTER DELETE ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_texts (chat_memory_texts, rowid, scope, text)
+                VALUES ('delete', OLD.key, OLD.scope, OLD.text);
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_texts_update AFTER UPDATE OF text ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_texts (chat_memory_texts, rowid, scope, text)
+                VALUES ('delete', OLD.key, OLD.scope, OLD.text);
+            INSERT INTO chat_memory_texts (rowid, scope, text) VALUES (NEW.key, NEW.scope, NEW.text);
+        END
+        """,
+    ),
+)
+"""The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -1,0 +1,135 @@
+"""Computes when which fact is current, from the statements that compete for one place.
+
+Statements of one subject and one single-valued predicate compete. For a multi-valued predicate only statements of the
+same object compete, which means that they reinforce each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+FOREVER = 1 << 62
+"""The end of a period without an end, in microseconds."""
+
+PeriodKind: TypeAlias = Literal["current", "candidate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The fields of a stored statement that decide when its fact is current.
+
+    Attributes:
+        key: the row of the statement.
+        fact: the row of the fact.
+        rank: the strength of the source. A greater number is stronger.
+        valid_from: since when the statement is true, in microseconds.
+        valid_to: until when it is true, `FOREVER` if it has no end.
+        said_at: the time of the statement, in microseconds.
+        confidence: the confidence in it.
+        object: the normalized object, which decides if everything else is equal.
+    """
+
+    key: int
+    fact: int
+    rank: int
+    valid_from: int
+    valid_to: int
+    said_at: int
+    confidence: float
+    object: str
+
+    @property
+    def order(self) -> tuple[int, int, float, str]:
+        """The position among statements of equal strength. No part of it depends on the order of arrival."""
+        return self.valid_from, self.said_at, self.confidence, self.object
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A time during which one fact is current or a candidate.
+
+    Attributes:
+        fact: the row of the fact.
+        statement: the row of the statement that describes the fact.
+        kind: the status of the fact during this time.
+        begins: the beginning, in microseconds.
+        ends: the end, which is not part of the period.
+    """
+
+    fact: int
+    statement: int
+    kind: PeriodKind
+    begins: int
+    ends: int
+
+
+def open_entries(entries: Iterable[Entry], at: int) -> list[Entry]:
+    """Return the statements that are in force at a time, the one of the current fact first.
+
+    A statement is in force from `valid_from` until `valid_to`, or until the `valid_from` of a later statement that is
+    at least as strong. Of those in force, the strongest is current, and the others are candidates.
+
+    Args:
+        entries: the statements that compete.
+        at: the time, in microseconds.
+    """
+    latest: dict[int, Entry] = {}
+    for entry in entries:
+        if entry.valid_from <= at and (entry.rank not in latest or entry.order >= latest[entry.rank].order):
+            latest[entry.rank] = entry
+    return _in_force(latest, at)
+
+
+def timeline(entries: Sequence[Entry]) -> list[Period]:
+    """Return the periods of all facts, ordered by kind and beginning.
+
+    Args:
+        entries: the statements that compete, in any order.
+    """
+    moments = sorted({time for entry in entries for time in (entry.valid_from, entry.valid_to)} - {FOREVER})
+    by_start = sorted(entries, key=lambda entry: entry.order)
+    latest: dict[int, Entry] = {}
+    known = 0
+    pieces: dict[PeriodKind, list[tuple[Entry, int, int]]] = {"current": [], "candidate": []}
+    for moment, end in zip(moments, [*moments[1:], FOREVER], strict=True):
+        while known < len(by_start) and by_start[known].valid_from <= moment:
+            latest[by_start[known].rank] = by_start[known]
+            known += 1
+        found = _in_force(latest, moment)
+        pieces["current"] += [(entry, moment, end) for entry in found[:1]]
+        # A weaker statement that supports the current fact contradicts nothing.
+        rivals = {entry.fact: entry for entry in reversed(found) if entry.fact != found[0].fact}
+        pieces["candidate"] += [(entry, moment, end) for entry in rivals.values()]
+    return [period for kind, found in pieces.items() for period in _merge(kind, found)]
+
+
+def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
+    """Return the open statements among the latest ones of each strength, the strongest first."""
+    found: list[Entry] = []
+    closing: Entry | None = None
+    for _, entry in sorted(latest.items(), reverse=True):
+        if closing is not None and closing.order >= entry.order:
+            continue
+        closing = entry
+        if entry.valid_to > at:
+            found.append(entry)
+    return found
+
+
+def _merge(kind: PeriodKind, pieces: Iterable[tuple[Entry, int, int]]) -> Iterator[Period]:
+    """Join adjacent pieces of one fact. The strongest and latest statement describes the joined period."""
+    open_periods: dict[int, tuple[Period, Entry]] = {}
+    for entry, begins, ends in pieces:
+        period, best = open_periods.pop(entry.fact, (None, entry))
+        if period is not None and period.ends == begins:
+            best = max(best, entry, key=lambda item: (item.rank, item.order))
+            period = replace(period, statement=best.key, ends=ends)
+        else:
+            if period is not None:
+                yield period
+            period, best = Period(entry.fact, entry.key, kind, begins, ends), entry
+        open_periods[entry.fact] = (period, best)
+    for period, _ in open_periods.values():
+        yield period

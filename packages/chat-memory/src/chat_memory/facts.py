@@ -1,0 +1,242 @@
+"""Statements, the facts that follow from them, and the outcomes of storing a statement.
+
+A statement assigns an object to a subject and a predicate, with a source and a time. A fact is a subject, a predicate
+and an object. Any number of statements may support one fact. The current facts are computed from all statements, so
+they do not depend on the order in which the statements arrive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, Literal, TypeAlias
+from unicodedata import normalize as normalize_unicode
+
+from chat_core.clock import to_utc
+from chat_core.errors import UsageError
+
+from chat_memory.citations import Citation
+
+Source: TypeAlias = Literal["stated", "system", "observed", "inferred"]
+"""The kind of source: an explicit statement of a user, the application, a tool or document, or a model's inference."""
+
+SOURCE_CONFIDENCE: Final[dict[Source, float]] = {"stated": 1.0, "system": 0.9, "observed": 0.7, "inferred": 0.5}
+"""The confidence in a statement by its source. The strongest source is first."""
+
+FactStatus: TypeAlias = Literal["current", "candidate", "historical", "retracted"]
+"""The status of a fact at one time.
+
+- `current`: it holds.
+- `candidate`: a weaker source contradicts the current fact with it, and no decision was made.
+- `historical`: it no longer holds, or does not hold yet.
+- `retracted`: all of its statements were retracted.
+"""
+
+_SEPARATORS = re.compile(r"[\s_]+")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def normalize(name: str) -> str:
+    """Return the form in which subjects, predicates, objects and entity names are compared.
+
+    Unicode is composed (NFC), case is folded, and runs of white space and underscores become one underscore.
+    """
+    return normalize_unicode("NFC", _SEPARATORS.sub("_", normalize_unicode("NFC", name).strip()).casefold())
+
+
+def require_name(name: str, what: str) -> str:
+    """Return `name` unchanged.
+
+    Args:
+        name: the value of a field.
+        what: the field, for the error message.
+
+    Raises:
+        UsageError: the name is blank, or a database cannot store it.
+    """
+    if not normalize(name).strip("_"):
+        msg = f"{what} must not be blank, but is {name!r}"
+        raise UsageError(msg)
+    return require_text(name, what)
+
+
+def require_text(text: str, what: str) -> str:
+    """Return `text` unchanged.
+
+    Args:
+        text: the value of a field.
+        what: the field, for the error message.
+
+    Raises:
+        UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
+    """
+    if _UNSTORABLE.search(text):
+        msg = f"{what} cannot be stored: remove null characters and unpaired surrogates from {text!r}"
+        raise UsageError(msg)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A subject, a predicate and an object with a source and a time, to be stored with `MemoryScope.add()`.
+
+    Attributes:
+        subject: the subject, such as "user" or "parcel 17".
+        predicate: the property, such as "lives in".
+        object: the value, such as "Berlin".
+        text: the statement as a sentence. Default: subject, predicate and object.
+        source: the kind of source.
+        confidence: the confidence in it, from 0 to 1. Default: that of its source.
+        said_at: the time of the statement itself. Default: the time at which it is stored.
+        valid_from: the time from which it is true. Default: `said_at`.
+        valid_to: the time until which it is true. None if it is still true.
+        citation: the place that it comes from.
+        key: identifies the statement among those of the same fact, so that storing it again changes nothing.
+            Default: the conversation and turn of a `SessionCitation`, or a new key without one.
+        entities: names of other entities that it is about, besides subject and object.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+    text: str | None = None
+    source: Source = "stated"
+    confidence: float | None = None
+    said_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    citation: Citation | None = None
+    key: str | None = None
+    entities: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        require_name(self.subject, "subject")
+        require_name(self.predicate, "predicate")
+        require_name(self.object, "object")
+        require_text(self.text or "", "text")
+        require_text(self.key or "", "key")
+        for name in self.entities:
+            require_name(name, "the name of an entity")
+        if self.source not in SOURCE_CONFIDENCE:
+            msg = f"source must be one of {', '.join(SOURCE_CONFIDENCE)}, not {self.source!r}"
+            raise UsageError(msg)
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            msg = f"confidence must be between 0 and 1, not {self.confidence!r}"
+            raise UsageError(msg)
+        for field in ("said_at", "valid_from", "valid_to"):
+            if (time := getattr(self, field)) is not None:
+                object.__setattr__(self, field, to_utc(time, field))
+        begins = self.valid_from or self.said_at
+        if self.valid_to is not None and begins is not None and self.valid_to <= begins:
+            msg = f"valid_to must be after valid_from, but {self.valid_to} is not after {begins}"
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact, described by the strongest and latest of its statements.
+
+    Attributes:
+        id: identifies the fact in its scope. The same subject, predicate and object always have the same id.
+        subject: the subject.
+        predicate: the property.
+        object: the value.
+        text: the fact as a sentence.
+        status: the status at the requested time.
+        source: the kind of source.
+        confidence: the confidence in the statement, from 0 to 1.
+        said_at: the time of the statement.
+        valid_from: the beginning of the uninterrupted period in which the fact has this status.
+        valid_to: the end of that period. None if no end is known.
+        recorded_at: the time at which the statement was stored.
+        retired_at: the time at which the statement was retracted.
+        citation: the place that the statement comes from.
+        reinforcements: the number of other statements that support the fact.
+        accessed_at: the last time at which the fact was given to a model.
+    """
+
+    id: str
+    subject: str
+    predicate: str
+    object: str
+    text: str
+    status: FactStatus
+    source: Source
+    confidence: float
+    said_at: datetime
+    valid_from: datetime
+    valid_to: datetime | None
+    recorded_at: datetime
+    retired_at: datetime | None
+    citation: Citation | None
+    reinforcements: int
+    accessed_at: datetime | None = None
+
+
+def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # noqa: A002 - the field's own name
+    """Return the id of a fact, which is derived from its scope and its normalized fields.
+
+    Args:
+        scope: the name of the scope.
+        subject: the subject.
+        predicate: the predicate.
+        object: the object.
+    """
+    names = "\0".join([scope, normalize(subject), normalize(predicate), normalize(object)])
+    return sha256(names.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The fact is current, and nothing contradicted it."""
+
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Reinforced:
+    """The fact was current already, and has one more statement."""
+
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The fact is current, and replaced others.
+
+    Attributes:
+        fact: the fact that is current now.
+        replaced: the ids of the facts that were current before.
+    """
+
+    fact: Fact
+    replaced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The fact contradicts a current fact of a stronger source.
+
+    It is stored as a candidate, until a stronger statement or `MemoryScope.promote()` confirms it.
+
+    Attributes:
+        fact: the candidate.
+        current: the id of the fact that stays current.
+    """
+
+    fact: Fact
+    current: str
+
+
+@dataclass(frozen=True, slots=True)
+class Historical:
+    """The statement is about the past: a later one of at least equal strength is known, or it has ended."""
+
+    fact: Fact
+
+
+Outcome: TypeAlias = Inserted | Reinforced | Superseded | Candidate | Historical
+"""The result of storing a statement."""

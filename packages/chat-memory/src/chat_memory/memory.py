@@ -1,0 +1,316 @@
+"""`Memory`, the protocol of a memory, and `MemoryScope`, the part of it that belongs to one owner.
+
+    async with SqliteMemory("memory.db") as memory:
+        ana = memory.scope("ana")
+        await ana.add(Statement("user", "lives in", "Berlin"))
+
+Every method that reads or writes the contents of a memory belongs to a scope. No method reads two scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, Self
+
+from chat_memory.citations import Citation
+from chat_memory.facts import Fact, FactStatus, Outcome, Statement
+from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
+from chat_memory.passages import Document, Passage, TextMatch
+
+
+class MemoryScope(Protocol):
+    """The memory of one owner."""
+
+    @property
+    def name(self) -> str:
+        """The name of the scope."""
+        ...
+
+    # --- Facts -------------------------------------------------------------------------------------------------------
+
+    async def add(self, statement: Statement) -> Outcome:
+        """Store a statement in one transaction, and return its outcome.
+
+        A statement whose key was stored before for the same fact changes nothing. Its first outcome is returned.
+        """
+        ...
+
+    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:  # noqa: A002 - the field's own name
+        """Return a fact of any status, or None if this scope has no such fact.
+
+        Args:
+            id: the id of the fact.
+            valid: the time for which its status is wanted. Default: now.
+        """
+        ...
+
+    async def facts(
+        self,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,  # noqa: A002 - the field's own name
+        status: FactStatus = "current",
+    ) -> list[Fact]:
+        """List facts by subject, predicate and object.
+
+        Args:
+            subject: only facts about this subject.
+            predicate: only facts with this predicate.
+            object: only facts with this object.
+            status: only facts that have this status now.
+        """
+        ...
+
+    async def as_of(
+        self,
+        *,
+        valid: datetime | None = None,
+        recorded: datetime | None = None,
+        subject: str | None = None,
+        predicate: str | None = None,
+    ) -> list[Fact]:
+        """List the facts that were current at a time.
+
+        Args:
+            valid: the time at which the facts are to be true. Default: now.
+            recorded: the time whose knowledge is used. Statements that were stored later are ignored, and later
+                retractions are undone. Default: now.
+            subject: only facts about this subject.
+            predicate: only facts with this predicate.
+        """
+        ...
+
+    async def statements(self, id: str) -> list[Statement]:  # noqa: A002
+        """List the statements of a fact that were not retracted, earliest first."""
+        ...
+
+    async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002
+        """Make a candidate the current fact, as a stated fact from the same time on.
+
+        Args:
+            id: the id of the candidate.
+            citation: who decided it.
+
+        Raises:
+            UnknownFactError: this scope has no such fact.
+            UsageError: the fact is not a candidate.
+        """
+        ...
+
+    async def retract(self, id: str) -> bool:  # noqa: A002
+        """Mark all statements of a fact as wrong. They remain visible in `as_of(recorded=…)`.
+
+        Returns:
+            Whether the fact had statements to retract.
+        """
+        ...
+
+    async def forget(self, id: str) -> bool:  # noqa: A002
+        """Delete a fact with its statements, text, vectors and links.
+
+        Returns:
+            Whether this scope had such a fact.
+        """
+        ...
+
+    async def touch(self, ids: Iterable[str]) -> None:
+        """Record that facts were given to a model now."""
+        ...
+
+    # --- Entities and relations --------------------------------------------------------------------------------------
+
+    async def add_entity(self, entity: Entity) -> bool:
+        """Store an entity, or merge its type and properties into the entity with the same id.
+
+        Returns:
+            Whether the entity is new.
+        """
+        ...
+
+    async def relate(self, relation: Relation, *, key: str = "") -> bool:
+        """Store a relation, and entities for ends that are unknown.
+
+        Args:
+            relation: the relation.
+            key: identifies the text that mentions the relation. Each text counts once in `Relation.mentions`.
+
+        Returns:
+            Whether the relation is new.
+        """
+        ...
+
+    async def entities(self, *, fact: str | None = None) -> list[Entity]:
+        """List the entities, or those that are linked to a fact.
+
+        Args:
+            fact: the id of a fact.
+        """
+        ...
+
+    async def facts_about(self, entity: str) -> list[Fact]:
+        """List the current facts that are linked to an entity.
+
+        Args:
+            entity: the name or id of the entity.
+        """
+        ...
+
+    async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
+        """List the entities that are connected to an entity by relations in any direction, nearest first.
+
+        Args:
+            entity: the name or id of the entity.
+            depth: the maximum number of relations in between.
+            limit: the maximum number of entities.
+        """
+        ...
+
+    async def graph(self, entity: str | None = None, *, depth: int = 1, limit: int = 1000) -> Graph:
+        """Return the neighborhood of an entity, or all entities, with relations and current facts.
+
+        Args:
+            entity: the name or id of the entity. Default: all entities.
+            depth: the maximum number of relations from the entity.
+            limit: the maximum number of entities.
+        """
+        ...
+
+    async def delete_entity(self, entity: str) -> bool:
+        """Delete an entity with its relations and its links to facts.
+
+        Returns:
+            Whether this scope had such an entity.
+        """
+        ...
+
+    # --- Texts and vectors -------------------------------------------------------------------------------------------
+
+    async def add_passages(self, passages: Sequence[Passage]) -> int:
+        """Store passages in one transaction. A passage at the place of another one of its kind replaces it.
+
+        Returns:
+            How many passages are new or changed.
+        """
+        ...
+
+    async def documents(
+        self, *, ids: Iterable[int] | None = None, conversation: str | None = None, kind: str | None = None
+    ) -> list[Document]:
+        """List passages, and the facts that are current now, by id.
+
+        Args:
+            ids: only documents with these ids.
+            conversation: only documents of this conversation.
+            kind: only documents of this kind.
+        """
+        ...
+
+    async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
+        """Find documents that contain at least one of the words, the best match first. Facts must be current now.
+
+        Args:
+            words: words as a user wrote them. The database reduces them to their stems.
+            limit: the maximum number of matches.
+        """
+        ...
+
+    async def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+        """Store vectors of documents. Documents that do not exist are ignored.
+
+        Args:
+            model: identifies the embedder and everything that changes its vectors.
+            vectors: the vector for the id of each document. All have the same length.
+
+        Raises:
+            UsageError: a vector has another length than the stored ones of this model.
+        """
+        ...
+
+    async def vectors(self, model: str) -> tuple[list[int], bytes]:
+        """Return the vectors of this embedder for all passages and the facts that are current now.
+
+        Args:
+            model: identifies the embedder.
+
+        Returns:
+            The ids of the documents, and their vectors as little-endian 32-bit numbers, one after the other.
+        """
+        ...
+
+    async def without_vector(self, model: str, *, limit: int = 100) -> list[Document]:
+        """List documents that have no vector of this embedder.
+
+        Args:
+            model: identifies the embedder.
+            limit: the maximum number of documents.
+        """
+        ...
+
+    async def drop_vectors(self, *, keep: str) -> int:
+        """Delete the vectors of all other embedders.
+
+        Args:
+            keep: identifies the embedder whose vectors are kept.
+
+        Returns:
+            The number of deleted vectors.
+        """
+        ...
+
+    # --- The whole scope ---------------------------------------------------------------------------------------------
+
+    async def stats(self) -> MemoryStats:
+        """Return the number of rows, and the revision of the scope."""
+        ...
+
+    async def export(self) -> dict[str, object]:
+        """Return everything that is remembered in this scope as a JSON object, without vectors."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that is remembered in this scope in one transaction."""
+        ...
+
+
+class Memory(Protocol):
+    """A database of scopes."""
+
+    def scope(self, name: str) -> MemoryScope:
+        """Return the scope with this name. A scope exists as long as something is stored in it.
+
+        Raises:
+            UsageError: the name is blank, or cannot be stored.
+        """
+        ...
+
+    async def scopes(self, *, after: str = "", limit: int = 100) -> list[str]:
+        """List the names of the scopes in which something is stored, for administration.
+
+        Args:
+            after: only names after this one.
+            limit: the maximum number of names.
+        """
+        ...
+
+    async def multi_valued(self) -> frozenset[str]:
+        """Return the normalized predicates that may have several objects at a time."""
+        ...
+
+    async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
+        """Declare how many objects a predicate may have at a time, in all scopes. Stored facts follow at once.
+
+        Args:
+            multi: predicates that may have several, such as "likes".
+            single: predicates that have one. This is the default for a predicate that was never declared.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections to the database."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...

@@ -1,0 +1,103 @@
+"""Texts of a scope that are not facts, such as turns of a conversation, and their vectors."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+
+from chat_core.clock import to_utc
+from chat_core.errors import UsageError
+
+from chat_memory.facts import require_name, require_text
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text with its place and speaker, to be stored with `MemoryScope.add_passages()`.
+
+    Attributes:
+        text: the text.
+        conversation: the conversation or document that contains it.
+        position: its position in the conversation.
+        kind: the kind of text, such as "turn", "summary" or "note". "fact" is reserved.
+        speaker: the speaker or author.
+        said_at: the time at which it was spoken or written.
+    """
+
+    text: str
+    conversation: str
+    position: int = 0
+    kind: str = "turn"
+    speaker: str | None = None
+    said_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        require_text(self.text, "text")
+        require_name(self.conversation, "conversation")
+        require_name(self.kind, "kind")
+        require_text(self.speaker or "", "speaker")
+        if self.kind == "fact":
+            msg = 'the kind "fact" is reserved: add a Statement'
+            raise UsageError(msg)
+        if self.said_at is not None:
+            object.__setattr__(self, "said_at", to_utc(self.said_at, "said_at"))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that recall can find: a passage, or a fact.
+
+    Attributes:
+        id: identifies the document in its database.
+        kind: the kind of the passage, or "fact".
+        text: the text.
+        fact: the id of the fact, None for a passage.
+        conversation: the conversation of a passage.
+        position: the position of a passage in its conversation.
+        speaker: the speaker or author.
+        said_at: the time at which it was spoken or written.
+    """
+
+    id: int
+    kind: str
+    text: str
+    fact: str | None = None
+    conversation: str | None = None
+    position: int | None = None
+    speaker: str | None = None
+    said_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A document that contains words of a query.
+
+    Attributes:
+        document: the id of the document.
+        score: how well it matches. Greater is better. The scale depends on the database.
+    """
+
+    document: int
+    score: float
+
+
+def vector_to_bytes(vector: Sequence[float]) -> bytes:
+    """Convert a vector to little-endian 32-bit numbers.
+
+    Raises:
+        UsageError: the vector is empty, or a number does not fit.
+    """
+    try:
+        numbers = array("f", vector)
+    except (OverflowError, TypeError) as error:
+        msg = f"a vector consists of 32-bit floating-point numbers: {error}"
+        raise UsageError(msg) from error
+    if not numbers or not all(map(isfinite, numbers)):
+        msg = "a vector must have at least one number, and only finite ones"
+        raise UsageError(msg)
+    if array("H", [1]).tobytes() != b"\1\0":
+        numbers.byteswap()
+    return numbers.tobytes()

@@ -1,0 +1,39 @@
+"""`SqliteMemory`: what only a file can show. `test_memory_conformance.py` runs the scenarios of all memories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chat_core.errors import NewerVersionError, UsageError
+from chat_memory import SqliteMemory, Statement
+from chat_memory._sqlite_tables import MIGRATIONS
+from chat_store import SqliteStore
+from chat_store.sql.sqlite_pool import SqlitePool
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_memory_shares_the_file_of_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    async with SqliteStore(path) as store, SqliteMemory(path) as memory:
+        async with store.open("chat-17") as conversation:
+            conversation.messages.user("I live in Berlin.")
+        await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
+        assert len(await store.due()) == 1
+        assert [fact.object for fact in await memory.scope("ana").facts()] == ["Berlin"]
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_a_memory_needs_the_path_of_a_file(path: str) -> None:
+    with pytest.raises(UsageError, match="requires the path of a file"):
+        SqliteMemory(path)
+
+
+async def test_a_newer_file_is_refused_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with SqlitePool(path, 1, [*MIGRATIONS, ()], "chat_memory_schema").read():
+        pass
+    async with SqliteMemory(path) as memory:
+        with pytest.raises(NewerVersionError, match="upgrade the library"):
+            await memory.scopes()
