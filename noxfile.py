@@ -354,7 +354,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def servers(session: nox.Session) -> None:
-    """The completions wire against servers that others wrote: aimock, llmock, and llama.cpp's own."""
+    """Servers that others wrote (aimock, llmock, llama.cpp), and clients that others wrote for the faces of a run."""
     _install(session, "tests", "model", "servers")
     node = _node(session)
     npm = Path(node).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
@@ -363,7 +363,9 @@ def servers(session: nox.Session) -> None:
     quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
     session.run(node, str(npm), "ci", *quiet, f"--prefix={modules}", external=True)
     aimock = modules / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-    _pytest(session, "tests/servers", *session.posargs, env={"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock)})
+    ai = modules / "node_modules" / "ai" / "dist" / "index.js"
+    env = {"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock), "CHAT_AI": str(ai)}
+    _pytest(session, "tests/servers", *session.posargs, env=env)
 
 
 def _node(session: nox.Session) -> str:

@@ -1,0 +1,124 @@
+"""Chunks of the UI message stream, version 1, and the parts of UI messages that they have in common."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+from typing import Final, TypeAlias
+
+from chat_core import Completed, Data, File, Messages, Rejected, Tool, Wait
+from chat_core.json import dump_bytes
+
+from chat_streams.client_texts import rejection_text, tool_failure_text
+from chat_streams.open_waits import wait_key
+
+Json: TypeAlias = dict[str, object]
+HEADERS: Final[Mapping[str, str]] = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-vercel-ai-ui-message-stream": "v1",
+    "x-accel-buffering": "no",
+}
+"""Headers of a response whose body is a UI message stream."""
+DONE: Final = b"data: [DONE]\n\n"
+"""Last bytes of every UI message stream."""
+
+
+def chunk(kind: str, **fields: object) -> bytes:
+    """Return one chunk as a server-sent event.
+
+    Args:
+        kind: the `type` of the chunk.
+        fields: the other fields, with the names of the protocol.
+    """
+    return send_part({"type": kind, **fields})
+
+
+def send_part(part: Mapping[str, object]) -> bytes:
+    """Return a chunk, or a part of a UI message that is also a chunk, as a server-sent event."""
+    return b"data: " + dump_bytes(part) + b"\n\n"
+
+
+def quote(text: str) -> bytes:
+    """Return a text as a JSON string in UTF-8. Lone surrogates, which UTF-8 cannot encode, are escaped."""
+    try:
+        return encode_basestring(text).encode()
+    except UnicodeEncodeError:
+        return dump_bytes(text)
+
+
+def call_id(path: tuple[str, ...]) -> str:
+    """Return the id by which a client knows a tool call.
+
+    Args:
+        path: ids that lead to the call in the stored conversation, outermost first.
+    """
+    return "/".join(path)
+
+
+def approval_fields(messages: Messages, wait: Wait) -> Json:
+    """Return the fields of a request to approve a call. The descriptor has the deadline, if there is one.
+
+    Args:
+        messages: the conversation.
+        wait: the waiting call.
+    """
+    fields: Json = {"approvalId": wait_key(messages, wait), "toolCallId": call_id(wait.path)}
+    if wait.expires_at is not None:
+        fields["approvalDescriptor"] = {"expiresAt": wait.expires_at.isoformat()}
+    return fields
+
+
+def waiting_fields(wait: Wait) -> Json:
+    """Return a description of a wait that the user of the client cannot end."""
+    fields: Json = {"toolCallId": call_id(wait.path), "toolName": wait.name, "kind": wait.kind}
+    if wait.expires_at is not None:
+        fields["expiresAt"] = wait.expires_at.isoformat()
+    if wait.at is not None:
+        fields["at"] = wait.at.isoformat()
+    return fields
+
+
+def outcome_chunks(id: str, tool: Tool) -> bytes:  # noqa: A002 - the protocol's name
+    """Return the chunks for the outcome of a resolved call.
+
+    Args:
+        id: id by which the client knows the call.
+        tool: the completed, failed or rejected call.
+    """
+    match tool.status:
+        case Completed(result, files):
+            output = chunk("tool-output-available", toolCallId=id, output=result)
+            return output + b"".join([file_chunk(file) for file in files])
+        case Rejected(source="person"):
+            return chunk("tool-output-denied", toolCallId=id)
+        case _:
+            return chunk("tool-output-error", toolCallId=id, errorText=outcome_text(tool))
+
+
+def outcome_text(tool: Tool) -> str:
+    """Return the text that a client shows for a call that failed or was not allowed."""
+    return rejection_text(tool.name, tool.status) if isinstance(tool.status, Rejected) else tool_failure_text(tool.name)
+
+
+def file_url(file: File) -> str | None:
+    """Return the URL of a file, a data URL if the content is known, or None for a file of a provider."""
+    if file.data is not None:
+        return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
+    return file.url
+
+
+def file_chunk(file: File) -> bytes:
+    """Return the chunk of a file; empty for a file that only its provider can read."""
+    url = file_url(file)
+    return b"" if url is None else chunk("file", url=url, mediaType=file.mime)
+
+
+def data_chunk(data: Data) -> bytes:
+    """Return the chunk of a tool's data. Data that is not kept is transient: it does not stay in the message."""
+    if isinstance(data.payload, File):
+        return file_chunk(data.payload)
+    if data.keep:
+        return chunk(f"data-{data.type}", data=data.payload)
+    return chunk(f"data-{data.type}", data=data.payload, transient=True)

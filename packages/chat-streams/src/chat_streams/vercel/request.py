@@ -1,0 +1,257 @@
+"""Requests of `useChat`: the chat's id, and the parts of the posted messages that can enter the conversation."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, cast, final
+
+from chat_core import AnyChat
+from chat_core.conversation import Conversation
+from chat_core.errors import UsageError
+from chat_core.json import loads_limited
+from chat_core.messages import Failed, File, Messages, Part, Rejected, Text, Tool
+
+from chat_streams.client_input import (
+    AppliedInput,
+    ClientInput,
+    PostedCall,
+    PostedDecision,
+    PostedMessage,
+    PostedResult,
+    apply_input,
+)
+from chat_streams.errors import ClientInputError
+from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, wait_key
+from chat_streams.shown_messages import shown_messages
+
+Trigger: TypeAlias = Literal["submit-message", "regenerate-message"]
+_Object: TypeAlias = Mapping[str, object]
+_TRIGGERS: Final[Mapping[str, Trigger]] = {
+    "submit-message": "submit-message",
+    "regenerate-message": "regenerate-message",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class VercelRequest:
+    """Request of `useChat`, as `DefaultChatTransport` sends it.
+
+    Attributes:
+        chat_id: id of the chat, which the client chose. `conversation_id()` turns it into the id of a conversation.
+        trigger: why the client sent the request: a message or a decision, or a wish for another answer.
+        given: the posted messages, results, decisions and declared tools.
+        shown: ids of the tool calls in the last message, if that is a message of the assistant.
+    """
+
+    chat_id: str
+    trigger: Trigger
+    given: ClientInput
+    shown: frozenset[str] = frozenset()
+
+
+def read_request(body: bytes) -> VercelRequest:
+    """Read the body of a request of `useChat`.
+
+    Messages of the system, reasoning, data and sources are left out: they never enter a conversation. The field `tools`
+    of the body, which the option `body` of the client's transport adds, declares tools that the client runs.
+
+    Args:
+        body: the body, JSON in UTF-8.
+
+    Raises:
+        ClientInputError: the body is not such a request.
+    """
+    try:
+        value = loads_limited(body)
+    except ValueError as error:
+        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
+    request = _object(value, "the body")
+    trigger = _TRIGGERS.get(_text(request, "trigger"))
+    if trigger is None:
+        raise ClientInputError("invalid_request", f"The trigger {request['trigger']!r} is unknown.")
+    messages = [_object(item, "a message") for item in _array(request.get("messages"), "messages")]
+    tools = [_object(item, "a tool") for item in _array(request.get("tools", []), "tools")]
+    posted = [_read_message(message) for message in messages if message.get("role") != "system"]
+    parts = [part for message in messages if message.get("role") == "assistant" for part in _parts(message)]
+    given = ClientInput(
+        posted,
+        results=[result for part in parts for result in _results(part)],
+        decisions=[decision for part in parts for decision in _decisions(part)],
+        client_tools=tools,
+    )
+    return VercelRequest(_text(request, "id"), trigger, given, _shown(messages))
+
+
+def apply_request(
+    request: VercelRequest, target: Messages | Conversation, /, *, chat: AnyChat, decider: Decider
+) -> AppliedInput:
+    """Apply a request to a conversation. Either all of it is applied, or nothing.
+
+    An approval that comes too late is not applied: the run ends the call as expired and reports that to the client.
+    For another answer (`regenerate-message`), the conversation is rewound to the last message of the user.
+
+    Args:
+        request: the request.
+        target: the conversation, which the caller stores or passes to a run of `chat`.
+        chat: the chat that continues the conversation.
+        decider: the authenticated user who sends the request.
+
+    Raises:
+        ClientInputError: the request contradicts the stored conversation, or decides a call that the user may not
+            decide. Nothing was changed.
+    """
+    messages = messages_of(target)
+    given = replace(
+        request.given,
+        results=[result for result in request.given.results if not _is_stored_failure(messages, result)],
+        decisions=[item for item in request.given.decisions if not _is_too_late(messages, item, decider)],
+    )
+    applied = apply_input(given, target, chat=chat, decider=decider, join_model_turns=True)
+    if request.trigger == "regenerate-message" and not applied.new_messages:
+        _rewind(messages)
+    return applied
+
+
+def _rewind(messages: Messages) -> None:
+    """Remove the last answer from the view of the model and of the user. The history keeps it."""
+    shown = shown_messages(messages, join_model_turns=True)
+    if not shown or shown[-1].role != "model":
+        return
+    if messages.pending():
+        raise ClientInputError("conflict", "Tool calls are waiting or unfinished. Decide them before another answer.")
+    turns = [turn for content in messages for turn in content.turns]
+    messages.rewind(next(index for index, turn in enumerate(turns) if turn is shown[-1].turns[0]))
+
+
+def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
+    """Return whether a posted failure reports what is stored. The client knows only a fixed text about it."""
+    tool = _find_tool(messages, result.tool_id)
+    return result.error is not None and tool is not None and isinstance(tool.status, (Failed, Rejected))
+
+
+def _find_tool(messages: Messages, id: str) -> Tool | None:  # noqa: A002 - the field's own name
+    try:
+        return messages.tool(id)
+    except KeyError:
+        return None
+
+
+def _is_too_late(messages: Messages, decision: PostedDecision, decider: Decider) -> bool:
+    waits = [wait for wait in all_waits(messages) if wait_key(messages, wait) == decision.key]
+    return any(is_expired(wait, decider.now()) for wait in waits)
+
+
+# --- Messages -----------------------------------------------------------------------------------------------------
+
+
+def _read_message(message: _Object) -> PostedMessage:
+    role, parts = message.get("role"), _parts(message)
+    if role == "user":
+        return PostedMessage(
+            _text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
+        )
+    if role != "assistant":
+        raise ClientInputError("invalid_request", f"The role {role!r} of a message is unknown.")
+    # A text that is still "streaming" belongs to a broken connection, and was not stored.
+    texts = [part for part in parts if part.get("type") == "text" and part.get("state") != "streaming"]
+    said: list[Part] = [Text(_text(part, "text")) for part in texts]
+    return PostedMessage(_text(message, "id"), "model", tuple(said), (*_calls(parts),))
+
+
+def _is_sent(part: _Object) -> bool:
+    """Return whether a part of a user message is for the model. Data parts are for the application."""
+    return not _text(part, "type").startswith("data-")
+
+
+def _read_part(part: _Object) -> Part:
+    kind = _text(part, "type")
+    if kind == "text":
+        return Text(_text(part, "text"))
+    if kind == "file":
+        return _read_file(part)
+    raise ClientInputError("invalid_request", f"A message of the user cannot have a part of the type {kind!r}.")
+
+
+def _read_file(part: _Object) -> File:
+    url, mime, name = _text(part, "url"), _text(part, "mediaType"), part.get("filename")
+    name = name if isinstance(name, str) else None
+    try:
+        if not url.startswith("data:"):
+            return File(mime, url=url, name=name)
+        head, _, content = url.partition(",")
+        if not head.endswith(";base64"):
+            raise ClientInputError("invalid_request", "A data URL of a file must be encoded in base64.")
+        return File(mime, data=base64.b64decode(content, validate=True), name=name)
+    except (binascii.Error, UsageError) as error:
+        raise ClientInputError("invalid_request", "A file of the message cannot be read.") from error
+
+
+# --- Tool parts -----------------------------------------------------------------------------------------------------
+
+
+def _is_tool(part: _Object) -> bool:
+    return _text(part, "type").startswith("tool-") or part.get("type") == "dynamic-tool"
+
+
+def _calls(parts: Sequence[_Object]) -> Iterator[PostedCall]:
+    """Yield the complete calls. Calls of a chat inside a tool are not part of the stored message."""
+    for part in parts:
+        if _text(part, "type").startswith("tool-") and part.get("state") != "input-streaming":
+            arguments = _object(part.get("input", {}), "the input of a call")
+            yield PostedCall(_text(part, "toolCallId"), _text(part, "type").removeprefix("tool-"), arguments)
+
+
+def _results(part: _Object) -> Iterator[PostedResult]:
+    if not _text(part, "type").startswith("tool-") or part.get("preliminary") is True:
+        return
+    if part.get("state") == "output-available":
+        yield PostedResult(_text(part, "toolCallId"), part.get("output"))
+    elif part.get("state") == "output-error":
+        yield PostedResult(_text(part, "toolCallId"), None, _text(part, "errorText"))
+
+
+def _decisions(part: _Object) -> Iterator[PostedDecision]:
+    if not _is_tool(part) or part.get("state") != "approval-responded":
+        return
+    approval = _object(part.get("approval"), "an approval")
+    approved, reason = approval.get("approved"), approval.get("reason")
+    if not isinstance(approved, bool) or not isinstance(reason, str | None):
+        raise ClientInputError("invalid_request", "An approval needs `approved`, true or false, and may have a reason.")
+    yield PostedDecision(_text(approval, "id"), "approve" if approved else "reject", text=None if approved else reason)
+
+
+def _shown(messages: Sequence[_Object]) -> frozenset[str]:
+    last = messages[-1:]
+    if not last or last[0].get("role") != "assistant":
+        return frozenset()
+    return frozenset([_text(part, "toolCallId") for part in _parts(last[0]) if _is_tool(part)])
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _parts(message: _Object) -> list[_Object]:
+    return [_object(item, "a part of a message") for item in _array(message.get("parts"), "parts")]
+
+
+def _object(value: object, what: str) -> _Object:
+    if not isinstance(value, dict):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
+    return cast("_Object", value)
+
+
+def _array(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
+    return cast("list[object]", value)
+
+
+def _text(value: _Object, name: str) -> str:
+    text = value.get(name)
+    if not isinstance(text, str):
+        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+    return text

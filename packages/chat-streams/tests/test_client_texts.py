@@ -1,0 +1,25 @@
+"""Texts about tool calls that a client receives."""
+
+from __future__ import annotations
+
+import pytest
+from chat_core.messages import Rejected
+from chat_core.messages.status import Refuser
+from chat_streams.client_texts import rejection_text, tool_failure_text
+
+
+def test_a_failed_tool_is_named_without_its_error() -> None:
+    assert tool_failure_text("pay") == "The pay tool failed."
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("person", "The pay call was rejected."),
+        ("policy", "The pay call is not allowed."),
+        ("expiry", "The approval of the pay call has expired."),
+        ("cancelled", "The pay call was cancelled."),
+    ],
+)
+def test_a_rejected_call_says_who_rejected_it_and_not_why(source: Refuser, text: str) -> None:
+    assert rejection_text("pay", Rejected("the budget of Maria is used up", source)) == text
