@@ -24,7 +24,7 @@ from chat_core import (
     Turn,
 )
 from chat_core.errors import InterruptedToolsError, InvalidResponseError
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import Answer, ScriptedProvider
 from chat_store import MemoryStore
 from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY, needs_response
 from chat_store.testing._fixtures import Clock
@@ -341,6 +341,23 @@ async def test_an_interrupted_call_is_listed_with_the_approver_who_must_decide()
     assert isinstance(paused, Paused)
     waits = [paused.waiting[0], (await store.waiting())[0].wait]
     assert [(wait.kind, wait.of) for wait in waits] == [("interrupted", "cfo")] * 2
+
+
+async def test_a_run_cancelled_during_a_correction_makes_due() -> None:
+    store = MemoryStore(now=Clock())
+    name = await store.create(Messages.from_user("hi"))
+    with CancelScope() as scope:
+
+        async def stop() -> None:
+            scope.cancel()
+            await sleep_forever()
+
+        model = ScriptedProvider("no JSON", Answer(['{"n": 1}'], before=stop))
+        chat = ChatBuilder().with_model(model).with_structured_output(dict[str, int]).build()
+        async with store.open(name) as conversation:
+            await chat.complete(conversation)
+    assert (await store.load(name)).messages[-1].turns[-1].by == "engine"
+    assert [item.conversation for item in await store.due()] == [name]
 
 
 def test_finished_calls_of_the_application_need_no_response() -> None:

@@ -13,7 +13,9 @@ from chat_core.messages import (
     Interrupted,
     Messages,
     Pending,
+    Rewind,
     Role,
+    Summary,
     Suspended,
     Tool,
     Turn,
@@ -70,8 +72,7 @@ class WaitIndex:
         return touched
 
     def _add_turn(self, role: Role, turn: Turn) -> None:
-        if role != "user" or turn.by != "engine":
-            # What the engine adds, such as a summary, does not need a response.
+        if not _changes_view(turn):
             self.unanswered = needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
@@ -112,6 +113,11 @@ def needs_response(role: Role, turn: Turn) -> bool:
         calls = bool(turn.tools) and turn.by != APPLICATION
         return turn.finish_reason == "pause" or (calls and turn.finish_reason not in WITHDRAWN_REASONS)
     return role == "user"
+
+
+def _changes_view(turn: Turn) -> bool:
+    """Return whether a turn only changes what a model receives, so that it does not need a response."""
+    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
 
 
 def is_waiting(tool: Tool) -> bool:

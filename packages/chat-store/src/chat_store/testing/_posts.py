@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chat_core.errors import LeaseLostError, UsageError
-from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
+from chat_core.messages import FunctionCall, Messages, Summary, Text, Tool, Turn
 
 from chat_store.errors import ConversationClosedError, UnknownConversationError
 from chat_store.store import ConversationStore, OpenConversation
@@ -96,8 +96,8 @@ async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
             await here.post(name, _user_turn("Two."), key="2")
 
 
-async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
-    """A turn written by the engine does not change whether a conversation needs a response from the model."""
+async def a_summary_makes_nothing_due(stores: Stores) -> None:
+    """A summary written by the engine does not change whether a conversation needs a response from the model."""
     async with stores.open() as here, stores.open() as there:
         for name, is_answered in (("answered", True), ("unanswered", False)):
             await here.create(Messages.from_user("One."), id=name)
@@ -105,11 +105,11 @@ async def a_turn_of_the_engine_makes_nothing_due(stores: Stores) -> None:
                 await run.claim()
                 if is_answered:
                     await _reply(run)
-                turn = Turn([Text("A summary.")], by="engine")
+                turn = Turn([Summary("A summary.", 1, "")], by="engine")
                 run.messages.append("user", turn)
                 await run.write_turn((), "user", turn)
                 await run.release()
-        require(await _due(there) == ["unanswered"], "what the engine writes needs no response")
+        require(await _due(there) == ["unanswered"], "a summary needs no response")
 
 
 def _user_turn(text: str) -> Turn:
@@ -145,5 +145,5 @@ SCENARIOS = (
     a_turn_posted_at_the_end_of_a_run_makes_due,
     a_run_that_was_overtaken_appends_no_post,
     a_turn_that_cannot_be_posted_is_refused,
-    a_turn_of_the_engine_makes_nothing_due,
+    a_summary_makes_nothing_due,
 )
