@@ -92,7 +92,7 @@ class ManagedLog(StoreLog):
             if self.state.was_posted(key):
                 return False
             now, head = self._now(), self._head
-            if not self._wait_index.unresolved and turn.by != "engine" and head.lease_until is None:
+            if not self._wait_index.unresolved and turn.by != "engine":
                 head = replace(head, due=now)
             self._append(transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head)
         return True

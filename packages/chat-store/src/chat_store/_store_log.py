@@ -28,7 +28,7 @@ from chat_store._compaction import LogTail, make_snapshot
 from chat_store._entries import Batch, Document, Entry, Lease, TurnAdded, parsing
 from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
-from chat_store._waits import WaitIndex
+from chat_store._waits import WaitIndex, has_user_posts
 from chat_store.errors import ConversationClosedError, UnknownConversationError
 from chat_store.sql.values import name_to_column
 
@@ -436,7 +436,8 @@ class StoreLog(ConversationLog):
     def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
         """Return the row with a new lease, and due now, so that the conversation is due when the lease expires.
 
-        A conversation whose last turn is delivered is not due, even if the process of its run dies.
+        A conversation whose last turn is delivered is not due without a posted turn, even if the process of its run
+        dies.
 
         Args:
             fence: the number of the run.
@@ -445,7 +446,7 @@ class StoreLog(ConversationLog):
         now = self._now()
         lease = self._next_lease(fence, now)
         delivered = bool(batch.marks and batch.marks.get("delivered")) or (self.state.delivered and not batch.turns)
-        due = None if delivered else now
+        due = None if delivered and not has_user_posts(self.state) else now
         return replace(self._head, fence=fence, holder=lease.holder, lease_until=lease.until, due=due)
 
     def _is_overtaken(self) -> bool:

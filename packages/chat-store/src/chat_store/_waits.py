@@ -89,7 +89,7 @@ class WaitIndex:
             The time, or None if a decision or a turn is needed first.
         """
         tools = [tool for tool_id in self.unresolved if (tool := state.find((tool_id,))) is not None]
-        if not tools and any(post.turn.by != "engine" for post in state.posts.values()):
+        if not tools and has_user_posts(state):
             return now
         if looked_at is not None:
             return min([at for at in _deadlines(tools) if at > looked_at], default=None)
@@ -98,6 +98,11 @@ class WaitIndex:
         if state.delivered is False:
             return now + _redelivery_delay(now - (state.last_turn_at or now))
         return now if self.unanswered else None
+
+
+def has_user_posts(state: LogState) -> bool:
+    """Return whether a posted turn that no run has appended yet needs a response, unlike turns of the engine."""
+    return any(post.turn.by != "engine" for post in state.posts.values())
 
 
 def _redelivery_delay(age: timedelta) -> timedelta:

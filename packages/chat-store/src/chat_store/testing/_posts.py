@@ -65,6 +65,30 @@ async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
             require(name in await _due(there), "what was posted at the end of a run is left for the next one")
 
 
+async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Stores) -> None:
+    """A turn posted to a delivered answer makes the conversation due, even if the process of a run dies before."""
+    async with stores.open() as here, stores.open() as there:
+        for name, posts_first in (("before", True), ("after", False)):
+            await here.create(Messages.from_user("One."), id=name)
+            async with here.open(name) as run:
+                await run.claim()
+                await _reply(run)
+                if posts_first:
+                    await there.post(name, _user_turn("Two."), key="2")
+                run.messages[-1].turns[-1].delivered = True
+                await run.write_marks()
+                stores.clock.advance(days=1)
+                if not posts_first:
+                    require(await _due(there) == ["before"], "a delivered answer leaves nothing to do")
+                    await there.post(name, _user_turn("Two."), key="2")
+                require(name in await _due(there), "a turn posted to a dead run makes due")
+                async with there.open(name) as other:
+                    await other.claim()
+                    require(name not in await _due(here), "what a live run is at is not due")
+                    stores.clock.advance(days=1)
+                    require(name in await _due(here), "a run that died before it appended the turn makes due")
+
+
 async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
     """A run that lost its lease does not append posted turns. The run that took over appends them."""
     async with stores.open() as here, stores.open() as there:
@@ -143,6 +167,7 @@ SCENARIOS = (
     posted_turns_are_applied_once_and_in_order,
     a_posted_turn_makes_due,
     a_turn_posted_at_the_end_of_a_run_makes_due,
+    a_posted_turn_after_a_delivered_answer_outlives_a_dead_run,
     a_run_that_was_overtaken_appends_no_post,
     a_turn_that_cannot_be_posted_is_refused,
     a_summary_makes_nothing_due,
