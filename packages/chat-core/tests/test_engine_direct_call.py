@@ -15,6 +15,7 @@ from chat_core import (
     FunctionCall,
     Injected,
     InterruptedToolsError,
+    InvalidResponseError,
     Messages,
     Paused,
     PendingToolsError,
@@ -278,6 +279,19 @@ async def test_before_hooks_do_not_run() -> None:
     await builder.build().call("pay", {"amount": 5}, Messages())
 
     assert called == []
+
+
+async def test_an_answer_that_cannot_be_decoded_does_not_prevent_a_call() -> None:
+    bank, delivered = Bank(), list[str]()
+    model = ScriptedProvider(*["no JSON"] * 9)
+    builder = ChatBuilder().with_model(model).with_tools(bank.tools).with_structured_output(dict[str, int])
+    chat = builder.with_after(lambda _, delivery: delivered.append(delivery.key)).build()
+    conversation = MemoryConversation(Messages.from_user("hi"))
+    with pytest.raises(InvalidResponseError):
+        await chat.complete(conversation)
+
+    assert (await chat.call("pay", {"amount": 5}, conversation)).resolved
+    assert delivered == []
 
 
 async def test_an_inner_chat_can_be_called() -> None:

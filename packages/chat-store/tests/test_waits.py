@@ -19,14 +19,14 @@ from chat_core import (
     Schedule,
     ScopedCollection,
     StreamingChat,
-    Tool,
+    Text,
     ToolCollection,
     Turn,
 )
 from chat_core.errors import InterruptedToolsError, InvalidResponseError
 from chat_core.testing import Answer, ScriptedProvider
 from chat_store import MemoryStore
-from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY, needs_response
+from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY
 from chat_store.testing._fixtures import Clock
 
 pytestmark = pytest.mark.anyio
@@ -360,8 +360,85 @@ async def test_a_run_cancelled_during_a_correction_makes_due() -> None:
     assert [item.conversation for item in await store.due()] == [name]
 
 
-def test_finished_calls_of_the_application_need_no_response() -> None:
-    tool = Tool(FunctionCall("pay"))
+class Clerk:
+    """A store, and a chat whose tool `look` the application calls directly, between runs of its model."""
 
-    assert needs_response("model", Turn([tool], finish_reason="tool_calls"))
-    assert not needs_response("model", Turn([tool], finish_reason="tool_calls", by="application"))
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryStore(now=self.clock)
+        self.keys: list[str] = []
+        self.errors: list[Exception] = []
+
+    def deliver(self, _messages: Messages, delivery: Delivery) -> None:
+        self.keys.append(delivery.key)
+        if self.errors:
+            raise self.errors.pop()
+
+    def chat(self) -> StreamingChat[ChatResponse]:
+        tools = ToolCollection()
+
+        @tools.tool
+        async def look() -> str:
+            return "all is well"
+
+        model = ScriptedProvider("One.", "Two.", "Three.", by_history=True)
+        return ChatBuilder().with_model(model).with_tools(tools).with_after(self.deliver).build()
+
+    async def run(self, name: str) -> None:
+        async with self.store.open(name) as conversation:
+            await self.chat().complete(conversation)
+
+    async def look(self, name: str) -> None:
+        async with self.store.open(name) as conversation:
+            await self.chat().call("look", {}, conversation, id="look")
+
+    async def due(self) -> list[str]:
+        self.clock.advance(days=1)
+        return [item.conversation for item in await self.store.due()]
+
+
+async def test_a_call_of_the_application_leaves_an_unanswered_turn_due() -> None:
+    clerk = Clerk()
+    name = await clerk.store.create(Messages.from_user("hi"))
+    await clerk.look(name)
+    assert await clerk.due() == [name]
+    await clerk.run(name)
+    assert await clerk.due() == []
+
+
+async def test_a_call_of_the_application_leaves_posted_turns_to_the_next_run() -> None:
+    clerk = Clerk()
+    name = await clerk.store.create(Messages.from_user("hi"))
+    await clerk.run(name)
+    await clerk.store.post(name, Turn([Text("And now?")]), key="1")
+    await clerk.look(name)
+    assert list((await clerk.store.load(name)).posted) == ["1"]
+    assert await clerk.due() == [name]
+    await clerk.run(name)
+    assert await clerk.due() == []
+    assert not (await clerk.store.load(name)).posted
+
+
+async def test_a_call_of_the_application_after_an_answer_makes_nothing_due() -> None:
+    clerk = Clerk()
+    name = await clerk.store.create(Messages.from_user("hi"))
+    await clerk.run(name)
+    await clerk.look(name)
+    assert await clerk.due() == []
+    assert len(clerk.keys) == 1
+
+
+async def test_a_call_of_the_application_first_delivers_the_answer() -> None:
+    clerk = Clerk()
+    name = await clerk.store.create(Messages.from_user("hi"))
+    clerk.errors = [OSError("down"), OSError("down")]
+    for step in (clerk.run, clerk.look):
+        with pytest.raises(OSError, match="down"):
+            await step(name)
+        assert await clerk.due() == [name]
+    await clerk.look(name)
+    assert await clerk.due() == []
+    messages = (await clerk.store.load(name)).messages
+    assert [turn.delivered for content in messages for turn in content.turns] == [None, True, None]
+    assert len(clerk.keys) == 3
+    assert len(set(clerk.keys)) == 1

@@ -108,6 +108,9 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         a model, it may pause. After a pause, a crash or a lost connection, call again with the same id: a finished call
         is returned, an unfinished call is resumed, and no call runs twice.
 
+        If the after-hooks of the last stored answer have not run, they run first. If a hook raises, the call is not
+        added.
+
         Args:
             name: name of a tool of this chat.
             arguments: arguments of the call.

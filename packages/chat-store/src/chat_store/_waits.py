@@ -72,8 +72,9 @@ class WaitIndex:
         return touched
 
     def _add_turn(self, role: Role, turn: Turn) -> None:
-        if not _changes_view(turn):
-            self.unanswered = needs_response(role, turn)
+        called_by_application = role == "model" and turn.by == APPLICATION
+        if not called_by_application and not _changes_view(turn):
+            self.unanswered = _needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
     def next_due(self, state: LogState, now: datetime, looked_at: datetime | None = None) -> datetime | None:
@@ -110,13 +111,11 @@ def _redelivery_delay(age: timedelta) -> timedelta:
     return min(max(age, SHORTEST_REDELIVERY_DELAY), LONGEST_REDELIVERY_DELAY)
 
 
-def needs_response(role: Role, turn: Turn) -> bool:
+def _needs_response(role: Role, turn: Turn) -> bool:
     """Return whether a conversation whose last turn is this one needs a response from the model."""
     if role == "model":
         # A run ends with a response that its provider withdrew.
-        # The results of calls that the application made go to a model only if the application continues.
-        calls = bool(turn.tools) and turn.by != APPLICATION
-        return turn.finish_reason == "pause" or (calls and turn.finish_reason not in WITHDRAWN_REASONS)
+        return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in WITHDRAWN_REASONS)
     return role == "user"
 
 

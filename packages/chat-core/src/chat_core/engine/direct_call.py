@@ -16,11 +16,11 @@ from typing_extensions import TypeVar
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup
-from chat_core.errors import PendingToolsError, UsageError
+from chat_core.errors import InvalidResponseError, PendingToolsError, RefusalError, UsageError
 from chat_core.events import Done
 from chat_core.messages import APPLICATION, FunctionCall, Tool, Turn
 from chat_core.messages.function_call import CallContext
-from chat_core.response import Paused
+from chat_core.response import ChatResponse, Paused
 from chat_core.tools.definition import InvalidArgumentsError, check_arguments
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ async def call_tool(
         UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
         PendingToolsError: other calls of the conversation are unresolved.
         ChatError: the run failed. The history is valid and contains all completed work.
+        Exception: an after-hook of the last stored answer raised it. The call is not in the history.
     """
     _known_tool(plan.tools, call.name)
     run = _DirectRun(plan, target, call, inject, owner)
@@ -117,6 +118,10 @@ class _DirectRun(Run[Any, PauseT]):
     def _declare_client_tools(self) -> None:
         """Ignore the client tools, because this run calls only a tool of the chat."""
 
+    async def _take_answer(self) -> Turn | None:
+        """Return the stored final turn. Posted input waits for a run that sends model requests."""
+        return self._checkpoint.stored_answer()
+
     async def _begin(self) -> str:
         """Add the call to the history if it is missing, and return its ID."""
         call, messages = self._call, self._messages
@@ -138,9 +143,25 @@ class _DirectRun(Run[Any, PauseT]):
                     raise UsageError(msg)
                 return tool.id
         _valid_arguments(self._plan.tools, call)
+        await self._deliver_earlier_answer()
         tool = Tool(FunctionCall(call.name, call.arguments), id=call.id)
         await self._checkpoint.append_turn("model", Turn([tool], finish_reason="tool_calls", by=APPLICATION))
         return tool.id
+
+    async def _deliver_earlier_answer(self) -> None:
+        """Call the after-hooks for the stored answer, unless an earlier run has called them for it.
+
+        No later run can call them, because the answer is then not the last turn.
+        """
+        answer, self._answer = self._answer, None
+        if answer is None or answer.delivered is not False or not self._plan.settings.after:
+            return
+        try:
+            output = self._plan.output.decode(ChatResponse(answer, self.usage))
+        except (InvalidResponseError, RefusalError):
+            # No hook is called for an answer that cannot be decoded.
+            return
+        await self._deliver(answer, output)
 
 
 def _known_tool(tools: ChatTools[PauseT], name: str) -> str:

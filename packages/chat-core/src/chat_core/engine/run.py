@@ -255,9 +255,13 @@ class Run(Generic[OutT, PauseT]):
         self._checkpoint.start_renewal(group)
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
-        self._answer = await take_answer(self._checkpoint, hooks=self._plan.settings.after)
+        self._answer = await self._take_answer()
         self._declare_client_tools()
         self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
+
+    async def _take_answer(self) -> Turn | None:
+        hooks = self._plan.settings.after
+        return await take_answer(self._checkpoint.stored_answer(), self._checkpoint, hooks=hooks)
 
     def _declare_client_tools(self) -> None:
         self._plan = self._plan.for_messages(self._messages)
