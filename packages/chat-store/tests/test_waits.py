@@ -116,6 +116,52 @@ async def test_a_time_that_a_failing_policy_lets_pass_does_not_make_due_again() 
     assert len(await office.store.due()) == 1
 
 
+@pytest.mark.parametrize(("decided", "broken"), [("pay", "audit"), ("pay", "pay")])
+async def test_a_decision_during_a_run_that_a_policy_fails_is_used(decided: str, broken: str) -> None:
+    store, ran, breaks = MemoryStore(now=Clock()), list[str](), set[str]()
+    tools = ToolCollection()
+
+    @tools.tool
+    async def pay() -> str:
+        ran.append("pay")
+        return "paid"
+
+    @tools.tool
+    async def audit() -> str:
+        ran.append("audit")
+        return "audited"
+
+    @tools.tool
+    async def wait() -> str:
+        async with store.open(name) as person:
+            person.messages.tool(decided).approve()
+        return "waited"
+
+    def policy(call: FunctionCall, _meta: None) -> Action[Paused]:
+        if call.name in breaks:
+            msg = "the list of limits"
+            raise LookupError(msg)
+        return RequireApproval()
+
+    calls = [FunctionCall(tool, {}, id=tool) for tool in ("pay", "audit", "wait")]
+    model = ScriptedProvider(calls, "Done.", by_history=True)
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, policy)).build()
+    name = await store.create(Messages.from_user("Pay and audit."))
+    async with store.open(name) as conversation:
+        assert isinstance(await chat.complete(conversation), Paused)
+    breaks.add(broken)
+    async with store.open(name) as person:
+        person.messages.tool("wait").approve()
+    async with store.open(name) as conversation:
+        if broken == decided:
+            assert isinstance(await chat.complete(conversation), Paused)
+        else:
+            with pytest.raises(PolicyError):
+                await chat.complete(conversation)
+    assert ran == [decided]
+    assert await store.due() == []
+
+
 async def test_a_time_that_passes_behind_an_interrupted_call_does_not_make_due_again() -> None:
     office = Office()
     name = await office.store.create(Messages.from_user("Pay and post."))

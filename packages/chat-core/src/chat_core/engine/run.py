@@ -77,7 +77,6 @@ from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
 from chat_core.engine.triage import calls_decided_before
-from chat_core.engine.triage_result import still_waits
 from chat_core.errors import (
     ChatError,
     ContextLengthError,
@@ -318,7 +317,7 @@ class Run(Generic[OutT, PauseT]):
         self._answer = None
         self.usage += tools.usage
         pause = tools.pause
-        if pause is None or not all(still_waits(self._messages, wait) for wait in pause.waiting):
+        if pause is None or tools.is_outdated:
             return ()
         self._checkpoint.looked_at = tools.looked_at
         self.last = pause.with_usage(self.usage)

@@ -114,6 +114,11 @@ class ToolPass(Generic[PauseT]):
             pause = part if pause is None else pause.join(part)
         return pause
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a waiting or blocked call was decided since the triage, so that another pass is needed."""
+        return self._triage_result.is_outdated(self._checkpoint.messages, self.pause)
+
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Return the next events, or None when no call is running.
 
@@ -160,14 +165,14 @@ class ToolPass(Generic[PauseT]):
         return events
 
     def _raise_blocked(self) -> None:
-        """Raise an error if calls are blocked. A new run cannot help until the conversation changes."""
+        """Raise an error if calls are blocked and undecided. A new run cannot help until the conversation changes."""
         causes: dict[str, BaseException] = {}
         for tool_id in self._order:
             if (cause := self._triage_result.blocked.get(tool_id)) is not None:
                 causes[tool_id] = cause
             elif (inner := self._blocked_inside.get(tool_id)) is not None:
                 causes |= causes_inside(inner, tool_id)
-        if causes:
+        if causes and not self.is_outdated:
             self._checkpoint.looked_at = self.looked_at
             raise blocked_error(causes)
 

@@ -155,7 +155,7 @@ class Triage(Generic[PauseT]):
         except (_InvalidCallError, InvalidArgumentsError) as error:
             tool.fail(str(error))
         except _StrategyError as error:
-            self._result.blocked[tool.id] = error.__cause__ or error
+            self._result.block(tool, error.__cause__ or error)
 
     # --- By status -----------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Triage(Generic[PauseT]):
         if isinstance(status, Pending) and _refuse_expired(tool, status, self._tools.now()):
             return
         if _waits_or_was_decided(tool):
-            self._result.blocked[tool.id] = missing_tool(tool.name)
+            self._result.block(tool, missing_tool(tool.name))
         else:
             tool.fail(model_texts.unknown_tool(tool.name, self._tools.owners))
 

@@ -54,6 +54,24 @@ class TriageResult(Generic[PauseT]):
     pauses: dict[str, PauseT] = field(default_factory=dict[str, PauseT])
     blocked: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     error: Exception | None = None
+    _blocked_revisions: dict[str, int] = field(default_factory=dict[str, int], init=False)
+
+    def block(self, tool: Tool, error: BaseException) -> None:
+        """Block a call because of an exception of its strategy or a `ToolMissingError`."""
+        self.blocked[tool.id] = error
+        self._blocked_revisions[tool.id] = tool.revision
+
+    def is_outdated(self, messages: Messages, pause: Paused | None) -> bool:
+        """Return whether another process has decided a waiting or blocked call since the triage.
+
+        Args:
+            messages: the conversation.
+            pause: the combined pause of all calls that waited, or `None` if no call waited.
+        """
+        waits = () if pause is None else pause.waiting
+        return not all(still_waits(messages, wait) for wait in waits) or any(
+            messages.tool(tool_id).revision != self._blocked_revisions[tool_id] for tool_id in self.blocked
+        )
 
     def startable(self, tools: Sequence[Tool]) -> list[ReadyCall]:
         """Return the calls to run, up to the first sequential call that follows a waiting or blocked call.
