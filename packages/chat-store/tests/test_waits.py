@@ -16,6 +16,7 @@ from chat_core import (
     Paused,
     PolicyError,
     RequireApproval,
+    Rewind,
     Schedule,
     ScopedCollection,
     StreamingChat,
@@ -23,7 +24,7 @@ from chat_core import (
     ToolCollection,
     Turn,
 )
-from chat_core.errors import InterruptedToolsError, InvalidResponseError
+from chat_core.errors import InterruptedToolsError, InvalidResponseError, ProviderError
 from chat_core.testing import Answer, ScriptedProvider
 from chat_store import MemoryStore
 from chat_store._waits import LONGEST_REDELIVERY_DELAY, SHORTEST_REDELIVERY_DELAY
@@ -404,6 +405,20 @@ async def test_a_run_cancelled_during_a_correction_makes_due() -> None:
             await chat.complete(conversation)
     assert (await store.load(name)).messages[-1].turns[-1].by == "engine"
     assert [item.conversation for item in await store.due()] == [name]
+
+
+@pytest.mark.parametrize(("part", "is_due"), [(Text("noted"), False), (Rewind(0), True)])
+async def test_an_engine_turn_without_a_rewind_leaves_a_conversation_at_rest(part: Text | Rewind, is_due: bool) -> None:
+    store = MemoryStore(now=Clock())
+    name = await store.create(Messages.from_user("hi"))
+    model = ScriptedProvider(ProviderError("down"))
+    with pytest.raises(ProviderError):
+        async with store.open(name) as conversation:
+            await ChatBuilder().with_model(model).with_retry(0).build().complete(conversation)
+    assert await store.due() == []
+    async with store.open(name) as conversation:
+        conversation.messages.append("user", Turn([part], by="engine"))
+    assert bool(await store.due()) is is_due
 
 
 class Clerk:

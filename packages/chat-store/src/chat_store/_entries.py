@@ -100,6 +100,12 @@ class NewTurn:
         """
         return cls(role, codec.turn_to_dict(turn), revisions_of(turn), post)
 
+    @property
+    def gives_work(self) -> bool:
+        """Whether the turn gives a run work. A turn of the engine does so only with a `Rewind`."""
+        parts = cast("list[Document]", self.document["parts"])
+        return self.document.get("by") != "engine" or any(part["type"] == "rewind" for part in parts)
+
     def to_dict(self) -> Document:
         """Return the turn as a JSON object for a log entry."""
         posted = {} if self.post is None else {"post": self.post}
@@ -157,6 +163,11 @@ class Batch:
     def adds_turns(self) -> bool:
         """Whether the batch adds turns to any conversation, outer or inner."""
         return bool(self.turns or self.inner)
+
+    @property
+    def gives_work(self) -> bool:
+        """Whether the batch gives a run work. A batch of engine turns alone, without a rewind, does not."""
+        return not self.turns or bool(self.tools or self.inner) or any(turn.gives_work for turn in self.turns)
 
     def __bool__(self) -> bool:
         return bool(self.turns or self.tools or self.inner or self.marks)
