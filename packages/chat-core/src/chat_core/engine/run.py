@@ -238,9 +238,8 @@ class Run(Generic[OutT, PauseT]):
         if self._answer is not None:
             return await self._finish_run(self._answer)
         if self._decided_before:
-            results = [ToolResult(tool) for tool in self._decided_before]
-            self._decided_before = []
-            return results
+            decided, self._decided_before = self._decided_before, []
+            return [ToolResult(tool) for tool in decided]
         self._is_requesting = True
         if await apply_posts(self._checkpoint):
             self._declare_client_tools()
@@ -259,8 +258,7 @@ class Run(Generic[OutT, PauseT]):
         self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
 
     async def _take_answer(self) -> Turn | None:
-        hooks = self._plan.settings.after
-        return await take_answer(self._checkpoint.stored_answer(), self._checkpoint, hooks=hooks)
+        return await take_answer(self._checkpoint, hooks=self._plan.settings.after)
 
     def _declare_client_tools(self) -> None:
         self._plan = self._plan.for_messages(self._messages)

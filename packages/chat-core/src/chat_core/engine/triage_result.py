@@ -57,7 +57,12 @@ class TriageResult(Generic[PauseT]):
     _blocked_revisions: dict[str, int] = field(default_factory=dict[str, int], init=False)
 
     def block(self, tool: Tool, error: BaseException) -> None:
-        """Block a call because of an exception of its strategy or a `ToolMissingError`."""
+        """Block a call, which then stays unchanged.
+
+        Args:
+            tool: the call.
+            error: the exception of its strategy, or a `ToolMissingError`.
+        """
         self.blocked[tool.id] = error
         self._blocked_revisions[tool.id] = tool.revision
 
