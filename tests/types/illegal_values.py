@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from chat_core import ChatBuilder, ChatOptions, FunctionCall, Injected, RunContext, ToolCollection, Values
+from chat_core import (
+    ChatBuilder,
+    ChatOptions,
+    ContextSize,
+    FunctionCall,
+    Injected,
+    RunContext,
+    ToolCollection,
+    Values,
+    View,
+)
 from legal_values import Database, Recorder, User, find, tools
 
 from fakes import FakeFull
@@ -87,3 +97,20 @@ def x176_an_injected_parameter_with_a_default() -> None:  # R: UsageError: .*can
     @collection.tool
     def greet(user: Injected[User] = None) -> str:  # E: None
         return user.name
+
+
+def x177_a_context_policy_that_takes_a_value_for_another(_view: View, size: ContextSize) -> None:
+    user: Database = size.run.values[User]  # E: Database
+    print(user)
+
+
+def x178_a_context_policy_that_reads_what_a_run_does_not_have(_view: View, size: ContextSize) -> str | None:
+    return size.run.person  # E: person
+
+
+def context_policy_of_a_run(_view: View, size: RunContext) -> None:
+    print(size.owner)
+
+
+def x179_a_context_policy_that_takes_the_run_for_the_size() -> None:
+    ready.with_context(context_policy_of_a_run)  # E: context_policy_of_a_run|ContextSize|RunContext

@@ -11,6 +11,8 @@ from chat_core import (
     ChatBuilder,
     ChatOptions,
     ChatResponse,
+    ContextChoice,
+    ContextSize,
     Execute,
     FunctionCall,
     Injected,
@@ -23,6 +25,7 @@ from chat_core import (
     ToolCollection,
     ToolContext,
     Values,
+    View,
 )
 
 from fakes import FakeFull
@@ -153,6 +156,23 @@ async def l143_instructions() -> None:
     assert_type(chat, StreamingChat[ChatResponse, Never])
     options = ChatOptions(instructions=Instructions("Be brief.", "It is Monday."))
     assert_type(await chat.complete(hi(), options=options), ChatResponse)
+
+
+async def l145_a_context_policy_reads_the_run() -> None:
+    def by_user(view: View, size: ContextSize) -> View | None:
+        assert_type(size.run, RunContext)
+        assert_type(size.run.values[User], User)
+        true(size.run.owner == "ana")
+        return View(view.boundaries()[-1]) if size.run.values[User].name == "bo" else None
+
+    async def later(view: View, size: ContextSize) -> ContextChoice:
+        return by_user(view, size)
+
+    ready = ChatBuilder().with_model(FakeFull("hello", "hello")).with_values(User, sync_user)
+    assert_type(await ready.with_context(by_user).build().complete(hi(), owner="ana"), ChatResponse)
+    assert_type(await ready.with_context(later).build().complete(hi(), owner="ana"), ChatResponse)
+    context = RunContext(owner="ana", values=Values({User: User("ana")}))
+    true(by_user(hi().view(), ContextSize(9, exact=True, of_view=9, run=context)) is None)
 
 
 def l144_values_in_tests_of_tools_and_policies() -> None:

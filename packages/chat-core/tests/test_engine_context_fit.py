@@ -15,6 +15,7 @@ from chat_core import (
     FunctionCall,
     Messages,
     Retry,
+    RunContext,
     Summarize,
     Summarized,
     Text,
@@ -98,6 +99,46 @@ async def test_size_of_a_request_includes_client_tools_posted_during_the_run() -
     await ready.with_scoped_tools(ClientTools()).build().complete(target)
 
     assert others[1] > others[0]
+
+
+async def test_policy_receives_the_context_of_the_run() -> None:
+    seen: list[RunContext] = []
+    limits = {"ana": 600, "bo": 100_000}
+
+    async def by_owner(view: View, size: ContextSize) -> View | None:
+        seen.append(size.run)
+        limit = size.run.values[int]
+        return View(view.boundaries()[-1]) if size.tokens > limit else None
+
+    def limit_of(run: RunContext) -> int:
+        return limits[run.owner or ""]
+
+    model = ScriptedProvider("one", "two")
+    chat = ChatBuilder().with_model(model).with_values(int, limit_of).with_context(by_owner).build()
+    for owner in limits:
+        await chat.complete(long_conversation(5).user("last question"), owner=owner)
+
+    assert [len(asked.turns) for asked in model.asked] == [1, 11]
+    assert [run.owner for run in seen] == ["ana", "ana", "bo"]
+    assert len({run.run_id for run in seen}) == 2
+
+
+async def test_policy_of_an_inner_chat_receives_the_values_of_the_outer_run() -> None:
+    seen: list[RunContext] = []
+
+    def watch(view: View, size: ContextSize) -> ContextChoice:
+        del view
+        seen.append(size.run)
+        return None
+
+    inner = ChatBuilder().with_model(ScriptedProvider("inside")).with_context(watch).build()
+    model = ScriptedProvider(FunctionCall("ask", {"request": "hi"}), "done")
+    scope = inner.as_tool(name="ask", description="Ask.")
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).with_context(watch).build()
+    await chat.complete(Messages.from_user("hello"), inject={str: "value"}, owner="ana")
+
+    assert [(run.owner, run.values[str]) for run in seen] == [("ana", "value")] * 3
+    assert len({run.run_id for run in seen}) == 1
 
 
 async def test_refusal_after_delivered_text_begins_again_only_if_the_chat_allows_it() -> None:

@@ -19,6 +19,7 @@ from chat_core.messages.token_estimate import estimate_text
 from chat_core.messages.view import RESULT_CHARACTERS, elide_results, is_long
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, CompletionProvider
+from chat_core.run_context import NO_RUN, RunContext
 
 SUMMARY_TOKENS = 1_000
 """Number of tokens that `Summarize` reserves for the summary when it chooses the turns to keep."""
@@ -37,6 +38,7 @@ class ContextSize:
         step: number of the request in the run, from 1.
         refused: whether the provider has just refused this request as too long. The run fails if the policy does not
             choose a shorter view.
+        run: context of the run: its conversation, owner and values.
     """
 
     tokens: int
@@ -44,6 +46,7 @@ class ContextSize:
     of_view: int
     step: int = 1
     refused: bool = False
+    run: RunContext = NO_RUN
 
 
 @final
@@ -70,7 +73,7 @@ class ContextPolicy(Protocol):
 
         Args:
             view: the turns that the request would contain.
-            size: the size of the request.
+            size: the size of the request. `size.run` is the context of the run.
 
         Raises:
             ContextLengthError: the conversation cannot be reduced enough. The run fails before the request is sent.

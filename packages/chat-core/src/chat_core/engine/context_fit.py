@@ -192,7 +192,14 @@ class ContextFit:
         estimated = self._view.tokens
         tokens = estimated + self._overhead if reported is None else reported
         of_view = estimated if reported is None else max(tokens - self._overhead, 0)
-        return ContextSize(tokens, reported is not None, of_view, self._step, refused=self._refused is not None)
+        return ContextSize(
+            tokens,
+            reported is not None,
+            of_view,
+            self._step,
+            refused=self._refused is not None,
+            run=self._checkpoint.run,
+        )
 
     def _reported_tokens(self) -> int | None:
         """Return the token count of the current view, based on the last response, or `None`.
