@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from chat_store.jobs import Job, JobState, StoredJob
     from chat_store.memory import MemoryStore
     from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
+    from chat_store.results import Changed, Changes, Due, Snapshot, Waiting
     from chat_store.sqlite import SqliteStore
-    from chat_store.store import Changed, Changes, ConversationStore, Due, OpenConversation, Snapshot, Waiting
+from chat_store.store import ConversationStore, OpenConversation
 
 __all__ = [
     "Changed",

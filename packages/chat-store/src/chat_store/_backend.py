@@ -19,8 +19,8 @@ from chat_store._arguments import require_choice, require_optional_text, require
 from chat_store._job_rules import JobFilter, JobStorage
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
+from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier
-from chat_store.store import Changed, Due, Waiting
 
 Waits: TypeAlias = Mapping[str, Sequence[Wait]]
 """A mapping from the id of an outermost tool call to its waits, including those of calls inside it."""

@@ -21,7 +21,8 @@ from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
 from chat_store.jobs import Job
 from chat_store.meta import ConversationMeta, MetaChanges
-from chat_store.store import OpenConversation, Snapshot
+from chat_store.results import Snapshot
+from chat_store.store import OpenConversation
 
 
 def utc_now() -> datetime:

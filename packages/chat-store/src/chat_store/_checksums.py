@@ -18,8 +18,8 @@ from chat_store._backend import DamagedWait, Head
 from chat_store._job_rules import job_from_dict, job_to_dict
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta, StoredMeta
+from chat_store.results import Waiting
 from chat_store.sql.values import from_microseconds, to_microseconds, wait_from_columns
-from chat_store.store import Waiting
 
 _CONVERSION_ERRORS = (LookupError, TypeError, ValueError, OverflowError, AttributeError)
 

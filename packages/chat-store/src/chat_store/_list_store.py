@@ -24,8 +24,8 @@ from chat_store._log import lease_length
 from chat_store._managed_log import ManagedLog
 from chat_store.jobs import JobState, StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
+from chat_store.results import Changes, Due, Waiting
 from chat_store.sql.notify import Notifier
-from chat_store.store import Changes, Due, Waiting
 
 _LOG = logging.getLogger("chat_store")
 

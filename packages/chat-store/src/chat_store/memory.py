@@ -19,9 +19,9 @@ from chat_store._jobs_in_memory import JobChanges, list_jobs
 from chat_store._waits import wait_deadline
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
+from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.sql.values import to_microseconds
-from chat_store.store import Changed, Due, Waiting
 
 
 class MemoryStore(BaseStore):

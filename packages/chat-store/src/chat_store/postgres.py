@@ -61,11 +61,11 @@ from chat_store._postgres_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
+from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool, ServerClock
 from chat_store.sql.postgres_migrations import migrate
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
-from chat_store.store import Changed, Due, Waiting
 
 _MAX_SCHEMA_BYTES = 63
 _HEAD: LiteralString = (

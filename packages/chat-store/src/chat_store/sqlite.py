@@ -52,10 +52,10 @@ from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
+from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_pool import SqlitePool
 from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
-from chat_store.store import Changed, Due, Waiting
 
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608

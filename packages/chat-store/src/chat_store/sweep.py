@@ -17,7 +17,8 @@ from chat_core.errors import ConflictError
 from chat_core.response import Wait, iter_waits
 
 from chat_store.errors import UnknownConversationError
-from chat_store.store import ConversationStore, Snapshot
+from chat_store.results import Snapshot
+from chat_store.store import ConversationStore
 
 if TYPE_CHECKING:
     from chat_core.messages import Rejected

@@ -6,7 +6,8 @@ import anyio
 from chat_core.errors import UsageError
 from chat_core.messages import Messages
 
-from chat_store.store import Changed, ConversationStore
+from chat_store.results import Changed
+from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, call, paused, refused, require
 
 _BOUND = 60
