@@ -18,6 +18,7 @@ from chat_core.errors import (
     ConflictError,
     InvalidDocumentError,
     NewerVersionError,
+    PendingToolsError,
     UsageError,
 )
 from chat_core.frozen import FrozenList
@@ -34,6 +35,8 @@ from chat_core.messages import (
 )
 from chat_store._journal import Disk, Journal
 from chat_store.file_conversation import FileConversation
+from chat_store.jobs import Job
+from chat_store.testing._fixtures import paused
 
 pytestmark = pytest.mark.anyio
 
@@ -392,3 +395,32 @@ async def test_a_call_that_was_refused_here_and_approved_elsewhere_waits_again_h
         with pytest.raises(ConflictError):
             await here.save()
         assert [tool.id for tool in here.messages.pending()] == ["a", "b"]
+
+
+async def test_a_fork_is_a_file_with_the_first_turns_the_owner_and_the_description(tmp_path: Path) -> None:
+    messages = Messages(state={"step": 1}).user("One.")
+    messages.append("model", Turn([Text("Yes.")], finish_reason="stop"))
+    messages.user("Two.", state={"step": 2})
+    async with FileConversation.create(tmp_path / "old", messages, owner="ana") as old:
+        await old.apply(meta={"title": "Parcel", "data": {"tag": "a", "size": 1}}, jobs=[Job("index", "1")])
+        await old.post(Turn([Text("Later.")]), key="1")
+        with pytest.raises(UsageError, match="outside of the history of 3 turns"):
+            await old.fork(tmp_path / "new", 4)
+        name = await old.fork(tmp_path / "new", 2, meta={"data": {"size": None}})
+        with pytest.raises(FileExistsError):
+            await old.fork(tmp_path / "new", 1)
+
+    async with FileConversation.open(tmp_path / "new", id=name) as new:
+        assert [content.role for content in new.messages] == ["user", "model"]
+        assert new.messages.state == {"step": 1}
+        meta = await new.meta()
+        assert (meta.owner, meta.title, dict(meta.data)) == ("ana", "Parcel", {"tag": "a"})
+        assert await new.jobs() == []
+
+
+async def test_a_fork_of_a_file_has_no_call_that_can_still_run(tmp_path: Path) -> None:
+    async with FileConversation.create(tmp_path / "old", paused("a")) as old:
+        with pytest.raises(PendingToolsError):
+            await old.fork(tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+        assert await old.fork(tmp_path / "new", 1, id="early") == "early"

@@ -16,7 +16,7 @@ from chat_store._contents import require_changes, require_messages, require_post
 from chat_store._list_store import ListStore
 from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica, save_on_exit
-from chat_store._snapshots import apply_changes, load_messages, save_messages
+from chat_store._snapshots import apply_changes, fork_description, load_messages, save_messages
 from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
 from chat_store.jobs import Job
@@ -90,6 +90,50 @@ class BaseStore(ListStore):
         require_changes(meta, jobs)
         name = uuid4().hex if id is None else id
         await finish_in_thread(partial(self._log(name, person, owner).create, messages, meta, jobs))
+        return name
+
+    async def fork(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        at: int | None = None,
+        *,
+        new_id: str | None = None,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> str:
+        """Store a copy of the first turns of a conversation as a new conversation.
+
+        The copy has the owner, the person in charge and the description of the original, and the state after its last
+        turn. It has no posted turns, no jobs, and none of the earlier history. Every tool call in it has ended, so it
+        does not run again. The original does not change, and may have a live run or be closed.
+
+        Args:
+            id: the id of the conversation to copy.
+            at: the number of turns to copy. Default: all turns.
+            new_id: the id of the copy. Default: a random one.
+            meta: changes to the description of the copy.
+            jobs: jobs to queue for the copy, in the same transaction.
+
+        Returns:
+            The id of the copy.
+
+        Raises:
+            ConversationExistsError: a conversation with the new id is stored already.
+            PendingToolsError: a call in these turns has not ended, so that it could run in both conversations.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the conversation has fewer turns.
+        """
+        if at is not None:
+            require_whole("at", at)
+        require_changes(meta, jobs)
+        source, name = self._log(id), uuid4().hex if new_id is None else new_id
+
+        def copy() -> None:
+            messages = load_messages(source).fork(at)
+            described = fork_description(source.read_meta(), meta)
+            self._log(name, source.person, source.owner).create(messages, described, jobs)
+
+        await finish_in_thread(copy)
         return name
 
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name

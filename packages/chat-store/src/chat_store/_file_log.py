@@ -80,13 +80,20 @@ class FileLog(ConversationLog):
             self._remove_leftover_run_files()
         return self._take_first_messages()
 
-    def create(self, id: str, messages: Messages, owner: str | None = None) -> None:  # noqa: A002
+    def create(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        messages: Messages,
+        owner: str | None = None,
+        meta: MetaChanges | None = None,
+    ) -> None:
         """Write a new conversation to the file.
 
         Args:
             id: the id of the conversation.
             messages: the messages to begin with.
             owner: the user who owns the conversation.
+            meta: the description of the conversation.
 
         Raises:
             FileExistsError: the file contains a conversation already.
@@ -95,11 +102,13 @@ class FileLog(ConversationLog):
             if not self._journal.empty:
                 msg = f"{self._path} contains a conversation already: use FileConversation.open()"
                 raise FileExistsError(msg)
-            self._begin(id, messages, owner)
+            self._begin(id, messages, owner, meta)
         self._take_first_messages()
 
-    def _begin(self, id: str, messages: Messages, owner: str | None) -> None:  # noqa: A002 - the field's own name
-        owned = {} if owner is None else {"owner": owner}
+    def _begin(self, id: str, messages: Messages, owner: str | None, meta: MetaChanges | None = None) -> None:  # noqa: A002
+        owned: Document = {} if owner is None else {"owner": owner}
+        if meta:
+            owned["meta"] = meta_to_dict(StoredMeta().changed(meta))
         entry = {"id": id, **owned, "at": self._now().isoformat(), "messages": loads(messages.to_json())}
         self._first_messages = self._journal.append(entry, self.state.begin)
         self._begun = True

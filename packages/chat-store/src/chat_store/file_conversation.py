@@ -36,6 +36,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
 
+from chat_store._arguments import require_whole
 from chat_store._contents import require_changes, require_post
 from chat_store._file_log import FileLog
 from chat_store._job_queue import JobQueue
@@ -43,6 +44,7 @@ from chat_store._job_rules import JobFilter
 from chat_store._jobs_in_memory import list_jobs
 from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
+from chat_store._snapshots import fork_description
 from chat_store.jobs import Job, JobState, StoredJob
 from chat_store.meta import ConversationMeta, MetaChanges
 
@@ -135,6 +137,45 @@ class FileConversation(Replica):
         conversation = cls(log, messages, lease_seconds, now)
         async with _close_on_exit(conversation, log):
             yield conversation
+
+    async def fork(
+        self,
+        path: str | os.PathLike[str],
+        at: int | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        meta: MetaChanges | None = None,
+    ) -> str:
+        """Store a copy of the first turns of the conversation as a new conversation in another file.
+
+        The copy has the owner and the description of the original, and the state after its last turn. It has no posted
+        turns and no jobs. Every tool call in it has ended, so it does not run again.
+
+        Args:
+            path: the new file.
+            at: the number of turns to copy. Default: all turns.
+            id: the id of the copy. Default: a random one.
+            meta: changes to the description of the copy.
+
+        Returns:
+            The id of the copy.
+
+        Raises:
+            FileExistsError: the new file contains a conversation already.
+            PendingToolsError: a call in these turns has not ended, so that it could run in both conversations.
+            UsageError: the conversation has fewer turns.
+        """
+        if at is not None:
+            require_whole("at", at)
+        require_changes(meta, ())
+        described = fork_description(await self.meta(), meta)
+        name, messages = id or uuid4().hex, self.messages.fork(at)
+        work = partial(
+            _create_file_log, path, name, messages, timedelta(1), self._now, owner=self.owner, meta=described
+        )
+        log, _ = await _open_in_thread(work)
+        await finish_in_thread(log.close)
+        return name
 
     # --- The description, jobs and posts --------------------------------------------------------------------
 
@@ -288,10 +329,11 @@ def _create_file_log(
     now: Callable[[], datetime],
     *,
     owner: str | None,
+    meta: MetaChanges | None = None,
 ) -> tuple[FileLog, Messages]:
     log = FileLog(Path(path).resolve(), lease_length, now)
     try:
-        log.create(id, messages, owner)
+        log.create(id, messages, owner, meta)
     except BaseException:
         log.close()
         raise

@@ -107,6 +107,39 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def fork(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        at: int | None = None,
+        *,
+        new_id: str | None = None,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> str:
+        """Store a copy of the first turns of a conversation as a new conversation.
+
+        The copy has the owner, the person in charge and the description of the original, and the state after its last
+        turn. It has no posted turns, no jobs, and none of the earlier history. Every tool call in it has ended, so it
+        does not run again. The original does not change, and may have a live run or be closed.
+
+        Args:
+            id: the id of the conversation to copy.
+            at: the number of turns to copy. Default: all turns.
+            new_id: the id of the copy. Default: a random one.
+            meta: changes to the description of the copy.
+            jobs: jobs to queue for the copy, in the same transaction.
+
+        Returns:
+            The id of the copy.
+
+        Raises:
+            ConversationExistsError: a conversation with the new id is stored already.
+            PendingToolsError: a call in these turns has not ended, so that it could run in both conversations.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the conversation has fewer turns.
+        """
+        ...
+
     async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
         """Return the current state of a conversation, without starting a run on it.
 

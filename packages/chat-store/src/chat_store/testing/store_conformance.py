@@ -19,7 +19,7 @@ from typing import Literal, Protocol, cast
 
 import anyio
 
-from chat_store.testing import _changes, _claims, _inner, _jobs, _lists, _merges, _meta, _posts, _runs, _writes
+from chat_store.testing import _changes, _claims, _forks, _inner, _jobs, _lists, _merges, _meta, _posts, _runs, _writes
 from chat_store.testing._fixtures import StoreFactory, Stores
 
 
@@ -35,7 +35,7 @@ class Scenario(Protocol):
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
-    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner)
+    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner, _forks)
     for scenario in module.SCENARIOS
 }
 """Every scenario, by its name."""
