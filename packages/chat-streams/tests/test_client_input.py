@@ -111,10 +111,21 @@ async def test_the_beginning_of_an_answer_of_a_broken_connection_is_no_edit() ->
         model("turn-2", "hel"),
         user("m-2"),
     ]
-    assert send(target, ClientInput(history)).new_messages == 1
+    assert send(target, ClientInput(history)) == AppliedInput(1, 0, up_to_date=False)
     unstored = [user("m-1"), user("m-2"), model("turn-4", "an answer that was never stored"), user("m-3")]
-    assert send(target, ClientInput(unstored)).new_messages == 1
+    assert send(target, ClientInput(unstored)) == AppliedInput(1, 0, up_to_date=False)
     assert [turn.client_id for turn in target.messages[-1].turns] == ["m-2", "m-3"]
+
+
+async def test_a_client_without_a_result_or_a_call_is_not_up_to_date() -> None:
+    target = await asked([BALANCE], "much")
+    call, result = PostedCall("call_3", "balance", "{}"), PostedResult("call_3", '{"cents":1200}')
+    answers = [(call, result), (call, None), (None, result)]
+    found: list[bool] = []
+    for shown, known in answers:
+        history = [user("m-1"), model("turn-1", "", *([shown] if shown else [])), model("turn-2", "much")]
+        found.append(send(target, ClientInput(history, [known] if known else [])).up_to_date)
+    assert found == [True, False, False]
 
 
 @pytest.mark.parametrize("arguments", ['{"cents":', '{"cents":500}', {"cents": 500}])
@@ -165,6 +176,12 @@ async def test_tools_and_state_are_stored_with_the_last_new_message() -> None:
     assert target.messages[0].turns[0].client_tools == (LOCATE,)
 
 
+async def test_the_state_of_a_client_that_missed_a_message_is_not_taken() -> None:
+    target = await asked("hello", state={"theme": "dark"})
+    send(target, ClientInput([user("m-2")], state={"theme": "light"}))
+    assert target.messages.state == {"theme": "dark"}
+
+
 @pytest.mark.parametrize("tool", [{"name": 1}, {**LOCATE, "name": "pay"}])
 async def test_tools_that_a_run_would_refuse_are_refused_before(tool: dict[str, object]) -> None:
     given = ClientInput([user("m-1")], client_tools=[tool])
@@ -184,7 +201,9 @@ async def test_a_client_can_say_that_its_tool_failed() -> None:
     target = await asked([FunctionCall("locate", {}, id="call_4")], client_tools=[LOCATE])
     send(target, ClientInput(results=[PostedResult("call_4", None, "no signal")]))
     assert target.messages.tool("call_4").status == Failed("no signal")
-    assert send(target, ClientInput(results=[PostedResult("call_4", "no signal")])).decided == 0
+    for repeated in (PostedResult("call_4", None, "no signal"), PostedResult("call_4", "The locate tool failed.")):
+        assert send(target, ClientInput(results=[repeated])).decided == 0
+    assert refused(target, ClientInput(results=[PostedResult("call_4", "Nantes")])).status == 409
     assert send(target, ClientInput([user("m-2")])).new_messages == 1
 
 
@@ -253,6 +272,7 @@ async def test_an_expired_call_cannot_be_approved() -> None:
     clock.advance(timedelta(hours=1))
     error = refused(target, ClientInput(decisions=[PostedDecision(key, "approve")]), ana(clock))
     assert (error.status, "time" in str(error)) == (409, True)
+    assert send(target, ClientInput(decisions=[PostedDecision(key, "cancel")]), ana(clock)).decided == 1
 
 
 @pytest.mark.parametrize("times", [1, 2])

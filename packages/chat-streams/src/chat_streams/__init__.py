@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chat_streams.agui import AGUI, AGUIEncoder, AGUIRequest
 from chat_streams.client_input import (
     AppliedInput,
     ClientInput,
@@ -13,17 +14,24 @@ from chat_streams.client_input import (
     apply_input,
     conversation_id,
 )
+from chat_streams.encoding import EventEncoder, send_failure, send_run
 from chat_streams.errors import ClientInputError, ErrorCode, describe_error
 from chat_streams.open_waits import Decider, open_waits, wait_key
+from chat_streams.plain import PlainEncoder
 from chat_streams.shown_messages import ShownMessage, message_id, shown_messages
 
 __all__ = [
+    "AGUI",
+    "AGUIEncoder",
+    "AGUIRequest",
     "AppliedInput",
     "ClientInput",
     "ClientInputError",
     "Decider",
     "DecisionAction",
     "ErrorCode",
+    "EventEncoder",
+    "PlainEncoder",
     "PostedCall",
     "PostedDecision",
     "PostedMessage",
@@ -34,6 +42,8 @@ __all__ = [
     "describe_error",
     "message_id",
     "open_waits",
+    "send_failure",
+    "send_run",
     "shown_messages",
     "wait_key",
 ]

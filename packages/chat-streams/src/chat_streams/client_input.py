@@ -15,10 +15,11 @@ from chat_core import AnyChat
 from chat_core.conversation import Conversation
 from chat_core.errors import UsageError
 from chat_core.json import dumps
-from chat_core.messages import Completed, Content, File, Messages, Part, Text, Tool, Turn
+from chat_core.messages import Completed, Content, Failed, File, Messages, Part, Text, Tool, Turn
 from chat_core.response import Wait, WaitKind
 from chat_core.tools import InvalidArgumentsError
 
+from chat_streams.client_texts import outcome_text
 from chat_streams.errors import ClientInputError
 from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, tool_of_key, wait_key
 from chat_streams.shown_messages import ID_PREFIX, ShownMessage, ShownRole, shown_messages
@@ -118,7 +119,8 @@ class ClientInput:
         results: the posted results of tool calls.
         decisions: the posted decisions.
         client_tools: tools that the client runs, see `ClientTools`. They are stored with the new user message.
-        state: change of the conversation's state. It is stored with the new user message.
+        state: change of the conversation's state. It is stored with the new user message if the client has all
+            messages. Otherwise, it could undo a change that the client has not seen.
     """
 
     messages: Sequence[PostedMessage] = ()
@@ -136,8 +138,8 @@ class AppliedInput:
     Attributes:
         new_messages: number of user messages that were appended.
         decided: number of calls that were decided or received their result.
-        up_to_date: whether the posted history contains every message that the conversation had before the request.
-            Otherwise, the client needs the stored messages.
+        up_to_date: whether the posted history has every message and every result that the conversation had before the
+            request. Otherwise, the client needs the stored messages.
     """
 
     new_messages: int
@@ -187,20 +189,20 @@ def apply_input(
         raise ClientInputError("conflict", "A run of this conversation is active. Wait until it has ended.")
     shown = shown_messages(messages, join_model_turns=join_model_turns)
     new = _check_history(given.messages, shown)
+    up_to_date = _has_everything(given, shown)
     decisions = _Decisions(target, chat, decider)
     for posted in given.results:
         decisions.add_result(posted)
     for decision in given.decisions:
         decisions.add_decision(decision)
-    turns = _new_turns(new, given)
+    turns = _new_turns(new, given, given.state if up_to_date else None)
     if turns:
         _require_nothing_waits(messages, decisions)
         _check_client_tools(chat, turns)
     decisions.apply()
     if turns:
         messages.push(Content("user", turns))
-    posted_ids = {message.id for message in given.messages}
-    return AppliedInput(len(turns), len(decisions.checked), all(message.id in posted_ids for message in shown))
+    return AppliedInput(len(turns), len(decisions.checked), up_to_date)
 
 
 # --- The posted history ---------------------------------------------------------------------------------------------
@@ -244,6 +246,22 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
     )
 
 
+def _has_everything(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
+    """Return whether the posted history has all stored messages in full, and nothing else that is not new."""
+    posted = {message.id: message for message in given.messages}
+    stored_ids = {message.id for message in shown}
+    if any(message.role == "model" and message.id not in stored_ids for message in given.messages):
+        return False
+    results = {result.tool_id for result in given.results}
+    return all(
+        message.id in posted
+        and posted[message.id].text == message.text
+        and len(posted[message.id].calls) == len(message.tools)
+        and all(tool.id in results for tool in message.tools if tool.resolved)
+        for message in shown
+    )
+
+
 def _has_arguments(tool: Tool, arguments: str | Mapping[str, object]) -> bool:
     if isinstance(arguments, str):
         return tool.call.text.startswith(arguments)
@@ -261,7 +279,7 @@ def _files(parts: Sequence[Part]) -> list[tuple[str, bytes | None, str | None]]:
 # --- New messages ---------------------------------------------------------------------------------------------------
 
 
-def _new_turns(new: Sequence[PostedMessage], given: ClientInput) -> list[Turn]:
+def _new_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mapping[str, object] | None) -> list[Turn]:
     turns: list[Turn] = []
     for index, message in enumerate(new):
         if message.id.startswith(ID_PREFIX):
@@ -273,7 +291,7 @@ def _new_turns(new: Sequence[PostedMessage], given: ClientInput) -> list[Turn]:
             turn = Turn(
                 message.parts,
                 client_id=message.id,
-                state=given.state if is_last else None,
+                state=state if is_last else None,
                 client_tools=given.client_tools if is_last else (),
             )
         except UsageError as error:
@@ -300,10 +318,11 @@ def _check_client_tools(chat: AnyChat, turns: Sequence[Turn]) -> None:
 
 
 def _is_result_of(tool: Tool, posted: PostedResult) -> bool:
-    text = tool.result_text()
+    text = outcome_text(tool)
     if isinstance(tool.status, Completed):
         return posted.error is None and posted.result in (text, tool.status.result)
-    return posted.error in (None, text) and posted.result in (None, text)
+    errors = (None, text, tool.status.error) if isinstance(tool.status, Failed) else (None, text)
+    return posted.error in errors and (posted.result in (None, text) or posted.error is not None)
 
 
 @final
@@ -362,7 +381,7 @@ class _Decisions:
             raise ClientInputError("forbidden", f"You may not decide about {tool.name}.")
         if any(tool is other for other, _ in self.checked):
             raise ClientInputError("invalid_request", f"The request decides {tool.name} twice.")
-        if is_expired(wait, self._now):
+        if is_expired(wait, self._now) and decision.action not in {"cancel", "reject"}:
             raise ClientInputError("conflict", f"The time to decide about {tool.name} has passed.")
         if decision.action not in _ALLOWED[wait.kind]:
             msg = f"{tool.name} waits for {wait.kind!r} and cannot be decided by {decision.action!r}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core import Rejected
+from chat_core import Completed, Rejected, Tool
 
 
 def tool_failure_text(name: str) -> str:
@@ -30,3 +30,14 @@ def rejection_text(name: str, status: Rejected) -> str:
             return f"The approval of the {name} call has expired."
         case "cancelled":
             return f"The {name} call was cancelled."
+
+
+def outcome_text(tool: Tool) -> str:
+    """Return the text that a client shows as the outcome of a resolved call: its result, or a fixed text.
+
+    Args:
+        tool: the call.
+    """
+    if isinstance(tool.status, Completed):
+        return tool.result_text()
+    return rejection_text(tool.name, tool.status) if isinstance(tool.status, Rejected) else tool_failure_text(tool.name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
-from chat_core.messages import Messages, Part, Reasoning, Role, Tool, Turn
+from chat_core.messages import WITHDRAWN_REASONS, Messages, Part, Reasoning, Role, Tool, Turn
 
 ID_PREFIX = "turn-"
 """Beginning of the ids of messages without an id of a client. The index of the turn in the history follows."""
@@ -85,6 +85,15 @@ def message_id(index: int, turn: Turn | None = None, /) -> str:
 def count_turns(messages: Messages, /) -> int:
     """Return the number of turns in a history, which is the index of the next turn."""
     return sum([len(content.turns) for content in messages])
+
+
+def is_final(turn: Turn, /) -> bool:
+    """Return whether a turn of a model ends a run, so that another run of the same conversation yields it again.
+
+    Args:
+        turn: the turn.
+    """
+    return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
 
 
 def _turns(messages: Messages) -> Sequence[tuple[Role, Turn]]:

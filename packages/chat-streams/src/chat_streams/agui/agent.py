@@ -1,0 +1,278 @@
+"""`AGUI`, a chat as an agent of the AG-UI protocol 1.0: requests of front ends in, events of runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from chat_core import StreamingChat
+from chat_core.approvals import MayDecide, Principal
+from chat_core.conversation import Conversation
+from chat_core.json import loads_limited
+from chat_core.messages import Messages, Tool
+from chat_core.response import Paused, Wait
+
+from chat_streams.agui.encoder import AGUIEncoder, offered_waits
+from chat_streams.agui.messages import Fields, read_messages, require_list, require_object
+from chat_streams.client_input import (
+    AppliedInput,
+    ClientInput,
+    PostedDecision,
+    apply_input,
+    conversation_id,
+)
+from chat_streams.encoding import Send, send_failure, send_run
+from chat_streams.errors import ClientInputError
+from chat_streams.open_waits import Decider, all_waits, messages_of, tool_of_key, wait_key
+
+MEDIA_TYPE = "text/event-stream"
+"""Content type of the response."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ResumeEntry:
+    """Answer of the client to one interrupt.
+
+    Attributes:
+        interrupt_id: id of the interrupt.
+        is_cancelled: whether the client gives up instead of answering.
+        payload: the answer.
+    """
+
+    interrupt_id: str
+    is_cancelled: bool
+    payload: object
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AGUIRequest:
+    """Parsed request body, a `RunAgentInput`.
+
+    Attributes:
+        thread_id: the client's id of the conversation.
+        run_id: the client's id of the run.
+        given: the posted messages, results and tools. Decisions and state are added when the request is applied.
+        resume: answers to interrupts.
+        state: the posted state.
+        context: the posted context. The library does not read it: your application decides what to do with it.
+        forwarded_props: application-specific values. The library does not read them either.
+    """
+
+    thread_id: str
+    run_id: str
+    given: ClientInput
+    resume: tuple[ResumeEntry, ...] = ()
+    state: object = None
+    context: Sequence[object] = ()
+    forwarded_props: object = None
+
+    def conversation_id(self, owner: str, /) -> str:
+        """Return the id under which to store the conversation of this thread.
+
+        Args:
+            owner: name of the authenticated user.
+        """
+        return conversation_id(owner, "agui", self.thread_id)
+
+
+@final
+class AGUI:
+    """A chat as an agent of the AG-UI protocol 1.0, independent of any web framework."""
+
+    def __init__(self, *, may_decide: MayDecide, shared: str | None = None) -> None:
+        """Create the agent.
+
+        Args:
+            may_decide: rule that determines who may decide a waiting call, such as `owner_may_decide`.
+            shared: key of the conversation's state that front ends receive as their state and may change.
+        """
+        self._may_decide = may_decide
+        self._shared = shared
+
+    def read(self, body: bytes | str, /) -> AGUIRequest:
+        """Parse the body of a request.
+
+        Args:
+            body: the JSON body.
+
+        Raises:
+            ClientInputError: the body is malformed.
+        """
+        try:
+            value = loads_limited(body)
+        except ValueError as error:
+            raise ClientInputError("invalid_request", "The request is not JSON.") from error
+        fields = require_object(value, "the request")
+        messages, results = read_messages(fields.get("messages"))
+        tools = [require_object(item, "a tool") for item in require_list(fields.get("tools"), "tools")]
+        resume = [_read_entry(item) for item in require_list(fields.get("resume"), "resume")]
+        return AGUIRequest(
+            _read_id(fields, "threadId"),
+            _read_id(fields, "runId"),
+            ClientInput(messages, results, client_tools=[_declaration(tool) for tool in tools]),
+            tuple(resume),
+            fields.get("state"),
+            require_list(fields.get("context"), "context"),
+            fields.get("forwardedProps"),
+        )
+
+    async def run(
+        self,
+        request: AGUIRequest,
+        target: Messages | Conversation,
+        /,
+        *,
+        chat: StreamingChat[object, Paused],
+        principal: Principal,
+        send: Send,
+    ) -> None:
+        """Apply a request to a conversation, run the chat, and send the events.
+
+        A refused request and a failed run become one `RUN_ERROR`. Without new input, the client receives the stored
+        messages, and the chat continues where it stopped.
+
+        Args:
+            request: the parsed request.
+            target: the conversation of the thread, open in its store.
+            chat: the chat.
+            principal: the authenticated person who sends the request.
+            send: function that sends bytes to the client. If it raises, the run is cancelled.
+        """
+        decider = Decider(principal, self._may_decide, chat.tools.now)
+        encoder = self._encoder(request, target, chat, decider, up_to_date=True)
+        try:
+            applied = self.apply(request, target, chat=chat, principal=principal)
+        except ClientInputError as error:
+            await send_failure(error, encoder, send)
+            return
+        encoder = self._encoder(request, target, chat, decider, up_to_date=applied.up_to_date)
+        if not messages_of(target).contents:
+            await send(encoder.start() + encoder.finish())
+            return
+        async with chat.stream(target) as stream:
+            await send_run(aiter(stream), encoder, send)
+
+    def apply(
+        self,
+        request: AGUIRequest,
+        target: Messages | Conversation,
+        /,
+        *,
+        chat: StreamingChat[object, Paused],
+        principal: Principal,
+    ) -> AppliedInput:
+        """Apply a request to a conversation, without a run. `run()` does this, too.
+
+        Args:
+            request: the parsed request.
+            target: the conversation of the thread.
+            chat: the chat.
+            principal: the authenticated person who sends the request.
+
+        Raises:
+            ClientInputError: the request contradicts the stored conversation, answers only some interrupts, or decides
+                a call that the person may not decide. Nothing was changed.
+        """
+        decider = Decider(principal, self._may_decide, chat.tools.now)
+        messages = messages_of(target)
+        waits = {wait_key(messages, wait): wait for wait in all_waits(target)}
+        if request.resume:
+            offered = {wait_key(messages, wait) for wait in offered_waits(target, decider)}
+            if offered - {entry.interrupt_id for entry in request.resume}:
+                raise ClientInputError("invalid_request", "Answer all interrupts of this conversation in one request.")
+        decisions = [
+            _decision(entry, waits.get(entry.interrupt_id), tool_of_key(messages, entry.interrupt_id))
+            for entry in request.resume
+        ]
+        given = replace(request.given, decisions=decisions, state=self._new_state(request, messages))
+        return apply_input(given, target, chat=chat, decider=decider)
+
+    def _new_state(self, request: AGUIRequest, messages: Messages) -> Mapping[str, object] | None:
+        """Return the change of state that the client asks for.
+
+        An empty object is no change: clients send it before they have received the state.
+        """
+        if self._shared is None or request.state in (None, {}) or request.state == messages.state.get(self._shared):
+            return None
+        return {self._shared: request.state}
+
+    def _encoder(
+        self,
+        request: AGUIRequest,
+        target: Messages | Conversation,
+        chat: StreamingChat[object, Paused],
+        decider: Decider,
+        *,
+        up_to_date: bool,
+    ) -> AGUIEncoder:
+        return AGUIEncoder(
+            request.thread_id,
+            request.run_id,
+            target,
+            chat=chat,
+            decider=decider,
+            shared=self._shared,
+            known_state=request.state,
+            known_results=_result_ids(request),
+            up_to_date=up_to_date,
+        )
+
+
+def _result_ids(request: AGUIRequest) -> Collection[str]:
+    return {result.tool_id for result in request.given.results}
+
+
+def _read_id(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+    return value
+
+
+def _read_entry(item: object) -> ResumeEntry:
+    entry = require_object(item, "an entry of resume")
+    status = entry.get("status")
+    if status not in ("resolved", "cancelled"):
+        msg = "The request is malformed: the status of an entry of resume must be 'resolved' or 'cancelled'."
+        raise ClientInputError("invalid_request", msg)
+    return ResumeEntry(_read_id(entry, "interruptId"), status == "cancelled", entry.get("payload"))
+
+
+def _declaration(tool: Fields) -> Mapping[str, object]:
+    """Return a posted tool as a declaration for `ClientTools`. Absent parameters are those of a tool without any."""
+    parameters = tool.get("parameters")
+    return {
+        "name": tool.get("name"),
+        "description": tool.get("description"),
+        "parameters": {"type": "object"} if parameters is None else parameters,
+    }
+
+
+def _decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -> PostedDecision:
+    """Return the decision in the answer to an interrupt.
+
+    Args:
+        entry: the answer.
+        wait: what the call waits for, or `None` if it was decided or has changed.
+            The answer may then be a repeated one.
+        tool: the call, or `None` if there is no such call.
+    """
+    key, payload = entry.interrupt_id, entry.payload
+    if entry.is_cancelled:
+        return PostedDecision(key, "cancel")
+    last = tool.decisions[-1].action if tool is not None and tool.decisions else None
+    if (last == "complete") if wait is None else (wait.kind == "result"):
+        return PostedDecision(key, "complete", result=payload)
+    fields = require_object(payload, "the answer to an interrupt")
+    approved, reason, edited = (fields.get(name) for name in ("approved", "reason", "editedArgs"))
+    if not isinstance(approved, bool) or not isinstance(reason, str | None):
+        msg = "The answer to an interrupt must have the boolean `approved`, and `reason` must be a string."
+        raise ClientInputError("invalid_request", msg)
+    is_interrupted = (last in {"retry", "cancel"}) if wait is None else (wait.kind == "interrupted")
+    if not approved:
+        return PostedDecision(key, "cancel" if is_interrupted else "reject", text=reason)
+    arguments = None if edited is None else require_object(edited, "editedArgs")
+    return PostedDecision(key, "retry" if is_interrupted else "approve", arguments)

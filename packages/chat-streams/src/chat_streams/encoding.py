@@ -1,0 +1,80 @@
+"""The protocol of encoders, which turn the events of a run into bytes, and the function that sends a whole run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from chat_streams.errors import ClientInputError
+
+Send: TypeAlias = Callable[[bytes], Awaitable[object]]
+"""Function that sends bytes to the client, such as a wrapper of the `send` of an ASGI application."""
+
+_log = logging.getLogger("chat_streams")
+
+
+class EventEncoder(Protocol):
+    """Encoder of one run. The methods return the bytes to send, which may be empty."""
+
+    def start(self) -> bytes:
+        """Return what precedes the first event."""
+        ...
+
+    def encode(self, event: object, /) -> bytes:
+        """Return an event of the engine as bytes. The last event is `Done` or `Paused`.
+
+        Args:
+            event: the event.
+        """
+        ...
+
+    def fail(self, error: Exception, /) -> bytes:
+        """Return what ends the response of a failed run. No details of the failure are sent.
+
+        Args:
+            error: the exception.
+        """
+        ...
+
+
+async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: Send) -> None:
+    """Send all events of a run. The client receives exactly one event that ends the run.
+
+    A failure of the run is reported to the client, logged by the logger `chat_streams`, and not raised. An exception
+    of `send` is raised.
+
+    Args:
+        events: the entered stream of a chat.
+        encoder: encoder of this run.
+        send: function that sends bytes to the client.
+    """
+    await _send(encoder.start(), send)
+    iterator = aiter(events)
+    while True:
+        try:
+            data = encoder.encode(await anext(iterator))
+        except StopAsyncIteration:
+            return
+        except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
+            await send_failure(error, encoder, send)
+            return
+        await _send(data, send)
+
+
+async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> None:
+    """Report a failed run to the client. Log the failure, unless the client's own request was refused.
+
+    Args:
+        error: the exception that ended the run.
+        encoder: encoder of the run.
+        send: function that sends bytes to the client.
+    """
+    if not isinstance(error, ClientInputError):
+        _log.error("a run for a front end failed", exc_info=error)
+    await _send(encoder.fail(error), send)
+
+
+async def _send(data: bytes, send: Send) -> None:
+    if data:
+        await send(data)

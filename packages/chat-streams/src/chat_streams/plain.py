@@ -1,0 +1,59 @@
+"""The engine's own events as server-sent events or as JSON lines, for clients that follow no other protocol."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias, cast, final
+
+from chat_core.event_json import JsonEvent, event_type
+from chat_core.json import dump_bytes
+
+from chat_streams.errors import describe_error
+
+PlainFormat: TypeAlias = Literal["sse", "json_lines"]
+
+MEDIA_TYPES: Final[dict[PlainFormat, str]] = {"sse": "text/event-stream", "json_lines": "application/x-ndjson"}
+"""Content type of a response in each format."""
+
+
+@final
+class PlainEncoder:
+    """Encoder that writes `event.to_dict()` for each event. `chat_core.event_schema()` describes the objects.
+
+    The last event is `done`, `paused`, or `error` with a `code` and a `message`. The events contain the arguments and
+    the results of all tools, so use this format only for clients that may see them.
+    """
+
+    def __init__(self, format: PlainFormat = "sse") -> None:  # noqa: A002 - the usual word
+        """Create the encoder of one run.
+
+        Args:
+            format: `"sse"` for server-sent events, which have the type of the event as their name, or `"json_lines"`
+                for one JSON object per line.
+        """
+        self._is_sse = format == "sse"
+
+    def start(self) -> bytes:
+        """Implement `EventEncoder.start`: return nothing."""
+        return b""
+
+    def encode(self, event: object, /) -> bytes:
+        """Implement `EventEncoder.encode`: return the event as JSON.
+
+        Args:
+            event: the event.
+        """
+        item = cast("JsonEvent", event)
+        return self._write(event_type(type(item)), item.to_dict())
+
+    def fail(self, error: Exception, /) -> bytes:
+        """Implement `EventEncoder.fail`: return an event of the type `error`.
+
+        Args:
+            error: the exception.
+        """
+        code, message = describe_error(error)
+        return self._write("error", {"type": "error", "code": code, "message": message})
+
+    def _write(self, name: str, value: dict[str, object]) -> bytes:
+        data = dump_bytes(value)
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if self._is_sse else data + b"\n"
