@@ -56,6 +56,47 @@ async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransp
     assert transport.last.request.url == asked_at
 
 
+VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/anthropic"
+
+
+@pytest.mark.anyio
+async def test_a_model_on_vertex_is_in_the_path_and_not_in_the_body(transport: MockTransport) -> None:
+    builder = ClaudeBuilder().with_vertex(VERTEX).with_model("claude-sonnet-4-5@20250929").with_bearer_token("t")
+    await asked(builder.with_transport(transport))
+
+    assert transport.last.request.url == f"{VERTEX}/models/claude-sonnet-4-5@20250929:rawPredict"
+    assert transport.last.headers["authorization"] == "Bearer t"
+    body = transport.last.json()
+    assert "model" not in body
+    assert "stream" not in body
+    assert body["anthropic_version"] == "vertex-2023-10-16"
+
+
+@pytest.mark.anyio
+async def test_tokens_on_vertex_are_counted_by_a_model_in_the_body() -> None:
+    transport = MockTransport()
+    transport.answer(body={"input_tokens": 12})
+    provider = ClaudeBuilder().with_vertex(VERTEX).with_model("claude-sonnet-4-5").with_bearer_token("t")
+
+    assert await provider.with_transport(transport).build().count_tokens(Messages.from_user("Hi")) == 12
+    assert transport.last.request.url == f"{VERTEX}/models/count-tokens:rawPredict"
+    assert transport.last.json()["model"] == "claude-sonnet-4-5"
+
+
+def test_vertex_refuses_a_key_and_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, "a-key-of-anthropic")
+    builder = ClaudeBuilder().with_vertex(VERTEX).with_model("m")
+
+    async def key() -> str:
+        return "k"
+
+    for with_key in (builder.with_api_key("k"), builder.with_api_key(key)):
+        with pytest.raises(UsageError, match="accepts no API key for Claude"):
+            with_key.build()
+    with pytest.raises(UsageError, match=r"missing token: call \.with_bearer_token"):
+        builder.build()
+
+
 @pytest.mark.anyio
 async def test_a_key_and_a_token_take_each_other_s_place(transport: MockTransport) -> None:
     builder = ClaudeBuilder().with_model("m").with_transport(transport).with_bearer_token("t").with_api_key("k")

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from chat_claude import ClaudeBuilder, ClaudeOptions, ClaudeProvider, WebFetch
+from chat_claude.client import Paths
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
@@ -242,6 +243,10 @@ async def test_tokens_are_counted_without_an_answer() -> None:
     transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "no"}})
     with pytest.raises(NotFoundError):
         await built(transport).count_tokens(messages)
+
+
+def test_a_model_name_is_quoted_in_the_path_on_vertex() -> None:
+    assert Paths.on_vertex("a/../b?c@1").stream == "/models/a%2F..%2Fb%3Fc@1:streamRawPredict"
 
 
 # --- Closing --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from chat_core.wire.connection import (
 
 from chat_claude.client import ClaudeProvider
 from chat_claude.options import McpServer, NativeTool
-from chat_claude.settings import Settings, dialect_for, endpoint_for
+from chat_claude.settings import Settings, dialect_for, endpoint_for, paths_for
 
 
 class _Configurable(ConnectionBuilder[Settings]):
@@ -123,6 +123,7 @@ class _Ready(_Configurable):
             settings.transport_or_default(),
             owns_transport=settings.transport is None,
             description=settings.description,
+            paths=paths_for(settings),
         )
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -159,6 +160,16 @@ class ClaudeBuilder(_WithoutModel):
         A query in `url` is sent with every request.
         """
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
+
+    def with_vertex(self, url: str) -> GatewayClaudeBuilder:
+        """Send requests to Vertex AI at `url`, with a token from `with_bearer_token()`.
+
+        `chat_vertex.VertexBuilder` calls this method with the URL of a project, and with a token that renews itself.
+
+        Args:
+            url: URL up to `/projects/PROJECT/locations/REGION/publishers/anthropic`.
+        """
+        return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url), vertex=True))
 
 
 @final

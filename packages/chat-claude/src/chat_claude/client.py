@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, final
+from typing import Final, Self, final
+from urllib.parse import quote
 
 from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
@@ -21,9 +23,33 @@ from chat_claude.codec import Encoded, StreamDecoder, decode, decode_count, enco
 from chat_claude.errors import error_from_response
 from chat_claude.options import Dialect
 
-MESSAGES: Final = "/v1/messages"
-COUNT: Final = "/v1/messages/count_tokens"
 NO_OPTIONS: Final = ChatOptions()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The paths of a platform's methods, relative to the base URL.
+
+    Attributes:
+        complete: path of a complete response.
+        stream: path of a stream.
+        count: path of the token count.
+    """
+
+    complete: str = "/v1/messages"
+    stream: str = "/v1/messages"
+    count: str = "/v1/messages/count_tokens"
+
+    @classmethod
+    def on_vertex(cls, model: str) -> Self:
+        """Return the paths for a model on Vertex AI, below `publishers/anthropic`."""
+        path = f"/models/{quote(model, safe='@')}"
+        return cls(f"{path}:rawPredict", f"{path}:streamRawPredict", "/models/count-tokens:rawPredict")
+
+
+ANTHROPIC_PATHS: Final = Paths()
+"""The paths of the Anthropic API and of gateways with the same API."""
 
 
 @final
@@ -34,7 +60,7 @@ class ClaudeProvider(TransportProvider):
     transport that the caller passed to the builder stays open.
     """
 
-    __slots__ = ("_dialect",)
+    __slots__ = ("_dialect", "_paths")
 
     def __init__(
         self,
@@ -44,6 +70,7 @@ class ClaudeProvider(TransportProvider):
         *,
         owns_transport: bool = False,
         description: str = "",
+        paths: Paths = ANTHROPIC_PATHS,
     ) -> None:
         abilities = Abilities(
             tools=True, images=True, audio=False, documents=True, structured=dialect.schemas, streaming=True
@@ -51,6 +78,7 @@ class ClaudeProvider(TransportProvider):
         metadata = ProviderMeta(dialect.provider, dialect.model, description, abilities=abilities)
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
+        self._paths = paths
 
     async def complete(
         self,
@@ -72,7 +100,7 @@ class ClaudeProvider(TransportProvider):
             output_tool=encoded.output_tool,
             finish_reasons=dialect.finish_reasons,
         )
-        return await self.fetch_decoded(self._request(MESSAGES, encoded, options), read)
+        return await self.fetch_decoded(self._request(self._paths.complete, encoded, options), read)
 
     @asynccontextmanager
     async def stream(
@@ -90,7 +118,7 @@ class ClaudeProvider(TransportProvider):
             ChatError: the request failed; raised on entering the block.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
-        request = self._request(MESSAGES, encoded, options, stream=True)
+        request = self._request(self._paths.stream, encoded, options, stream=True)
         dialect = self._dialect
         decoder = StreamDecoder(
             dialect.provider, output_tool=encoded.output_tool, finish_reasons=dialect.finish_reasons
@@ -116,9 +144,10 @@ class ClaudeProvider(TransportProvider):
         Raises:
             ChatError: the request failed.
         """
-        encoded = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
+        dialect = replace(self._dialect, model_in_body=True)  # no platform has the model in the path of the count
+        encoded = encode_count(messages, tools, options, structured_output, dialect=dialect)
         read = partial(decode_count, provider=self._dialect.provider)
-        return await self.fetch_decoded(self._request(COUNT, encoded, options), read)
+        return await self.fetch_decoded(self._request(self._paths.count, encoded, options), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx."""

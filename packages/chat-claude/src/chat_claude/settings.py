@@ -11,7 +11,8 @@ from chat_core.messages import FinishReason
 from chat_core.wire.connection import AUTHORIZATION, Connection, credentials_for, read_environment
 from chat_core.wire.endpoint import Endpoint
 
-from chat_claude.options import DEFAULT_PROVIDER, Dialect, McpServer, NativeTool
+from chat_claude.client import ANTHROPIC_PATHS, Paths
+from chat_claude.options import DEFAULT_PROVIDER, VERTEX_VERSION, Dialect, McpServer, NativeTool
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 API_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
@@ -30,6 +31,7 @@ class Settings(Connection):
     model: str = ""
     provider: str = DEFAULT_PROVIDER
     description: str = ""
+    vertex: bool = False
     max_tokens: int | None = None
     native_schemas: bool | None = None
     strict_tools: bool = False
@@ -71,19 +73,39 @@ def dialect_for(settings: Settings) -> Dialect:
         tools=settings.tools,
         mcp_servers=settings.mcp_servers,
         finish_reasons=settings.finish_reasons,
+        anthropic_version=VERTEX_VERSION if settings.vertex else None,
+        model_in_body=not settings.vertex,
     )
+
+
+def paths_for(settings: Settings) -> Paths:
+    """Return the paths of the platform that requests are sent to."""
+    return Paths.on_vertex(settings.model) if settings.vertex else ANTHROPIC_PATHS
 
 
 def endpoint_for(settings: Settings) -> Endpoint:
     """Return the endpoint that requests are sent to, including credentials.
 
     Raises:
-        UsageError: the base URL is invalid, or the API key is missing.
+        UsageError: the base URL is invalid, the API key is missing, or an API key is set for Vertex AI.
     """
+    if settings.vertex:
+        return _vertex_endpoint(settings)
     headers = {"anthropic-version": API_VERSION, **dict(settings.headers)}
     if not settings.has_credentials and settings.base_url is None:
         headers |= _credentials_from_environment(settings)
     return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers, settings.key)
+
+
+def _vertex_endpoint(settings: Settings) -> Endpoint:
+    headers = dict(settings.headers)
+    if KEY_HEADER in headers or (settings.key is not None and settings.key.header == KEY_HEADER):
+        msg = "Vertex AI accepts no API key for Claude: replace with_api_key() by with_bearer_token('…')"
+        raise UsageError(msg)
+    if not settings.has_credentials and settings.transport is None:
+        msg = "missing token: call .with_bearer_token('…'), or use chat_vertex.VertexBuilder, which renews tokens"
+        raise UsageError(msg)
+    return Endpoint(settings.base_url or "", headers, settings.key)
 
 
 def _credentials_from_environment(settings: Settings) -> dict[str, str]:

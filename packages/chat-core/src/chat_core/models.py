@@ -27,6 +27,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "chat-gemini": ("gemini",),
     "chat-llamacpp": ("local",),
     "chat-openai": ("azure", "openai", "openrouter"),
+    "chat-vertex": ("vertex-claude", "vertex-gemini"),
 }  # fmt: skip
 """Names that each package of this project registers, for the error message about a missing package."""
 

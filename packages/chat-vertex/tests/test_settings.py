@@ -1,0 +1,174 @@
+"""Variables of the environment, their precedence, and the hosts and paths of a project."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_core.errors import NetworkError, TransportError, UsageError
+from chat_core.testing import MockTransport
+from chat_vertex import AuthorizedUser, MetadataServer, ServiceAccount, TokenSource, VertexBuilder
+from chat_vertex.settings import Account, MachineTokens, Settings, account_for, key_from_environment
+from vertex_world import account_json, user_json
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "secret-token"  # noqa: S105 - for a test
+
+
+@pytest.mark.parametrize(
+    ("region", "server"),
+    [
+        ("global", "https://aiplatform.googleapis.com"),
+        ("europe-west4", "https://europe-west4-aiplatform.googleapis.com"),
+    ],
+)
+def test_a_project_has_the_url_of_its_region(region: str, server: str) -> None:
+    account = account_for(Settings(project="my-project", region=region, token=TOKEN))
+
+    assert account.url("google") == f"{server}/v1/projects/my-project/locations/{region}/publishers/google"
+    assert account.url("anthropic").endswith("/publishers/anthropic")
+
+
+def test_the_environment_names_project_region_and_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(account_json()))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    account = account_for(Settings())
+    assert (account.project, account.region) == ("file-project", "asia-south1")
+    assert "robot@my-project" in repr(account.token)
+
+    monkeypatch.setenv("VERTEX_PROJECT_ID", "env-project")
+    monkeypatch.setenv("VERTEX_REGION", "us-east5")
+    account = account_for(Settings())
+    assert (account.project, account.region) == ("env-project", "us-east5")
+    assert account.server == "https://us-east5-aiplatform.googleapis.com"
+
+
+def test_explicit_settings_take_precedence_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(account_json()))
+    for name, value in {
+        "VERTEX_PROJECT_ID": "env-project",
+        "VERTEX_REGION": "us-east5",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(path),
+        "VERTEX_API_KEY": "env-key",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    account = account_for(Settings(project="mine", region="global", token=TOKEN))
+    assert (account.project, account.region, account.token) == ("mine", "global", TOKEN)
+    for settings in (
+        Settings(project="mine"),
+        Settings(token=TOKEN),
+        Settings(credentials=MetadataServer()),
+        Settings(use_default=True),
+        Settings(base_url="https://one.example"),
+    ):
+        assert key_from_environment(settings) is None
+    assert key_from_environment(Settings()) == "env-key"
+
+
+def test_the_first_key_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "gemini-key")
+    assert key_from_environment(Settings()) == "gemini-key"
+    monkeypatch.setenv("VERTEX_API_KEY", "vertex-key")
+    assert key_from_environment(Settings()) == "vertex-key"
+
+
+def test_nothing_usable_is_an_error_that_names_every_way() -> None:
+    with pytest.raises(UsageError) as caught:
+        account_for(Settings())
+
+    for name in (
+        "VERTEX_API_KEY", "GEMINI_API_KEY", "VERTEX_PROJECT_ID", "VERTEX_REGION", "asia-south1",
+        "GOOGLE_APPLICATION_CREDENTIALS", "with_api_key()", "with_project()", "with_service_account_file()",
+        "with_service_account_json()", "with_default_credentials()", "with_metadata_server()", "with_token()",
+    ):  # fmt: skip
+        assert name in str(caught.value)
+        assert name.removesuffix("()") in dir(VertexBuilder) or not name.endswith("()")
+
+
+def test_a_missing_project_is_named() -> None:
+    with pytest.raises(UsageError, match=r"the project is missing: call with_project\('…'\), or set VERTEX_PROJECT_ID"):
+        account_for(Settings(token=TOKEN))
+
+
+def test_the_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "gcloud"
+    folder.mkdir()
+    (folder / "application_default_credentials.json").write_text(json.dumps(user_json()))
+    account = account_for(Settings(project="p"))
+    assert account.quota_project == "billed-project"
+    assert AuthorizedUser.__name__ in repr(account.token)
+
+    monkeypatch.delenv("CLOUDSDK_CONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder.rename(tmp_path / "moved")
+    (tmp_path / ".config").mkdir()
+    (tmp_path / "moved").rename(tmp_path / ".config" / "gcloud")
+    assert account_for(Settings(project="p")).quota_project == "billed-project"
+
+
+def test_an_error_in_the_credentials_file_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/none/key.json")
+
+    with pytest.raises(UsageError, match=r"GOOGLE_APPLICATION_CREDENTIALS: the credentials file '/none/key\.json'"):
+        account_for(Settings(project="p"))
+
+
+def test_credentials_of_the_environment_are_not_sent_to_other_servers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(account_json()))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    settings = Settings(project="p", base_url="https://one.example")
+
+    with pytest.raises(UsageError, match="only sent to Google's servers"):
+        account_for(settings)
+    account = account_for(Settings(project="p", base_url="https://one.example", use_default=True))
+    assert account.server == "https://one.example"
+
+
+@pytest.mark.parametrize(("project", "region"), [("a/../b", "global"), ("p", "evil.example/"), ("p?", "global")])
+def test_a_malformed_place_is_refused(monkeypatch: pytest.MonkeyPatch, project: str, region: str) -> None:
+    monkeypatch.setenv("VERTEX_PROJECT_ID", project)
+    monkeypatch.setenv("VERTEX_REGION", region)
+
+    with pytest.raises(UsageError, match="a project and a region are like"):
+        account_for(Settings(token=TOKEN))
+
+
+def test_no_repr_shows_a_secret() -> None:
+    settings: list[Any] = [Settings(token=TOKEN), Account("p", "r", "https://h", TOKEN)]
+
+    assert "secret" not in repr(settings)
+    assert "PRIVATE" not in repr(Settings(credentials=ServiceAccount.from_json(account_json())))
+
+
+async def test_without_credentials_and_metadata_server_every_way_is_named() -> None:
+    transport = MockTransport()
+    for _ in range(2):
+        transport.fail(TransportError("connect", "no such host"))
+    tokens: Any = account_for(Settings(project="p", transport=transport)).token
+
+    with pytest.raises(UsageError, match=r"VERTEX_API_KEY.*; no metadata server was reached"):
+        await tokens()
+
+
+async def test_a_metadata_server_that_worked_before_fails_as_a_network() -> None:
+    transport = MockTransport()
+    transport.answer(200, body={"access_token": "t", "expires_in": 600})
+    for _ in range(2):
+        transport.fail(TransportError("connect", "no route"))
+    tokens = MachineTokens(TokenSource(MetadataServer(), transport, pause=0))
+
+    assert await tokens() == "t"
+    tokens.reject("t")
+    with pytest.raises(NetworkError, match="no route"):
+        await tokens()
