@@ -16,6 +16,7 @@ PROVIDERS: Final = {
     "Chat Completions": ("tests/conformance/test_completions.py",),
     "Claude": ("tests/conformance/test_claude.py",),
     "Gemini": ("tests/conformance/test_gemini.py",),
+    "Vertex AI": ("tests/conformance/test_vertex.py",),
     "Responses": ("tests/conformance/test_responses.py",),
     "OpenAI": ("tests/conformance/test_responses.py", "tests/conformance/test_openai.py"),
     "llama.cpp": ("tests/conformance/test_llamacpp.py",),

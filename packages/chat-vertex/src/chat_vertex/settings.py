@@ -160,6 +160,10 @@ class MachineTokens:
 def require_place(project: str, region: str) -> None:
     """Check the id of a project and the name of a region, which are parts of URLs.
 
+    Args:
+        project: id of the project.
+        region: name of the region, or `global`.
+
     Raises:
         UsageError: one of them is malformed.
     """

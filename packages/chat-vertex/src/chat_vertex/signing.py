@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, final
+from typing import Final, cast, final
 
 from chat_core.errors import UsageError
+from google.auth import crypt, jwt
+
+# google-auth has no types for its functions.
+_ENCODE: Final = cast("Callable[..., bytes]", jwt.encode)  # pyright: ignore[reportUnknownMemberType]
+_READ_KEY: Final = cast("Callable[[str], object]", crypt.RSASigner.from_string)  # pyright: ignore[reportUnknownMemberType]
 
 
 @final
@@ -17,12 +21,10 @@ class Signer:
         key: a signer of `google.auth.crypt`.
     """
 
-    __slots__ = ("_encode", "_key")
+    __slots__ = ("_key",)
 
     def __init__(self, key: object) -> None:
         self._key = key
-        # google-auth has no types for its functions.
-        self._encode: Callable[..., bytes] = import_module("google.auth.jwt").encode
 
     def sign_jwt(self, claims: Mapping[str, object], *, key_id: str | None = None) -> str:
         """Return a signed token with these claims.
@@ -31,7 +33,7 @@ class Signer:
             claims: the claims of the token.
             key_id: id of the key for the header of the token.
         """
-        return self._encode(self._key, dict(claims), key_id=key_id).decode()
+        return _ENCODE(self._key, dict(claims), key_id=key_id).decode()
 
 
 def signer_for(private_key: str) -> Signer:
@@ -40,9 +42,8 @@ def signer_for(private_key: str) -> Signer:
     Raises:
         UsageError: the key is invalid. The message omits the key.
     """
-    crypt: Any = import_module("google.auth.crypt")
     try:
-        return Signer(crypt.RSASigner.from_string(private_key))
+        return Signer(_READ_KEY(private_key))
     except ValueError:
         # The cause may quote the key.
         msg = "the private key of the service account is not an RSA key in PEM format"
