@@ -364,7 +364,8 @@ def servers(session: nox.Session) -> None:
     session.run(node, str(npm), "ci", *quiet, f"--prefix={modules}", external=True)
     aimock = modules / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
     ai = modules / "node_modules" / "ai" / "dist" / "index.js"
-    env = {"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock), "CHAT_AI": str(ai)}
+    agui = modules / "node_modules" / "@ag-ui" / "client" / "dist" / "index.mjs"
+    env = {"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock), "CHAT_AI": str(ai), "CHAT_AGUI": str(agui)}
     _pytest(session, "tests/servers", *session.posargs, env=env)
 
 
