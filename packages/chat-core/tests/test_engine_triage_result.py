@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core import FunctionCall, Paused, ToolCollection
-from chat_core.engine.triage_result import ReadyCall, TriageResult
+from chat_core.engine.triage_result import ReadyCall, TriageResult, join_pauses
 from chat_core.messages import Tool
 from chat_core.response import Wait
 from chat_core.tools.definition import ToolDefinition
@@ -48,10 +48,8 @@ def test_a_sequential_call_does_not_start_behind_a_waiting_call(
 
 
 def test_pauses_are_joined_in_the_order_of_the_calls() -> None:
-    tools = [call("first"), call("second")]
-    result: TriageResult[Paused] = TriageResult()
-    assert result.join_pauses(tools) is None
-    result.pauses = {"second": pause("second"), "first": pause("first")}
-    joined = result.join_pauses(tools)
+    pauses = {"second": pause("second"), "first": pause("first")}
+    joined = join_pauses(pauses, ["first", "other", "second"])
     assert joined is not None
     assert [wait.tool_id for wait in joined.waiting] == ["first", "second"]
+    assert join_pauses(pauses, ["other"]) is None

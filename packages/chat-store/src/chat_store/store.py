@@ -312,7 +312,8 @@ class ConversationStore(Protocol):
 
         Args:
             person: only conversations that this user is in charge of.
-            kind: only calls that wait for an `approval`, for a `schedule`, or for their result (`interrupted`).
+            kind: only calls that wait for an `approval`, a `schedule`, a `result` from outside, or for the outcome of a
+                call that was `interrupted`.
             before: only calls whose approval expires, or whose scheduled time is, before this time.
             limit: the maximum number of calls.
             after: only calls after the one with this cursor, which may have been decided since.

@@ -28,7 +28,7 @@ from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, In
 from chat_core.engine.tasks import Mailbox, call_in_loop, call_in_thread
 from chat_core.engine.tool_outcome import fail_unresolved, has_unresolved_inside, record_interruption, record_result
 from chat_core.engine.triage import Triage, is_decided
-from chat_core.engine.triage_result import ReadyCall, TriageResult, blocked_error, causes_inside
+from chat_core.engine.triage_result import ReadyCall, TriageResult, blocked_error, causes_inside, join_pauses
 from chat_core.errors import (
     ConflictError,
     InterruptedToolsError,
@@ -107,12 +107,7 @@ class ToolPass(Generic[PauseT]):
     @property
     def pause(self) -> PauseT | None:
         """The combined pause of all waiting calls, in the order of the calls. Valid after the pass."""
-        pauses = self._triage_result.pauses | self._inner_pauses
-        pause: PauseT | None = None
-        for tool_id in sorted(pauses, key=self._order.__getitem__):
-            part = pauses[tool_id]
-            pause = part if pause is None else pause.join(part)
-        return pause
+        return join_pauses(self._triage_result.pauses | self._inner_pauses, self._order)
 
     @property
     def is_outdated(self) -> bool:

@@ -16,7 +16,7 @@ from chat_core import model_texts
 from chat_core.clock import add
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.subchat_report import prefix_error
-from chat_core.engine.triage_result import ReadyCall, TriageResult, missing_tool
+from chat_core.engine.triage_result import ReadyCall, TriageResult, join_pauses, missing_tool
 from chat_core.errors import ConflictError, InterruptedToolsError, PendingToolsError
 from chat_core.messages import (
     Approved,
@@ -196,7 +196,7 @@ class Triage(Generic[PauseT]):
                 raise result.error
             resolved = [*[((), item) for item in result.resolved], *result.resolved_inside]
             self._result.resolved_inside += [((tool.id, *path), item) for path, item in resolved]
-            pause = result.join_pauses(waiting)
+            pause = join_pauses(result.pauses, [item.id for item in waiting])
             # A chat whose strategy raised is started, to report the calls that its strategy raised on.
             if pause is not None and not result.blocked and not result.startable(waiting):
                 self._result.pauses[tool.id] = pause.prefixed(tool.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, final
 
@@ -93,13 +93,18 @@ class TriageResult(Generic[PauseT]):
             found.append(ready)
         return found
 
-    def join_pauses(self, tools: Sequence[Tool]) -> PauseT | None:
-        """Combine the pauses of the waiting calls in the order of `tools`. Return `None` if no call waits."""
-        found = [self.pauses[tool.id] for tool in tools if tool.id in self.pauses]
-        joined = found[0] if found else None
-        for pause in found[1:]:
-            joined = pause if joined is None else joined.join(pause)
-        return joined
+
+def join_pauses(pauses: Mapping[str, PauseT], ids: Iterable[str]) -> PauseT | None:
+    """Combine the pauses of waiting calls into one. Return `None` if no call waits.
+
+    Args:
+        pauses: pauses by call ID.
+        ids: call IDs in the order of the waits in the result. Calls without a pause are skipped.
+    """
+    joined: PauseT | None = None
+    for pause in [pauses[tool_id] for tool_id in ids if tool_id in pauses]:
+        joined = pause if joined is None else joined.join(pause)
+    return joined
 
 
 def missing_tool(name: str) -> ToolMissingError:
