@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
 from chat_agents import AgentFlow, AgentSession, Done
-from chat_core import ConflictError, ConversationBusyError, PendingToolsError, RunContext, UsageError
+from chat_core import (
+    Approved,
+    ConflictError,
+    ConversationBusyError,
+    FunctionCall,
+    Paused,
+    PendingToolsError,
+    RequireApproval,
+    RunContext,
+    ScopedCollection,
+    ToolCollection,
+    ToolScope,
+    UsageError,
+)
 from chat_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -161,3 +176,40 @@ async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> Non
     assert events == ["pay calling", "pay error", "text as you wish", "done answered"]
     assert "too much" in provider.asked[-1].turns[-1][1].tools[0].result_text()
     assert flow.effects == []
+
+
+async def test_a_policy_that_raises_on_an_edited_approval_ends_the_run_and_keeps_the_approval() -> None:
+    class Moody(Desk):
+        broken = False
+
+        def scopes(self) -> Sequence[ToolScope[Paused]]:
+            tools = ToolCollection()
+
+            @tools.tool
+            async def pay(amount: int) -> str:
+                """Pay an amount."""
+                self.effects.append(f"pay {amount}")
+                return "paid"
+
+            def decide(call: FunctionCall, meta: None) -> RequireApproval:
+                del call, meta
+                if self.broken:
+                    raise LookupError
+                return RequireApproval()
+
+            return [ScopedCollection(tools, decide)]
+
+    flow = Moody()
+    engine, _ = new_engine(call_pay(), "paid")
+    session = AgentSession(flow="desk")
+    await collect(engine, flow, session, "go")
+    async with session.edit() as messages:
+        messages.tool("pay_5").approve(arguments={"amount": 7})
+
+    flow.broken = True
+    assert short(await collect(engine, flow, session)) == ["error internal", "done failed"]
+    assert (flow.effects, isinstance(session.messages.tool("pay_5").status, Approved)) == ([], True)
+
+    flow.broken = False
+    assert short(await collect(engine, flow, session))[-1] == "done answered"
+    assert flow.effects == ["pay 7"]
