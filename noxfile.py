@@ -132,12 +132,14 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a tool call, the user decides, and another process resumes."""
+    """A local model requests a tool call, the user decides, and another process resumes; or `demo agent`: an agent."""
     _install(session, "model")
+    name, *words = session.posargs if session.posargs[:1] == ["agent"] else ["approval", *session.posargs]
+    program = "docs/examples/agent.py" if name == "agent" else "docs/examples/approval"
     python = shutil.which("python", path=session.bin) or "python"
     sys.stdout.flush()
     # The demo replaces this process, so that ctrl-C reaches only the demo.
-    os.execv(python, [python, "docs/examples/approval", "--folder", ".nox/approval", *session.posargs])
+    os.execv(python, [python, program, "--folder", f".nox/{name}", *words])
 
 
 @nox.session(venv_backend="none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, Never
+from typing import Any, Literal, Never
 
 import anyio
 import anyio.lowlevel
@@ -35,7 +35,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-SCRIPT = (
+SCRIPT: tuple[Any, ...] = (
     ["One moment. ", call_find("A")],
     ["And now ", call_find("B"), call_find("C")],
     call_pay(),

@@ -181,7 +181,7 @@ async def test_a_path_has_the_events_of_the_table(path: str, number: int, *, aft
     story, clock = STORIES[path], Clock()
     async with MemoryStore(now=clock) as store, broken(story.breaks, store, clock) as before:
         response = failing_response(story, after_text=after_text, before=before)
-        script = [FunctionCall("first", id="first")] * (number - 1) + [response, "text"]
+        script: list[Any] = [FunctionCall("first", id="first")] * (number - 1) + [response, "text"]
         provider = ScriptedProvider(*script)
         rounds = number if story.is_last_round else 5
         config = AgentConfig(max_tool_rounds=rounds, retry=NO_RETRIES, **story.config)

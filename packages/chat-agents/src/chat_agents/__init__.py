@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chat_agents.arche import export_arche, import_arche
 from chat_agents.config import AgentConfig
 from chat_agents.engine import AgentEngine
 from chat_agents.events import AgentEvent, Data, Done, Error, ErrorCode, Outcome, Text, ToolStatus
@@ -9,6 +10,7 @@ from chat_agents.flow import AgentFlow
 from chat_agents.run import AgentRun
 from chat_agents.session import AgentSession
 from chat_agents.sse import to_sse_event
+from chat_agents.usage import SessionUsage, TokenUsage
 
 __all__ = [
     "AgentConfig",
@@ -22,7 +24,11 @@ __all__ = [
     "Error",
     "ErrorCode",
     "Outcome",
+    "SessionUsage",
     "Text",
+    "TokenUsage",
     "ToolStatus",
+    "export_arche",
+    "import_arche",
     "to_sse_event",
 ]

@@ -64,7 +64,7 @@ _CANCELLED = "The user sent another message before the call was complete."
 @final
 @dataclass(frozen=True, slots=True)
 class RunSettings(Generic[PauseT_co]):
-    """What a run needs from its engine.
+    """The parts of an engine that a run needs.
 
     Attributes:
         flow: the flow.

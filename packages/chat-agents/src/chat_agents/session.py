@@ -15,12 +15,16 @@ from chat_store import (
     ConversationExistsError,
     ConversationMeta,
     ConversationStore,
+    MetaChanges,
     OpenConversation,
     UnknownConversationError,
 )
 
+from chat_agents.usage import Imported, SessionUsage
+
 VERSION: Final = 1
-_FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", "messages"})
+_IMPORTED: Final = "imported"
+_FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", _IMPORTED, "messages"})
 
 
 @final
@@ -74,6 +78,7 @@ class AgentSession:
         self.last_active: datetime = self.created_at
         self.extra: Mapping[str, object] = {}
         self._messages = Messages(state=state) if messages is None else messages
+        self._imported = Imported()
         self._store: ConversationStore | None = None
         self._is_reserved = False
 
@@ -92,6 +97,19 @@ class AgentSession:
     def state(self) -> Mapping[str, object]:
         """State of the conversation, a read-only JSON object that tools change by `ToolOutput(state=…)`."""
         return self._messages.state
+
+    @property
+    def usage(self) -> SessionUsage:
+        """Tokens that the session has used, by model, including failed requests and summaries."""
+        return self._imported.usage + SessionUsage.of(self._messages, self._imported.turns)
+
+    def set_imported_usage(self, usage: SessionUsage) -> None:
+        """Set the usage of the turns so far, which another library has recorded. For importers.
+
+        Args:
+            usage: the recorded usage.
+        """
+        self._imported = Imported(usage, sum([len(content.turns) for content in self._messages]))
 
     # --- Stored sessions --------------------------------------------------------------------------------------
 
@@ -139,11 +157,28 @@ class AgentSession:
             await store.create(self._messages, id=self.id, owner=self.owner, meta={"flow": self.flow})
         return await store.meta(self.id)
 
+    async def copy_to(self, store: ConversationStore) -> AgentSession:
+        """Store a copy of this session as a new conversation with the same id, and return the stored session.
+
+        Args:
+            store: the store.
+
+        Raises:
+            ConversationExistsError: a conversation with this id is stored already.
+        """
+        meta: MetaChanges = {"flow": self.flow}
+        if self._imported.turns:
+            meta["data"] = {_IMPORTED: self._imported.to_dict()}
+        await store.create(self._messages, id=self.id, owner=self.owner, meta=meta)
+        return await AgentSession.open(store, self.id, flow=self.flow)
+
     def _read_meta(self, meta: ConversationMeta) -> None:
         self.flow = meta.flow or self.flow
         self.owner = meta.owner
         self.created_at = meta.created_at or self.created_at
         self.last_active = meta.last_active or self.last_active
+        if _IMPORTED in meta.data:
+            self._imported = Imported.from_dict(meta.data[_IMPORTED])
 
     @asynccontextmanager
     async def edit(self) -> AsyncGenerator[Messages]:
@@ -218,6 +253,7 @@ class AgentSession:
             "owner": self.owner,
             "created_at": self.created_at.isoformat(),
             "last_active": self.last_active.isoformat(),
+            _IMPORTED: self._imported.to_dict() if self._imported.turns else None,
             "messages": messages,
         }
         return dumps({name: value for name, value in fields.items() if value is not None})
@@ -230,20 +266,28 @@ class AgentSession:
             InvalidDocumentError: the document is malformed.
             NewerVersionError: a later version of this library wrote the document.
         """
-        fields = _read_object(document)
+        fields = read_object(document)
+        _require_version(fields)
         session = cls(
-            _read_text(fields, "id"),
-            flow=_read_text(fields, "flow"),
-            owner=_read_text(fields, "owner") if "owner" in fields else None,
+            read_text(fields, "id"),
+            flow=read_text(fields, "flow"),
+            owner=read_text(fields, "owner") if "owner" in fields else None,
             messages=Messages.from_json(dump_bytes(fields.get("messages"))),
         )
-        session.created_at = _read_time(fields, "created_at")
-        session.last_active = _read_time(fields, "last_active")
+        session.created_at = read_time(fields, "created_at")
+        session.last_active = read_time(fields, "last_active")
         session.extra = {name: value for name, value in fields.items() if name not in _FIELDS}
+        if _IMPORTED in fields:
+            session._imported = Imported.from_dict(fields[_IMPORTED])
         return session
 
 
-def _read_object(document: str | bytes) -> dict[str, object]:
+def read_object(document: str | bytes) -> dict[str, object]:
+    """Parse a document that must be a JSON object.
+
+    Raises:
+        InvalidDocumentError: it is not.
+    """
     try:
         value = loads(document)
     except ValueError as error:
@@ -252,7 +296,10 @@ def _read_object(document: str | bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         msg = f"a session must be a JSON object, not {type(value).__name__}"
         raise InvalidDocumentError(msg)
-    fields = cast("dict[str, object]", value)
+    return cast("dict[str, object]", value)
+
+
+def _require_version(fields: Mapping[str, object]) -> None:
     version = fields.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         msg = f"the version of a session must be a positive whole number, not {version!r}"
@@ -260,24 +307,43 @@ def _read_object(document: str | bytes) -> dict[str, object]:
     if version > VERSION:
         msg = f"the session has version {version}, and this library reads up to version {VERSION}: upgrade it"
         raise NewerVersionError(msg, path="version")
-    return fields
 
 
-def _read_text(fields: Mapping[str, object], name: str) -> str:
+def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty: bool = False) -> str:
+    """Return a text of a document.
+
+    Args:
+        fields: JSON object with the text.
+        name: field of the text.
+        path: place of the object in the document.
+        empty: whether the text may be empty.
+
+    Raises:
+        InvalidDocumentError: the field is missing or not such a text.
+    """
     value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        msg = f"{name} of a session must be a text, not {value!r}"
-        raise InvalidDocumentError(msg, path=name)
+    if not isinstance(value, str) or not (value or empty):
+        msg = f"{name} must be a text, not {value!r}"
+        raise InvalidDocumentError(msg, path=f"{path}.{name}" if path else name)
     return value
 
 
-def _read_time(fields: Mapping[str, object], name: str) -> datetime:
+def read_time(fields: Mapping[str, object], name: str) -> datetime:
+    """Return a time of a document, in UTC.
+
+    Args:
+        fields: JSON object with the time in the format of ISO 8601.
+        name: field of the time.
+
+    Raises:
+        InvalidDocumentError: the field is missing, or has no time with a time zone.
+    """
     value = fields.get(name)
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         time = None
     if time is None or time.utcoffset() is None:
-        msg = f"{name} of a session must be a time with a time zone, not {value!r}"
+        msg = f"{name} must be a time with a time zone, not {value!r}"
         raise InvalidDocumentError(msg, path=name)
     return time.astimezone(UTC)

@@ -1,0 +1,136 @@
+"""Agent example: a model requests a payment, an approver decides in the terminal, and the front end sees each event.
+
+    python docs/examples/agent.py                   asks in the terminal
+    python docs/examples/agent.py --unattended      approves by itself
+    python docs/examples/agent.py --script          with a scripted model, which needs no weights
+
+The lines on the left are the server-sent events that a browser would receive. The lines on the right belong to the
+user and the approver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession, Done, to_sse_event
+from chat_core import (
+    ChatOptions,
+    ChatProvider,
+    Data,
+    FunctionCall,
+    Paused,
+    RequireApproval,
+    RunContext,
+    ScopedCollection,
+    Tool,
+    ToolCollection,
+    ToolOutput,
+    ToolScope,
+)
+from chat_core.testing import ScriptedProvider
+from chat_store import SqliteStore
+
+QUESTION = "Pay 500 cents to Bo."
+tools = ToolCollection()
+
+
+@tools.tool
+def pay(to: str, cents: int) -> ToolOutput:
+    """Pay somebody.
+
+    Args:
+        to: who is paid.
+        cents: the amount in cents.
+    """
+    return ToolOutput(f"paid {cents} cents to {to}", data=Data("receipt", {"to": to, "cents": cents}))
+
+
+def require_approval(call: FunctionCall, meta: None) -> RequireApproval:
+    """Let an approver decide about each payment."""
+    del call, meta
+    return RequireApproval()
+
+
+class Clerk(AgentFlow[Paused]):
+    """An agent that pays, after an approval."""
+
+    name = "clerk"
+
+    def instructions(self, context: RunContext, /) -> str:
+        del context
+        return "You are a clerk. Use the tool to pay. Answer in one short sentence."
+
+    def scopes(self) -> Sequence[ToolScope[Paused]]:
+        return [ScopedCollection(tools, require_approval)]
+
+
+async def show(engine: AgentEngine, session: AgentSession, message: str | None) -> str:
+    """Run the agent, print its events, and return the outcome."""
+    async with engine.run(Clerk(), session, message) as run:
+        async for event in run:
+            sys.stdout.write(to_sse_event(event).decode())
+            if isinstance(event, Done):
+                return event.outcome
+    return "failed"
+
+
+def decide(call: Tool, *, unattended: bool) -> None:
+    """Let the approver decide about a call that waits."""
+    question = f"{'':>60}? {call.name} {dict(call.effective_arguments)}: approve? [y/n] "
+    answer = "y" if unattended else input(question)
+    if unattended:
+        sys.stdout.write(f"{question}{answer}\n")
+    if answer.strip().lower().startswith("y"):
+        call.approve(by="the approver")
+    else:
+        call.reject("The approver said no.", by="the approver")
+
+
+@asynccontextmanager
+async def open_model(*, script: bool) -> AsyncGenerator[tuple[ChatProvider, ChatOptions]]:
+    """Open the local model, or a scripted one."""
+    if script:
+        call = FunctionCall("pay", {"to": "Bo", "cents": 500})
+        yield ScriptedProvider(["I will pay Bo. ", call], "That is settled.", by_history=True), ChatOptions()
+        return
+    from chat_llamacpp import LlamaCppBuilder  # noqa: PLC0415 - not needed with --script
+
+    async with LlamaCppBuilder().with_bundled_model().build() as model:
+        yield model, ChatOptions(temperature=0, max_tokens=60)
+
+
+async def tell(folder: Path, *, script: bool, unattended: bool) -> int:
+    """Ask, decide until nothing waits, and print the usage. Return the exit status."""
+    async with open_model(script=script) as (model, options), SqliteStore(folder / "sessions.db") as store:
+        engine = AgentEngine(model, AgentConfig(options=options))
+        session = await AgentSession.open(store, flow="clerk", owner="ana")
+        sys.stdout.write(f"{'':>60}ana: {QUESTION}\n")
+        outcome = await show(engine, session, QUESTION)
+        while outcome == "paused":
+            async with session.edit() as messages:
+                for call in messages.pending():
+                    decide(call, unattended=unattended)
+            outcome = await show(engine, session, None)
+        sys.stdout.write(f"{'':>60}{session.usage.totals.total_tokens} tokens in {session.usage.totals.calls} calls\n")
+    return 0 if outcome == "answered" else 1
+
+
+def main() -> int:
+    """Run the example, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("agent-demo"), help="folder of the stored sessions")
+    parser.add_argument("--script", action="store_true", help="use a scripted model")
+    parser.add_argument("--unattended", action="store_true", help="approve without asking")
+    flags = parser.parse_args()
+    flags.folder.mkdir(parents=True, exist_ok=True)
+    unattended = flags.unattended or not sys.stdin.isatty()
+    return asyncio.run(tell(flags.folder, script=flags.script, unattended=unattended))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Import and export of the session documents of arche and senno.
+
+Such a document has four kinds of messages: `user`, `assistant`, `tool_call` and `tool_result`. Documents written by
+arche are imported without loss, apart from nanoseconds. What a document cannot express is refused on export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
+
+from chat_core import (
+    Completed,
+    FunctionCall,
+    InvalidDocumentError,
+    Messages,
+    Opaque,
+    Reasoning,
+    Rewind,
+    Role,
+    Summary,
+    Text,
+    Tool,
+    Turn,
+    UsageError,
+)
+from chat_core.json import dumps, loads
+
+from chat_agents.session import AgentSession, read_object, read_text, read_time
+from chat_agents.usage import SessionUsage
+
+_FIELDS: Final = frozenset({"id", "flow", "messages", "metadata", "usage", "created_at", "last_active"})
+_GEMINI: Final = "gemini"
+_SIGNATURE: Final = "thoughtSignature"
+_NOT_SENT: Final = (Reasoning, Summary, Rewind)
+"""Parts that are omitted on export: thoughts of a model, and changes of what a model receives of the history."""
+
+
+def import_arche(document: str | bytes) -> AgentSession:
+    """Read a session of arche or senno. Its `metadata` becomes the state of the conversation.
+
+    To store it: `await import_arche(document).copy_to(store)`.
+
+    Args:
+        document: the session as JSON.
+
+    Raises:
+        InvalidDocumentError: the document is malformed, or a call has no result. `path` is the place.
+    """
+    fields = read_object(document)
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict):
+        msg = f"metadata must be a JSON object, not {metadata!r}"
+        raise InvalidDocumentError(msg, path="metadata")
+    messages = Messages(state=cast("dict[str, object]", metadata))
+    for role, turn in _read_messages(fields.get("messages")):
+        messages.append(role, turn)
+    if missing := messages.pending():
+        msg = f"the calls {', '.join([tool.id for tool in missing])} have no result"
+        raise InvalidDocumentError(msg, path="messages")
+    session = AgentSession(read_text(fields, "id"), flow=read_text(fields, "flow"), messages=messages)
+    session.created_at = read_time(fields, "created_at")
+    session.last_active = read_time(fields, "last_active")
+    session.extra = {name: value for name, value in fields.items() if name not in _FIELDS}
+    session.set_imported_usage(SessionUsage.from_dict(fields.get("usage", {})))
+    return session
+
+
+def _read_messages(value: object) -> Iterator[tuple[Role, Turn]]:
+    if not isinstance(value, list):
+        msg = f"messages must be a JSON array, not {value!r}"
+        raise InvalidDocumentError(msg, path="messages")
+    results = _Results(cast("list[object]", value))
+    for index, item in enumerate(results.items):
+        path = f"messages[{index}]"
+        match item.get("kind"):
+            case "user":
+                yield "user", Turn([Text(read_text(item, "content", path, empty=True))])
+            case "assistant":
+                yield "model", Turn([Text(read_text(item, "content", path, empty=True))], finish_reason="stop")
+            case "tool_call":
+                yield "model", Turn([_read_call(item, results.take(index), path)], finish_reason="tool_calls")
+            case "tool_result":
+                results.require_call(index)
+            case kind:
+                msg = f"unknown kind {kind!r}; known are user, assistant, tool_call and tool_result"
+                raise InvalidDocumentError(msg, path=f"{path}.kind")
+
+
+class _Results:
+    """The messages of a document, with the results that belong to its calls."""
+
+    def __init__(self, items: list[object]) -> None:
+        self.items: list[Mapping[str, object]] = [
+            cast("dict[str, object]", item) if isinstance(item, dict) else {} for item in items
+        ]
+        self._taken: set[int] = set()
+
+    def take(self, index: int) -> str:
+        """Return the content of the first unused result after the call at `index`."""
+        call_id = read_text(self.items[index], "id", f"messages[{index}]", empty=True)
+        for later in range(index + 1, len(self.items)):
+            item = self.items[later]
+            if item.get("kind") == "tool_result" and item.get("tool_call_id") == call_id and later not in self._taken:
+                self._taken.add(later)
+                return read_text(item, "content", f"messages[{later}]", empty=True)
+        msg = f"the call {call_id!r} has no result"
+        raise InvalidDocumentError(msg, path=f"messages[{index}]")
+
+    def require_call(self, index: int) -> None:
+        """Check that the result at `index` belongs to an earlier call.
+
+        Raises:
+            InvalidDocumentError: no call before it has this id.
+        """
+        if index not in self._taken:
+            msg = f"the result belongs to no call before it: {self.items[index].get('tool_call_id')!r}"
+            raise InvalidDocumentError(msg, path=f"messages[{index}]")
+
+
+def _read_call(item: Mapping[str, object], result: str, path: str) -> Tool:
+    signature = item.get("thought_signature")
+    opaque = Opaque(_GEMINI, {_SIGNATURE: signature}) if isinstance(signature, str) else None
+    call = FunctionCall.parse(read_text(item, "name", path), dumps(item.get("args")), opaque=opaque)
+    return Tool(call, call_id=read_text(item, "id", path, empty=True) or None, status=Completed(result))
+
+
+def export_arche(session: AgentSession) -> str:
+    """Return a session as a document of arche. Reasoning is omitted. Turns that a summary replaces are included.
+
+    Args:
+        session: the session. Its calls must be resolved.
+
+    Raises:
+        UsageError: the conversation has a part that such a document cannot express, such as a file.
+    """
+    messages = session.messages
+    if waiting := [tool.id for tool in messages.pending()]:
+        msg = f"arche's document has no calls without results: {', '.join(waiting)}"
+        raise UsageError(msg)
+    fields = {
+        "id": session.id,
+        "flow": session.flow,
+        "messages": [item for role, turn in messages.live_turns for item in _write_turn(role, turn)],
+        "metadata": dict(session.state),
+        "usage": session.usage.to_dict(),
+        "created_at": session.created_at.isoformat(),
+        "last_active": session.last_active.isoformat(),
+        **session.extra,
+    }
+    return dumps(fields)
+
+
+def _write_turn(role: Role, turn: Turn) -> Iterator[dict[str, object]]:
+    for part in turn.parts:
+        match part:
+            case Text(text) if role != "system":
+                yield {"kind": "user" if role == "user" else "assistant", "content": text}
+            case Tool():
+                yield from _write_call(part)
+            case _ if not isinstance(part, _NOT_SENT):
+                msg = f"arche's document cannot express a {type(part).__name__} of a {role} turn: remove it first"
+                raise UsageError(msg)
+            case _:
+                pass
+
+
+def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
+    if tool.result_files:
+        msg = f"arche's document cannot express the files of the call {tool.id!r}: remove them first"
+        raise UsageError(msg)
+    id = tool.call_id or tool.id  # noqa: A001 - the field's own name
+    call: dict[str, object] = {"kind": "tool_call", "id": id, "name": tool.name, "args": _arguments(tool.call)}
+    opaque = tool.call.opaque
+    if opaque is not None and opaque.provider == _GEMINI and _SIGNATURE in opaque.data:
+        call["thought_signature"] = opaque.data[_SIGNATURE]
+    yield call
+    yield {"kind": "tool_result", "tool_call_id": id, "name": tool.name, "content": tool.result_text()}
+
+
+def _arguments(call: FunctionCall) -> object:
+    try:
+        return loads(call.text)
+    except ValueError:
+        return call.text
