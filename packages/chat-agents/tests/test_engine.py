@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Never, cast
 
+import anyio
 import pytest
 from agent_helpers import Desk, call_find, collect, new_engine, short
 from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession
-from chat_core import FunctionCall, RequireApproval, UsageError, Window
+from chat_core import (
+    Execute,
+    FunctionCall,
+    RequireApproval,
+    ScopedCollection,
+    ToolCollection,
+    ToolScope,
+    UsageError,
+    Window,
+)
 from chat_core.testing import ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -89,3 +100,26 @@ async def test_a_count_of_messages_limits_what_the_model_receives() -> None:
     assert len(provider.asked[-1].turns) <= 4
     assert str(provider.asked[-1].messages[-1].text) == "message 3"
     assert len(session.messages) == 8
+
+
+async def test_tools_have_the_timeout_of_the_configuration() -> None:
+    class Slow(AgentFlow):
+        name = "slow"
+
+        def scopes(self) -> Sequence[ToolScope[Never]]:
+            tools = ToolCollection()
+
+            @tools.tool
+            async def hang() -> str:
+                """Hang."""
+                await anyio.sleep(2)
+                return "late"
+
+            return [ScopedCollection(tools, lambda call, meta: Execute())]  # noqa: ARG005 - a policy
+
+    provider = ScriptedProvider(FunctionCall("hang"), "sorry")
+    engine = AgentEngine(provider, AgentConfig(tool_timeout=0.01))
+    async with engine.run(Slow(), AgentSession(flow="slow"), "go") as run:
+        events = short([event async for event in run])
+
+    assert events == ["hang calling", "hang error", "error tool_error", "text sorry", "done answered"]
