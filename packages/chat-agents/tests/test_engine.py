@@ -115,7 +115,7 @@ async def test_tools_have_the_timeout_of_the_configuration() -> None:
                 await anyio.sleep(2)
                 return "late"
 
-            return [ScopedCollection(tools, lambda call, meta: Execute())]  # noqa: ARG005 - a policy
+            return [ScopedCollection(tools, lambda call, meta: Execute())]
 
     provider = ScriptedProvider(FunctionCall("hang"), "sorry")
     engine = AgentEngine(provider, AgentConfig(tool_timeout=0.01))
