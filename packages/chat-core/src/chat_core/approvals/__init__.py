@@ -1,4 +1,4 @@
-"""Approval of tool calls outside the process that runs them: signed tokens, expiry, display, and policy dry runs.
+"""Approval of tool calls outside the process that runs them: tokens, grants, expiry, display, and dry runs.
 
 A dry run needs the engine, which is imported on first use. A web page that only accepts decisions does not load it.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from chat_core.approvals.display import escape_invisible, has_invisible
 from chat_core.approvals.expiry import expire
+from chat_core.approvals.grants import approve_with_grant
 from chat_core.approvals.keys import ApprovalKeys, SavedConversation
 from chat_core.approvals.permissions import MayDecide, Principal, is_allowed, only_role, owner_may_decide
 from chat_core.approvals.tokens import ApprovalChoice, ApprovalRefusedError, BoundApproval, RefusalReason
@@ -29,6 +30,7 @@ __all__ = [
     "Principal",
     "RefusalReason",
     "SavedConversation",
+    "approve_with_grant",
     "dry_run",
     "escape_invisible",
     "expire",

@@ -18,7 +18,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation, PostReceiver
 from chat_core.errors import ChatError, ConflictError, LeaseLostError
-from chat_core.messages import WITHDRAWN_REASONS, Messages, Role, Tool, Turn
+from chat_core.messages import WITHDRAWN_REASONS, Approved, Grant, Grants, Messages, Pending, Role, Tool, Turn
 from chat_core.run_context import RunContext
 from chat_core.usage import Usage
 
@@ -71,8 +71,10 @@ class Checkpoint:
     """
 
     __slots__ = (
+        "_grants",
         "_lease",
         "_loop_and_thread",
+        "_names",
         "_owner",
         "_path",
         "_run",
@@ -100,6 +102,8 @@ class Checkpoint:
         else:
             self.conversation = target
             self.messages = target.messages
+        self._grants: Grants | None = None
+        self._names: tuple[str, ...] = ()
 
     @property
     def loop_and_thread(self) -> tuple[EventLoopToken, int]:
@@ -138,6 +142,8 @@ class Checkpoint:
         inner = Checkpoint(tool.inner)
         inner.conversation = self.conversation
         inner._path = (*self._path, tool.id)
+        inner._names = (*self._names, tool.name)
+        inner._grants = self.grants
         inner._lease = self._lease
         inner._run = self.run
         if self._values is not None:
@@ -145,10 +151,44 @@ class Checkpoint:
             inner._values = self._values.inner_values(tool.id)
         return inner
 
-    def begin_as(self, run: RunContext) -> Checkpoint:
-        """Set the context of the run that uses this checkpoint, and return the checkpoint."""
-        self._run = run
+    def begin_as(self, run: RunContext, grants: Grants, names: tuple[str, ...] = ()) -> Checkpoint:
+        """Set the context of the run that uses this checkpoint, and return the checkpoint.
+
+        Args:
+            run: the context.
+            grants: grants that cover calls of this run.
+            names: names of the tools that lead to the inner chat. Empty for the outermost conversation.
+        """
+        self._run, self._grants, self._names = run, grants, names
         return self
+
+    @property
+    def grants(self) -> Grants:
+        """The grants of the outermost conversation."""
+        return self.messages.grants if self._grants is None else self._grants
+
+    def find_grant(self, tool: Tool, of: str | None, now: datetime) -> Grant | None:
+        """Return a grant that replaces the approval of a waiting call, or None.
+
+        Args:
+            tool: a tool call in `messages`.
+            of: role or name that the policy reserves the call for. It may differ from the one when the wait began.
+            now: the current time.
+        """
+        waits_for = tool.status.of if isinstance(tool.status, Pending) else None
+        return self.grants.find((*self._names, tool.name), now, of, waits_for)
+
+    def has_lost_grant(self, tool: Tool, now: datetime) -> bool:
+        """Return whether a call was approved under a grant that no longer covers it.
+
+        Args:
+            tool: a tool call in `messages`.
+            now: the current time.
+        """
+        id = tool.decisions[-1].grant if tool.decisions else None  # noqa: A001 - the field's own name
+        if id is None or not isinstance(tool.status, Approved):
+            return False
+        return id not in self.grants or not self.grants[id].covers((*self._names, tool.name), now, tool.status.of)
 
     @property
     def has_values(self) -> bool:

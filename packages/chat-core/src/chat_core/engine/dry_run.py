@@ -30,6 +30,7 @@ from chat_core.messages import (
     Content,
     Failed,
     FunctionCall,
+    Grants,
     Messages,
     Rejected,
     Running,
@@ -155,7 +156,7 @@ async def dry_run(
     error: BaseException | None = None
     async with RunTaskGroup() as group:
         try:
-            runner = _DryRunner(tools, await values.open(run, group), values)
+            runner = _DryRunner(tools, await values.open(run, group), values, messages.grants)
             return DryRun(tuple([call async for call in runner.decide_all(messages)]))
         except BaseException as caught:
             error = caught
@@ -234,12 +235,21 @@ class _UnstoredConversation:
 class _DryRunner:
     """Runner that predicts the outcome of every call in a conversation and in its inner chats."""
 
-    def __init__(self, tools: ChatTools[Paused], run: RunContext, values: RunValues) -> None:
+    def __init__(
+        self,
+        tools: ChatTools[Paused],
+        run: RunContext,
+        values: RunValues,
+        grants: Grants,
+        names: tuple[str, ...] = (),
+    ) -> None:
         self._consultation = consultation = _Consultation()
         scopes = [_RecordingScope(scope, consultation) for scope in tools.scopes]
         self._tools = ChatTools(scopes, tools.interrupted, tools.now)
         self._run = run
         self._values = values
+        self._grants = grants
+        self._names = names
 
     async def decide_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
         """Yield the predicted outcome of each call in a conversation, including calls of inner chats.
@@ -263,14 +273,17 @@ class _DryRunner:
         resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
         if isinstance(definition, SubchatDefinition) and resumable and tool.inner is not None:
             run = await self._values.inner(tool.id, definition.tools, self._run)
-            inner = _DryRunner(definition.tools, run, self._values.inner_values(tool.id))
+            values, names = self._values.inner_values(tool.id), (*self._names, tool.name)
+            inner = _DryRunner(definition.tools, run, values, self._grants, names)
             async for call in inner.decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 
     async def _decide(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
         copy = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         conversation = _UnstoredConversation(self._run.conversation_id, messages)
-        checkpoint = Checkpoint(cast("Conversation", conversation)).begin_as(self._run)
+        # A resolved call is decided as if the model had just made it, without grants.
+        grants = Grants() if tool.resolved else self._grants
+        checkpoint = Checkpoint(cast("Conversation", conversation)).begin_as(self._run, grants, self._names)
         self._consultation.reset()
         result = await Triage(self._tools, checkpoint, looks_inside=False).decide_all([copy])
         shown, raised = self._consultation.shown, self._consultation.raised

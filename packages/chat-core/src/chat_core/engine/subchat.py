@@ -16,7 +16,7 @@ from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, In
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
 from chat_core.events import Done
-from chat_core.messages import File, FunctionCall, Messages
+from chat_core.messages import File, FunctionCall, Grants, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
@@ -109,7 +109,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
     async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
         """Run the chat outside of a tool pass, without storing its messages."""
         checkpoint = Checkpoint(context.inner or self.begin(arguments))
-        return await self.run_inside(context, checkpoint.begin_as(context.run))
+        return await self.run_inside(context, checkpoint.begin_as(context.run, Grants()))
 
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
         """Implement `InnerChat.run_inside`: run or resume the chat, and return its text, pause or halt."""

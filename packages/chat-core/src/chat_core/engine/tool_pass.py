@@ -288,8 +288,9 @@ class ToolPass(Generic[PauseT]):
         tool = ready.tool
         if self._closed or is_cancelled():
             return
-        if tool.revision != ready.revision or not await self._record_start(ready):
-            # Another process has decided about the call since the triage.
+        lost_grant = self._checkpoint.has_lost_grant(tool, self._plan.tools.now())
+        if lost_grant or tool.revision != ready.revision or not await self._record_start(ready):
+            # Another process has decided about the call since the triage, or revoked the grant that approved it.
             if tool.resolved and self._deliver_events:
                 self._mailbox.put(ToolResult(tool))
             return

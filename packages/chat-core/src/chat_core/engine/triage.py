@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Generic, cast, final
 
@@ -231,6 +232,10 @@ class Triage(Generic[PauseT]):
         self._add_pause(tool, action, tool.effective_arguments)
 
     async def _triage_approved(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
+        if self._checkpoint.has_lost_grant(tool, self._tools.now()):
+            tool.reconsider()
+            await self._triage_pending(tool, Pending(), definition, scope)
+            return
         if tool.edited is None:
             self._result.ready.append(ReadyCall(tool, definition, self._validate(tool, definition)))
             return
@@ -305,6 +310,9 @@ class Triage(Generic[PauseT]):
     def _begin_wait(
         self, tool: Tool, definition: ToolDefinition, action: Action[PauseT], arguments: Mapping[str, object]
     ) -> None:
+        if self._approve_under_grant(tool, action, arguments):
+            self._result.ready.append(ReadyCall(tool, definition, arguments))
+            return
         status = tool.status
         if isinstance(status, Pending) and status.kind is None:
             if (at := _scheduled_at(action)) is not None:
@@ -317,6 +325,24 @@ class Triage(Generic[PauseT]):
             else:
                 tool.await_approval(self._expires_at(action), canonical=arguments, of=_approver(action))
         self._add_pause(tool, action, arguments)
+
+    def _approve_under_grant(self, tool: Tool, action: Action[Paused], arguments: Mapping[str, object]) -> bool:
+        """Approve a call that needs an approval if a grant covers the call. Return whether the call was approved."""
+        status, now = tool.status, self._tools.now()
+        if (
+            not isinstance(action, RequireApproval)
+            or not isinstance(status, Pending)
+            or status.kind not in {None, "approval"}
+        ):
+            return False
+        grant = self._checkpoint.find_grant(tool, action.of, now)
+        if grant is None:
+            return False
+        tool.await_approval(canonical=arguments, of=action.of)
+        tool.approve(by=grant.by, at=now)
+        *before, last = tool.decisions
+        tool.decisions = (*before, replace(last, grant=grant.id))
+        return True
 
     def _add_pause(self, tool: Tool, action: Action[PauseT], arguments: Mapping[str, object]) -> None:
         run = self._checkpoint.run

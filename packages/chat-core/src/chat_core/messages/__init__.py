@@ -9,6 +9,7 @@ from chat_core.messages import _timeline, codec, function_call, status, tool, vi
 from chat_core.messages.codec import schema, tool_from_dict, tool_to_dict, turn_from_dict, turn_to_dict
 from chat_core.messages.content import APPLICATION, WITHDRAWN_REASONS, Content, FinishReason, Part, Role, Turn
 from chat_core.messages.function_call import FunctionCall
+from chat_core.messages.grants import Grant, Grants
 from chat_core.messages.messages import Messages
 from chat_core.messages.parts import (
     NOBODY,
@@ -63,6 +64,8 @@ __all__ = [
     "File",
     "FinishReason",
     "FunctionCall",
+    "Grant",
+    "Grants",
     "Interrupted",
     "Messages",
     "Opaque",

@@ -78,7 +78,7 @@ TOOL = frozenset(
     }
 )
 CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
-DECISION = frozenset({"action", "by", "at", "note", "arguments"})
+DECISION = frozenset({"action", "by", "at", "note", "arguments", "grant"})
 PENDING = frozenset({"type", "kind", "expires_at", "at", "error", "of"})
 APPROVED = frozenset({"type", "expires_at", "of"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead", "of"})
@@ -180,6 +180,7 @@ def _write_decision(decision: Decision) -> Fields:
         at=_format_time(decision.at),
         note=decision.note,
         arguments=arguments,
+        grant=decision.grant,
     )
     return merge_unknown_fields(data, decision.extra, DECISION)
 
@@ -304,6 +305,7 @@ def _read_decision(value: object) -> Decision:
         read_optional_string(data, "note"),
         read_optional_object(data, "arguments"),
         unknown_fields(data, DECISION),
+        read_optional_string(data, "grant"),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
-from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
 from chat_core.messages.status import (
@@ -273,3 +273,12 @@ def with_deadline(status: ToolStatus, expires_at: datetime | None, at: datetime 
     if not isinstance(status, Interrupted) or not (expires_at or at) or status.expires_at or status.at:
         return status
     return replace(status, expires_at=expires_at, at=at)
+
+
+def pending_error(ids: Sequence[str]) -> PendingToolsError:
+    """Return the error for unresolved tool calls that prevent an operation on their conversation."""
+    msg = (
+        f"{len(ids)} tool call(s) are waiting for a decision ({', '.join(ids)}): approve or reject them, "
+        "or call messages.cancel_pending(reason) first"
+    )
+    return PendingToolsError(msg, [*ids])

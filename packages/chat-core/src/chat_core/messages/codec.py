@@ -56,6 +56,7 @@ from chat_core.messages._part_codec import (
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
+from chat_core.messages.grants import Grant, Grants
 from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Rewind, Structured, Summary, Text
 from chat_core.messages.tool import Tool
 
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-_DOCUMENT = frozenset({"version", "contents", "state"})
+_DOCUMENT = frozenset({"version", "contents", "state", "grants"})
 _MINIMAL_FIELD_COUNT = 2
 """Number of fields of a document without optional fields."""
 _CONTENT = frozenset({"role", "turns"})
@@ -119,25 +120,26 @@ def schema() -> dict[str, object]:
 # --- Documents -------------------------------------------------------------------------------------------------
 
 
-def write(contents: Iterable[Content], state: Mapping[str, object], extra: Extra) -> str:
+def write(contents: Iterable[Content], state: Mapping[str, object], grants: Grants, extra: Extra) -> str:
     """Return a conversation as the text of one JSON document.
 
     Args:
         contents: contents of the conversation.
         state: state before the first turn.
+        grants: grants of the conversation.
         extra: unknown fields of the document that the conversation was read from.
 
     Raises:
         UsageError: a value in the conversation is not JSON.
     """
-    items = [*contents]
+    items, others = [*contents], merge_unknown_fields(_write_optional(state, grants), extra, _DOCUMENT)
     try:
-        return _write_in_batches(items, state, extra)
+        return _write_in_batches(items, others)
     except ValueError:
-        return _write_with_stdlib(_write_document(items, state, extra))
+        return _write_with_stdlib(_write_document(items, others))
 
 
-def _write_in_batches(contents: Sequence[Content], state: Mapping[str, object], extra: Extra) -> str:
+def _write_in_batches(contents: Sequence[Content], others: Fields) -> str:
     # Building the objects of a whole history at once allocates megabytes, which takes as long as serializing them.
     # Each batch is nested as deep as in the document, so that the serializer's depth limit applies equally.
     batches = [
@@ -145,7 +147,6 @@ def _write_in_batches(contents: Sequence[Content], state: Mapping[str, object], 
         for i in range(0, len(contents), _BATCH)
     ]
     texts = [batch[len('{"contents":[') : -len("]}")].decode() for batch in batches] or [""]
-    others = merge_unknown_fields(_write_state(state), extra, _DOCUMENT)
     unread = to_json(others, inf_nan_mode="null")[1:-1].decode()
     texts[0] = f'{{"version":{VERSION},"contents":[{texts[0]}'
     texts[-1] += f"]{',' if unread else ''}{unread}}}"
@@ -206,17 +207,20 @@ def _document_error(error: MalformedError) -> InvalidDocumentError:
     return kind(error.message, path=error.where)
 
 
-def _write_document(contents: Iterable[Content], state: Mapping[str, object], extra: Extra) -> Fields:
-    data: Fields = {"version": VERSION, "contents": [_write_content(content) for content in contents]}
-    return merge_unknown_fields(data | _write_state(state), extra, _DOCUMENT)
+def _write_document(contents: Iterable[Content], others: Fields) -> Fields:
+    return {"version": VERSION, "contents": [_write_content(content) for content in contents], **others}
 
 
-def _write_state(state: Mapping[str, object]) -> Fields:
-    return {"state": dict(state)} if state else {}
+def _write_optional(state: Mapping[str, object], grants: Grants) -> Fields:
+    data: Fields = {"state": dict(state)} if state else {}
+    if grants:
+        data["grants"] = [grant.to_dict() for grant in grants]
+    return data
 
 
 def _write_inner(inner: Messages) -> Fields:
-    return _write_document(inner.contents, inner.initial_state, inner.extra)
+    others = _write_optional(inner.initial_state, inner.grants)
+    return _write_document(inner.contents, merge_unknown_fields(others, inner.extra, _DOCUMENT))
 
 
 def _drain(values: list[object]) -> Iterator[object]:
@@ -237,7 +241,13 @@ def _read_document(value: object, make: MakeMessages, iterate: _Iterate = iter) 
     _require_unique(contents)
     if len(data) == _MINIMAL_FIELD_COUNT:
         return make(contents, extra=None)
-    return make(contents, state=read_state(data), extra=unknown_fields(data, _DOCUMENT))
+    messages = make(contents, state=read_state(data), extra=unknown_fields(data, _DOCUMENT))
+    messages.grants.reset(read_optional_items(data, "grants", _read_grant))
+    return messages
+
+
+def _read_grant(value: object) -> Grant:
+    return Grant.from_dict(require_object(value))
 
 
 def _require_unique(contents: list[Content]) -> None:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from operator import eq
 from typing import ClassVar, Self, final
 
-from chat_core.errors import ConversationBusyError, IllegalTransitionError, PendingToolsError, UsageError
-from chat_core.messages._tool_values import json_object, new_tool_id
+from chat_core.errors import ConversationBusyError, IllegalTransitionError, UsageError
+from chat_core.messages._tool_values import json_object, new_tool_id, pending_error
 from chat_core.messages._viewed_turns import ViewedTurns
 from chat_core.messages.codec import copy_turn, read, turn_from_dict, turn_to_dict, write
 from chat_core.messages.content import ClientToolObjects, Content, Part, Role, Turn, describe_part
 from chat_core.messages.dicts import read_dicts
+from chat_core.messages.grants import Grants
 from chat_core.messages.parts import Extra, File, Rewind, Summary
 from chat_core.messages.state import NO_STATE, DerivedState
 from chat_core.messages.status import TRANSITIONS, ToolEvent
@@ -41,6 +42,7 @@ class Messages(ViewedTurns):
         extra: unknown fields of the stored document.
 
     Attributes:
+        grants: permissions to run calls of a tool without further approvals.
         extra: unknown fields of the stored document.
     """
 
@@ -53,6 +55,7 @@ class Messages(ViewedTurns):
         "_unresolved",
         "_usage",
         "extra",
+        "grants",
     )
 
     def __init__(
@@ -66,6 +69,7 @@ class Messages(ViewedTurns):
         self._unresolved: dict[str, Tool] = {}
         self._usage = Usage()
         self._busy = False
+        self.grants: Grants = Grants()
         self.extra: Extra = extra
         for content in contents:
             self._extend(content)
@@ -249,7 +253,7 @@ class Messages(ViewedTurns):
             raise UsageError(msg)
         turns = self._turns[:count]
         if waiting := [tool.id for _, turn in turns for tool in turn.tools if not tool.resolved]:
-            raise _pending_error(waiting)
+            raise pending_error(waiting)
         copy = Messages(state=self.initial_state)
         for role, turn in turns:
             copy.append(role, turn_from_dict(turn_to_dict(turn), Messages._from_stored))
@@ -275,6 +279,7 @@ class Messages(ViewedTurns):
             isinstance(other, Messages)
             and self._contents == other._contents
             and self.initial_state == other.initial_state
+            and self.grants == other.grants
             and self.extra == other.extra
         )
 
@@ -448,7 +453,7 @@ class Messages(ViewedTurns):
     def _require_resolved(self, operation: str) -> None:
         self._require_idle(operation)
         if waiting := self.pending():
-            raise _pending_error([tool.id for tool in waiting])
+            raise pending_error([tool.id for tool in waiting])
 
     def _require_idle(self, operation: str) -> None:
         if self._busy:
@@ -466,7 +471,7 @@ class Messages(ViewedTurns):
         Raises:
             UsageError: opaque data, metadata or another value is not JSON.
         """
-        return write(self._contents, self.initial_state, self.extra)
+        return write(self._contents, self.initial_state, self.grants, self.extra)
 
     @classmethod
     def from_json(cls, document: str | bytes) -> Messages:
@@ -490,11 +495,3 @@ class Messages(ViewedTurns):
         messages = Messages(state=state, extra=extra)
         messages._set_contents(items)
         return messages
-
-
-def _pending_error(ids: Sequence[str]) -> PendingToolsError:
-    msg = (
-        f"{len(ids)} tool call(s) are waiting for a decision ({', '.join(ids)}): approve or reject them, "
-        "or call messages.cancel_pending(reason) first"
-    )
-    return PendingToolsError(msg, [*ids])

@@ -215,6 +215,8 @@ class Decision:
         at: time of the decision.
         note: remark for the record; the model does not receive it.
         arguments: arguments that the approver substituted for the model's.
+        grant: for an approval without asking anybody, the id of the `Grant` that covered the call. `by` is the person
+            who gave the grant.
     """
 
     action: DecisionAction
@@ -223,6 +225,7 @@ class Decision:
     note: str | None = None
     arguments: Mapping[str, object] | None = None
     extra: Extra = field(default=None, repr=False)
+    grant: str | None = None
 
 
 class ToolEvent(Enum):

@@ -1,0 +1,54 @@
+"""Function that approves a call together with the later calls of its tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from secrets import token_urlsafe
+
+from chat_core.clock import to_utc
+from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.messages import Grant, Messages, Pending
+
+
+def approve_with_grant(
+    messages: Messages,
+    path: Sequence[str],
+    *,
+    until: datetime,
+    by: str,
+    note: str | None = None,
+    at: datetime | None = None,
+) -> Grant:
+    """Approve a waiting call, and grant that calls of its tool run without asking again.
+
+    The grant covers the waiting and the later calls of the same tool in this conversation, until it expires or is
+    revoked with `messages.grants.revoke(grant.id)`. The caller must check that `by` may decide, and store `messages`.
+
+    Args:
+        messages: the outermost conversation, changed in place.
+        path: path of the call, as in `wait.path`.
+        until: time from which the grant covers no more calls, with a time zone.
+        by: who approves the call and gives the grant.
+        note: remark for the record of decisions; the model does not receive it.
+        at: time of the decision, with a time zone; now by default.
+
+    Raises:
+        KeyError: there is no such call.
+        IllegalTransitionError: the call does not wait for an approval, or its approval expired before `at`.
+        UsageError: `by` is empty, or `until` is not after `at`.
+    """
+    now = datetime.now(UTC) if at is None else at
+    if not by or to_utc(until, "until") <= to_utc(now, "at"):
+        msg = f"a grant needs a person and a time after {now.isoformat()}, not by={by!r} and until={until.isoformat()}"
+        raise UsageError(msg)
+    tool = messages.tool(*path)
+    status = tool.status
+    if not isinstance(status, Pending) or status.kind != "approval":
+        msg = f"a grant needs a call that waits for an approval; tool {tool.id!r} is {type(status).__name__}"
+        raise IllegalTransitionError(msg)
+    tool.approve(by=by, note=note, at=now)
+    names = tuple([messages.tool(*path[: index + 1]).name for index in range(len(path))])
+    grant = Grant(token_urlsafe(12), names, until, by, now, status.of)
+    messages.grants.merge(grant)
+    return grant

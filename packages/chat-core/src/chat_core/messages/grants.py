@@ -1,0 +1,168 @@
+"""Grants, which let further calls of a tool run without asking an approver again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import ClassVar, final
+
+from chat_core.messages._fields import (
+    Fields,
+    MalformedError,
+    describe_mismatch,
+    format_time,
+    merge_unknown_fields,
+    read_items,
+    read_optional_string,
+    read_optional_time,
+    read_string,
+    read_time,
+    unknown_fields,
+)
+from chat_core.messages._tool_values import now_or_aware
+from chat_core.messages.parts import Extra
+
+_GRANT = frozenset({"id", "tools", "until", "by", "at", "of", "revoked_at", "revoked_by"})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission to run the calls of a tool in one conversation without asking an approver again.
+
+    `chat_core.approvals.approve_with_grant()` creates grants. A grant replaces an approval and nothing else: the policy
+    of the chat still decides about each call, and may reject or schedule it.
+
+    Attributes:
+        id: unique id of the grant.
+        tools: name of the tool. For a tool of a chat that is used as a tool, the names of all tools on the path,
+            outermost first.
+        until: time from which the grant covers no more calls.
+        by: who gave the grant. Calls that it covers are approved under this name.
+        at: time at which the grant was given.
+        of: role or name that `RequireApproval(of=...)` reserved the approved call for. Other reserved calls are not
+            covered.
+        revoked_at: time at which the grant was revoked, or `None`.
+        revoked_by: who revoked the grant.
+    """
+
+    id: str
+    tools: tuple[str, ...]
+    until: datetime
+    by: str
+    at: datetime
+    of: str | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+    extra: Extra = field(default=None, repr=False)
+
+    def covers(self, tools: Sequence[str], now: datetime, *of: str | None) -> bool:
+        """Return whether the grant replaces the approval of a call.
+
+        Args:
+            tools: names of the tools on the path of the call, outermost first.
+            now: the current time.
+            *of: roles or names that the call is reserved for.
+        """
+        is_valid = self.revoked_at is None and now < self.until
+        return is_valid and self.tools == tuple(tools) and all(name in {None, self.of} for name in of)
+
+    def to_dict(self) -> Fields:
+        """Return the grant as a JSON object, as in a stored conversation."""
+        data: Fields = {"id": self.id, "tools": list(self.tools), "until": format_time(self.until), "by": self.by}
+        data["at"] = format_time(self.at)
+        if self.of is not None:
+            data["of"] = self.of
+        if self.revoked_at is not None:
+            data["revoked_at"] = format_time(self.revoked_at)
+        if self.revoked_by is not None:
+            data["revoked_by"] = self.revoked_by
+        return merge_unknown_fields(data, self.extra, _GRANT)
+
+    @classmethod
+    def from_dict(cls, data: Fields) -> Grant:
+        """Parse a grant from a JSON object written by `to_dict()`."""
+        return cls(
+            read_string(data, "id"),
+            tuple(read_items(data, "tools", _read_name)),
+            read_time(data, "until"),
+            read_string(data, "by"),
+            read_time(data, "at"),
+            read_optional_string(data, "of"),
+            read_optional_time(data, "revoked_at"),
+            read_optional_string(data, "revoked_by"),
+            unknown_fields(data, _GRANT),
+        )
+
+
+def _read_name(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise MalformedError(describe_mismatch("a string", value))
+
+
+@final
+class Grants:
+    """The grants of a conversation, including expired and revoked ones, in the order in which they were given."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, grants: Iterable[Grant] = ()) -> None:
+        self._by_id: dict[str, Grant] = {grant.id: grant for grant in grants}
+
+    def __iter__(self) -> Iterator[Grant]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __getitem__(self, id: str) -> Grant:  # noqa: A002 - as in `Grant`
+        """Return the grant with an id. Raise `KeyError` if there is none."""
+        return self._by_id[id]
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002 - as in `Grant`
+        return id in self._by_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grants) and self._by_id == other._by_id
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Grants({[*self]!r})"
+
+    def revoke(self, id: str, *, by: str | None = None, at: datetime | None = None) -> Grant:  # noqa: A002 - as in `Grant`
+        """Revoke a grant, and return it. Calls that have not started yet are asked about again.
+
+        Revoking is possible at any time, also while a run is active. A grant that is revoked already stays as it is.
+
+        Args:
+            id: id of the grant.
+            by: who revoked the grant.
+            at: time of the revocation, with a time zone; now by default.
+
+        Raises:
+            KeyError: the conversation has no such grant.
+        """
+        grant = self._by_id.get(id)
+        if grant is None:
+            msg = f"no grant with id {id!r}; the conversation has: {', '.join(self._by_id) or 'none'}"
+            raise KeyError(msg)
+        if grant.revoked_at is None:
+            grant = self._by_id[id] = replace(grant, revoked_at=now_or_aware(at), revoked_by=by)
+        return grant
+
+    def find(self, tools: Sequence[str], now: datetime, *of: str | None) -> Grant | None:
+        """Return the first grant that covers a call, or `None`. The arguments are those of `Grant.covers()`."""
+        return next((grant for grant in self if grant.covers(tools, now, *of)), None)
+
+    def merge(self, grant: Grant) -> None:
+        """Add a grant, or record its revocation. A revoked grant stays revoked. For the engine and stores."""
+        known = self._by_id.get(grant.id)
+        if known is None or known.revoked_at is None:
+            self._by_id[grant.id] = grant
+
+    def reset(self, grants: Iterable[Grant]) -> None:
+        """Replace all grants. For stores."""
+        self._by_id = {grant.id: grant for grant in grants}

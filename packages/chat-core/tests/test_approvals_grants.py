@@ -1,0 +1,283 @@
+"""Grants: which calls they approve, which they never do, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    FunctionCall,
+    Messages,
+    Paused,
+    Reject,
+    RequireApproval,
+    Schedule,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+)
+from chat_core.approvals import approve_with_grant, dry_run
+from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.messages import Approved, Grant, Pending, Rejected, Tool, Turn
+from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.testing.memory_conversation import Call
+from chat_core.testing.scripted import Scripted
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+Action = RequireApproval | Reject | Schedule
+
+
+def pay(id: str, cents: int = 5, name: str = "pay") -> FunctionCall:  # noqa: A002 - named as the field
+    return FunctionCall(name, {"cents": cents}, id=id)
+
+
+class Office:
+    """Two tools that need an approval, a clock, and the payments that were made."""
+
+    def __init__(self, policy: Callable[[FunctionCall], Action] = lambda _call: RequireApproval()) -> None:
+        self.now = NOON
+        self.paid: list[int] = []
+        self.on_payment: Callable[[], object] = lambda: None
+        tools = ToolCollection()
+
+        @tools.tool(sequential=True)
+        def pay(cents: int) -> str:
+            self.paid.append(cents)
+            self.on_payment()
+            return "paid"
+
+        @tools.tool
+        def refund(cents: int) -> str:
+            self.paid.append(-cents)
+            return "refunded"
+
+        self.scope = ScopedCollection(tools, lambda call, _meta: policy(call))
+
+    def chat(self, *script: Scripted) -> StreamingChat[ChatResponse, Paused]:
+        model = ScriptedProvider(*script, by_history=True)
+        return ChatBuilder().with_model(model).with_scoped_tools(self.scope).with_clock(lambda: self.now).build()
+
+    def grant(self, messages: Messages, *path: str, hours: float = 1) -> Grant:
+        return approve_with_grant(messages, path, until=self.now + hours * HOUR, by="ana", at=self.now)
+
+
+async def test_a_grant_approves_later_calls_until_it_expires() -> None:
+    office = Office()
+    chat = office.chat(pay("a"), pay("b"), pay("c"), "Done.")
+    messages = Messages.from_user("pay")
+    assert isinstance(await chat.complete(messages), Paused)
+    grant = office.grant(messages, "a")
+
+    office.on_payment = lambda: setattr(office, "now", office.now + HOUR / 2)
+    paused = await chat.complete(messages)
+
+    assert office.paid == [5, 5]
+    assert isinstance(paused, Paused)
+    assert [wait.tool_id for wait in paused.waiting] == ["c"]
+    (given,), (covered,) = messages.tool("a").decisions, messages.tool("b").decisions
+    assert (given.action, given.by, given.grant) == ("approve", "ana", None)
+    assert (covered.action, covered.by, covered.grant, covered.at) == ("approve", "ana", grant.id, NOON + HOUR / 2)
+
+
+async def test_a_grant_covers_calls_of_its_tool_that_wait_already() -> None:
+    office = Office()
+    chat = office.chat([pay("a"), pay("b"), pay("r", name="refund")], "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "b")
+    paused = await chat.complete(messages)
+    assert isinstance(paused, Paused)
+    assert [wait.tool_id for wait in paused.waiting] == ["r"]
+    assert office.paid == [5, 5]
+
+
+@pytest.mark.parametrize(("action", "status"), [(Reject("no"), Rejected), (Schedule(NOON + 9 * HOUR), Pending)])
+async def test_a_grant_runs_no_call_that_the_policy_rejects_or_schedules(action: Action, status: type) -> None:
+    office = Office(lambda call: RequireApproval() if call.id == "a" else action)
+    chat = office.chat(pay("a"), pay("b", 900), "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a", hours=99)
+    await chat.complete(messages)
+    assert office.paid == [5]
+    assert isinstance(messages.tool("b").status, status)
+    assert messages.tool("b").decisions == ()
+
+
+async def test_a_revoked_grant_asks_again() -> None:
+    office = Office()
+    chat = office.chat(pay("a"), pay("b"), "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    grant = office.grant(messages, "a")
+    revoked = messages.grants.revoke(grant.id, by="ben", at=NOON)
+    assert (revoked.revoked_by, revoked.revoked_at) == ("ben", NOON)
+    assert messages.grants.revoke(grant.id, by="cleo") == revoked == messages.grants[grant.id]
+    assert isinstance(await chat.complete(messages), Paused)
+    assert office.paid == [5]
+    assert messages.tool("b").decisions == ()
+
+
+async def test_calls_that_have_not_begun_lose_a_grant_that_is_revoked_during_the_run() -> None:
+    office = Office()
+    chat = office.chat([pay("a"), pay("b"), pay("c")], "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    grant = office.grant(messages, "a")
+    office.on_payment = lambda: len(office.paid) == 2 and messages.grants.revoke(grant.id)
+    paused = await chat.complete(messages)
+    assert isinstance(paused, Paused)
+    assert office.paid == [5, 5]
+    assert [wait.tool_id for wait in paused.waiting] == ["c"]
+    messages.tool("c").approve(by="ben", at=NOON)
+    assert isinstance(await chat.complete(messages), ChatResponse)
+    assert [decision.grant for decision in messages.tool("c").decisions] == [grant.id, None]
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired"])
+async def test_a_call_that_a_dead_process_approved_under_a_grant_is_asked_about_after_its_end(ends: str) -> None:
+    office = Office()
+    chat = office.chat(pay("a"), pay("b"), "Done.")
+    conversation = MemoryConversation(Messages.from_user("pay"))
+    await chat.complete(conversation)
+    grant = office.grant(conversation.messages, "a")
+    stored: list[Messages] = []
+
+    def see(call: Call) -> None:
+        if str(call) == "write_tool b Running":
+            stored.append(conversation.resting())
+
+    conversation.on_call = see
+    await chat.complete(conversation)
+    office.paid.clear()
+    (messages,) = stored
+    assert isinstance(messages.tool("b").status, Approved)
+    if ends == "revoked":
+        messages.grants.revoke(grant.id)
+    else:
+        office.now += HOUR
+    assert isinstance(await chat.complete(messages), Paused)
+    assert office.paid == []
+
+
+@pytest.mark.parametrize(("given", "needed", "covered"), [
+    (None, None, True), ("cfo", "cfo", True), ("cfo", None, True), (None, "cfo", False), ("cfo", "ceo", False),
+])  # fmt: skip
+async def test_a_grant_covers_no_call_that_is_reserved_for_somebody_else(
+    given: str | None, needed: str | None, *, covered: bool
+) -> None:
+    office = Office(lambda call: RequireApproval(of=given if call.id == "a" else needed))
+    chat = office.chat(pay("a"), pay("b"), "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a")
+    await chat.complete(messages)
+    assert office.paid == [5, 5][: 1 + covered]
+
+
+async def test_a_call_that_waited_for_an_approver_stays_reserved_when_the_policy_changes() -> None:
+    strict = Office(lambda call: RequireApproval(of="cfo" if call.id == "b" else None))
+    calls = [pay("a"), pay("b")]
+    messages = Messages.from_user("pay")
+    await strict.chat(calls).complete(messages)
+    lax = Office()
+    lax.grant(messages, "a")
+    assert isinstance(await lax.chat(calls, "Done.").complete(messages), Paused)
+    assert lax.paid == [5]
+
+
+async def test_a_grant_for_a_tool_of_an_inner_chat_covers_that_tool_only() -> None:
+    office = Office()
+    clerk = office.chat(pay("x"), "Paid.", pay("y"), "Paid again.")
+    asks = clerk.as_tool(name="clerk", description="Pays.")
+    ask = [FunctionCall("clerk", {"request": "Pay."}, id=name) for name in ("c1", "c2")]
+    model = ScriptedProvider(ask[0], pay("outer"), ask[1], "Done.", by_history=True)
+    builder = ChatBuilder().with_model(model).with_scoped_tools(asks).with_scoped_tools(office.scope)
+    chat = builder.with_clock(lambda: office.now).build()
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    grant = office.grant(messages, "c1", "x")
+    assert grant.tools == ("clerk", "pay")
+    paused = await chat.complete(messages)
+    assert isinstance(paused, Paused)
+    assert [wait.path for wait in paused.waiting] == [("outer",)], "the outer tool has the same name"
+    messages.tool("outer").reject(at=NOON)
+    assert isinstance(await chat.complete(messages), ChatResponse)
+    assert office.paid == [5, 5]
+
+
+async def test_a_document_keeps_grants_and_the_calls_they_approved() -> None:
+    office = Office()
+    chat = office.chat(pay("a"), pay("b"), "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    grant = office.grant(messages, "a")
+    await chat.complete(messages)
+    messages.grants.revoke(grant.id, by="ben", at=NOON)
+    again = Messages.from_json(messages.to_json())
+    assert again == messages
+    assert [*again.grants] == [*messages.grants]
+    assert again.tool("b").decisions[0].grant == grant.id
+    assert again.to_json() == messages.to_json()
+
+
+async def test_a_fork_has_no_grants() -> None:
+    office = Office()
+    chat = office.chat(pay("a"), "Done.", pay("b"))
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a")
+    await chat.complete(messages)
+    fork = messages.fork().user("again")
+    assert len(fork.grants) == 0
+    assert isinstance(await chat.complete(fork), Paused)
+
+
+async def test_a_dry_run_predicts_what_a_grant_covers() -> None:
+    office = Office()
+    chat = office.chat([pay("a"), pay("b")], "Done.")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a")
+    assert [call.outcome for call in await dry_run(chat, messages)] == ["run", "run"]
+    await chat.complete(messages)
+    assert [call.outcome for call in await dry_run(chat, messages)] == ["approval", "approval"]
+
+
+def waiting(kind: str = "approval") -> Messages:
+    tool = Tool(pay("a"), id="a")
+    if kind == "approval":
+        tool.await_approval(NOON + HOUR)
+    else:
+        tool.schedule(NOON + HOUR)
+    messages = Messages.from_user("pay")
+    messages.append("model", Turn([tool], finish_reason="tool_calls"))
+    return messages
+
+
+def test_a_grant_needs_a_call_that_waits_for_an_approval() -> None:
+    messages = waiting("schedule")
+    with pytest.raises(IllegalTransitionError, match="waits for an approval"):
+        approve_with_grant(messages, ("a",), until=NOON + HOUR, by="ana", at=NOON)
+    messages = waiting()
+    with pytest.raises(IllegalTransitionError, match="expired"):
+        approve_with_grant(messages, ("a",), until=NOON + 3 * HOUR, by="ana", at=NOON + HOUR)
+    approve_with_grant(messages, ("a",), until=NOON + HOUR, by="ana", at=NOON)
+    with pytest.raises(IllegalTransitionError, match="is Approved"):
+        approve_with_grant(messages, ("a",), until=NOON + HOUR, by="ben", at=NOON)
+    assert len(messages.grants) == 1
+
+
+@pytest.mark.parametrize(("until", "by"), [(NOON, "ana"), (NOON + HOUR, ""), (NOON.replace(tzinfo=None), "ana")])
+def test_a_grant_needs_a_person_and_an_end(until: datetime, by: str) -> None:
+    messages = waiting()
+    with pytest.raises(UsageError):
+        approve_with_grant(messages, ("a",), until=until, by=by, at=NOON)
+    assert isinstance(messages.tool("a").status, Pending)
+    assert len(messages.grants) == 0
