@@ -58,7 +58,9 @@ def make_snapshot(entries: Sequence[Document], state: LogState) -> Document:
         entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
         state: the state after these entries.
     """
-    return {**state.to_snapshot(), "messages": loads(_replay(entries, state.id).to_json())}
+    messages = _replay(entries, state.id)
+    messages.grants.reset(state.grants)
+    return {**state.to_snapshot(), "messages": loads(messages.to_json())}
 
 
 def _replay(entries: Sequence[Document], id: str) -> Messages:  # noqa: A002 - the field's own name

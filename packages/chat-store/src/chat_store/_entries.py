@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeAlias, cast, final
 
 from chat_core.errors import InvalidDocumentError, NewerVersionError
-from chat_core.messages import Interrupted, Messages, Role, Running, Suspended, Tool, Turn, codec
+from chat_core.messages import Grant, Grants, Interrupted, Messages, Role, Running, Suspended, Tool, Turn, codec
 from chat_core.messages.content import ROLES
 
 ToolPath: TypeAlias = tuple[str, ...]
@@ -144,6 +144,7 @@ class Batch:
         inner: the new turns of inner conversations.
         marks: the marks of a turn, as returned by `codec.turn_marks()`, None if they are not written.
         marked_turn: the index of the marked turn, None for the last turn.
+        grants: new grants and grants that were revoked.
     """
 
     known_turns: int
@@ -152,6 +153,7 @@ class Batch:
     inner: tuple[InnerTurns, ...] = ()
     marks: Document | None = None
     marked_turn: int | None = None
+    grants: tuple[Grant, ...] = ()
 
     @classmethod
     def of(cls, known_turns: int, turns: Sequence[NewTurn], changes: Sequence[ToolChange | InnerTurns]) -> Batch:
@@ -170,7 +172,7 @@ class Batch:
         return not self.turns or bool(self.tools or self.inner) or any(turn.gives_work for turn in self.turns)
 
     def __bool__(self) -> bool:
-        return bool(self.turns or self.tools or self.inner or self.marks)
+        return bool(self.turns or self.tools or self.inner or self.marks or self.grants)
 
     def to_dict(self) -> Document:
         """Return the batch as the fields of a log entry."""
@@ -186,6 +188,8 @@ class Batch:
             fields["marks"] = self.marks
             if self.marked_turn is not None:
                 fields["marked_turn"] = self.marked_turn
+        if self.grants:
+            fields["grants"] = [grant.to_dict() for grant in self.grants]
         return fields
 
 
@@ -289,6 +293,7 @@ class Entry:
         posts: turns to append before the next model call.
         meta: changed fields of the description, in a file.
         jobs: new and changed jobs, in a file.
+        grants: new and revoked grants.
     """
 
     at: datetime | None
@@ -300,9 +305,10 @@ class Entry:
     posts: list[TurnAdded]
     meta: Document
     jobs: list[Document]
+    grants: list[Grant]
 
     def updates(self) -> list[TurnAdded | ToolUpdated | TurnMarked]:
-        """Return the changes of the entry in the order in which they must be applied."""
+        """Return the changes of the entry in the order in which they must be applied, without grants."""
         return [*self.turns, *self.tools, *self.inner, *self.marked]
 
 
@@ -354,6 +360,22 @@ def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> 
     """
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in inner for turn in content.turns]
     return InnerTurns(path, base.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in turns[base.turns :]]))
+
+
+def changed_grants(grants: Grants, stored: Grants) -> tuple[Grant, ...]:
+    """Return the grants that the log does not have yet, or that are not revoked there.
+
+    Args:
+        grants: the grants of the messages.
+        stored: the grants in the log.
+    """
+    return tuple(
+        [
+            grant
+            for grant in grants
+            if grant.id not in stored or (grant.revoked_at is not None and stored[grant.id].revoked_at is None)
+        ]
+    )
 
 
 def _continues(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
@@ -420,9 +442,9 @@ def parse_entry(document: Mapping[str, object]) -> Entry:
     posts = [parse_turn(item) for item in _items(document, "posts")]
     meta = cast("Document", document.get("meta", {}))
     at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
-    return Entry(
-        at, parse_lease(document), turns, tools, inner, _parse_marks(document), posts, meta, _items(document, "jobs")
-    )
+    grants = [codec.grant_from_dict(item) for item in _items(document, "grants")]
+    marked, jobs = _parse_marks(document), _items(document, "jobs")
+    return Entry(at, parse_lease(document), turns, tools, inner, marked, posts, meta, jobs, grants)
 
 
 def _items(document: Mapping[str, object], name: str) -> list[Document]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import cast, final
 
 from chat_core.json import dump_bytes
-from chat_core.messages import Approved, Interrupted, Messages, Pending, Rewind, Suspended, Tool, Turn, codec
+from chat_core.messages import Approved, Grants, Interrupted, Messages, Pending, Rewind, Suspended, Tool, Turn, codec
 from chat_core.messages.view import is_view_turn
 
 from chat_store._entries import (
@@ -48,6 +48,7 @@ class LogState:
         jobs: for a conversation in a file, the jobs that its entries contain, by kind and key.
         fence: the number of the last run.
         lease: the lease of that run, None after it was released.
+        grants: the grants of the conversation.
     """
 
     def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
@@ -64,6 +65,7 @@ class LogState:
         self.jobs: dict[tuple[object, object], Document] = {}
         self.fence: int = 0
         self.lease: Lease | None = None
+        self.grants: Grants = Grants()
         self._last_turn = -1
         self._tools: dict[str, Tool] = {}
 
@@ -85,6 +87,7 @@ class LogState:
         self.delivered = None if messages.last_turn is None else messages.last_turn[1].delivered
         self._last_turn = -1 if messages.last_turn_index is None else messages.last_turn_index
         self._tools = {tool.id: copy_tool(tool) for tool in outermost_tools(messages)}
+        self.grants.reset(messages.grants)
         return messages
 
     def parse(self, document: Mapping[str, object]) -> Entry:
@@ -124,6 +127,7 @@ class LogState:
                 inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
         for turn in entry.turns:
             self._add_turn(turn.turn)
+        self._apply_grants(entry)
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
             self.last_turn_at = entry.at
@@ -137,6 +141,12 @@ class LogState:
         for marked in entry.marked:
             self.delivered = cast("bool | None", marked.marks.get("delivered", self.delivered))
         self._set_lease(entry.lease)
+
+    def _apply_grants(self, entry: Entry) -> None:
+        for grant in entry.grants:
+            if not self.is_revoked(grant.id):
+                self.grants.merge(grant)
+        self.revision += len(entry.grants)
 
     def _add_turn(self, turn: Turn) -> None:
         if not is_view_turn(turn):
@@ -199,6 +209,10 @@ class LogState:
         tool = self.find(path)
         return None if tool is None else tool.inner
 
+    def is_revoked(self, grant: object) -> bool:
+        """Return whether the conversation has a grant with this id that was revoked."""
+        return isinstance(grant, str) and grant in self.grants and self.grants[grant].revoked_at is not None
+
     def stale_paths(self, batch: Batch) -> list[ToolPath]:
         """Return the paths of the tools in a batch that have changed in the log since the batch was collected."""
         stale = [change.path for change in batch.tools if self._is_stale(change)]
@@ -206,12 +220,19 @@ class LogState:
 
     def _is_stale(self, change: ToolChange) -> bool:
         tool = self.find(change.path)
-        if tool is None:
+        if tool is None or self._uses_revoked_grant(change.document):
             return True
         if change.keeps_inner and tool.inner is not None:
             # Changes inside do not concern the status of the tool itself.
             return tool.revision != change.base.revision and own_document(tool) != change.document
         return ToolRevision.from_tool(tool) != change.base and codec.tool_to_dict(tool) != change.document
+
+    def _uses_revoked_grant(self, document: Document) -> bool:
+        """Return whether a change would approve or start a call under a grant that was revoked meanwhile."""
+        status = cast("Document", document["status"])
+        decisions = cast("list[Document]", document.get("decisions", []))
+        may_start = status["type"] in {"approved", "running"}
+        return may_start and bool(decisions) and self.is_revoked(decisions[-1].get("grant"))
 
     def follows(self, batch: Batch) -> bool:
         """Return whether no turn was added to the conversations that a batch extends since the batch was collected."""

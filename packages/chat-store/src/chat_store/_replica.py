@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TypeVar, final
@@ -21,6 +22,7 @@ from chat_store._entries import (
     ToolUpdated,
     TurnAdded,
     TurnMarked,
+    changed_grants,
     collect_changes,
     collect_inner_turns,
     copy_tool,
@@ -302,12 +304,15 @@ class Replica:
         async with self._write_lock:
             self._apply_updates()
             batch = collect()
+            if grants := changed_grants(self._messages.grants, self._log.state.grants):
+                batch = replace(batch, grants=grants)
             if batch and (self._diverged or (self._overtaken and batch.adds_turns)):
                 self._raise_diverged()
             try:
                 await self._run_in_thread(partial(write, batch))
             except StaleToolError as stale:
                 self._restore_tools(stale)
+                self._drop_grants(batch)
                 ids = ", ".join(["/".join(path) for path, _ in stale.tools])
                 msg = f"{ids} was decided or executed elsewhere; nothing was written, and messages has the stored state"
                 raise ConflictError(msg) from None
@@ -316,6 +321,13 @@ class Replica:
                 for change in batch.tools:
                     self._restore_stored(change.path)
                 raise
+
+    def _drop_grants(self, batch: Batch) -> None:
+        """Remove the grants that were given in a refused batch. Revocations stay, and are written later."""
+        stored, refused = self._log.state.grants, {grant.id for grant in batch.grants if grant.revoked_at is None}
+        self._messages.grants.reset(
+            [grant for grant in self._messages.grants if grant.id in stored or grant.id not in refused]
+        )
 
     def _raise_diverged(self) -> None:
         if self._overtaken:
@@ -347,6 +359,8 @@ class Replica:
                     if not self._diverged:
                         last = self._durable.last_turn() if marked.turn is None else None
                         marked.apply_to(last or marked.find_turn(self._messages))
+        for grant in self._log.state.grants:
+            self._messages.grants.merge(grant)
 
     def _confirm(self, own: Batch) -> None:
         """Mark the changes in a batch as durable after this object has written them to the log."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from chat_core.errors import ConflictError, ConversationBusyError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn
 
-from chat_store._entries import Batch, NewTurn, ToolRevision, collect_changes, outermost_tools
+from chat_store._entries import Batch, NewTurn, ToolRevision, changed_grants, collect_changes, outermost_tools
 from chat_store._log import StaleToolError
 from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica
@@ -70,7 +71,8 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
         msg = "the messages do not follow from the revision: pass the messages and the revision of one snapshot"
         raise UsageError(msg)
     changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
-    return Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
+    batch = Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
+    return replace(batch, grants=changed_grants(messages.grants, base.grants))
 
 
 def _list_turns(messages: Messages) -> list[tuple[Role, Turn]]:

@@ -230,7 +230,9 @@ class StoreLog(ConversationLog):
             self._append(transaction, {}, batch, self._head_with_lease(self._fence, batch))
             return
         now = self._now()
-        head = replace(self._head, due=now) if batch.gives_work else self._head
+        # A grant may cover calls that wait.
+        gives_work = batch.gives_work or (bool(batch.grants) and bool(self._wait_index.unresolved))
+        head = replace(self._head, due=now) if gives_work else self._head
         if not self._may_save_during_run(batch, now):
             self._require_no_live_run()
             if head.lease_until is not None:

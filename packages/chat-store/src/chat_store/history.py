@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal, cast, final
 
 from chat_core.json import dump_bytes
-from chat_core.messages import Messages, Role, Tool
+from chat_core.messages import Grant, Messages, Role, Tool
 
 from chat_store._entries import Document, Entry, ToolUpdated, copy_tool, parse_entry, parsing
 
@@ -26,16 +26,18 @@ class HistoryEntry:
             id. For `turn`, the path of the tool whose inner conversation has the turn. Otherwise empty.
         tool: the new state of the tool. `tool.decisions` lists who decided the call.
         role: the role of the turn, for `turn`.
+        grant: the grant, for `granted` and `revoked`.
         holder: host name and process id of the run, for `claimed`.
     """
 
     number: int
     at: datetime
-    event: Literal["created", "claimed", "released", "turn", "tool", "late"]
+    event: Literal["created", "claimed", "released", "turn", "tool", "late", "granted", "revoked"]
     path: tuple[str, ...] = ()
     tool: Tool | None = None
     role: Role | None = None
     holder: str | None = None
+    grant: Grant | None = None
 
 
 def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
@@ -80,6 +82,8 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
         inner = messages.tool(*turn.path).inner
         if inner is not None:
             inner.append(turn.role, turn.turn)
+    for grant in entry.grants:
+        found.append(HistoryEntry(number, at, "granted" if grant.revoked_at is None else "revoked", grant=grant))
     found += _list_tools(late, number, at, "late", messages)
     if lease.get("released"):
         found.append(HistoryEntry(number, at, "released"))

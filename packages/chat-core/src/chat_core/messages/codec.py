@@ -361,6 +361,18 @@ def turn_from_dict(data: object, make: MakeMessages) -> Turn:
         raise _document_error(error) from None
 
 
+def grant_from_dict(data: object) -> Grant:
+    """Return a grant, read from an object made by `Grant.to_dict()`.
+
+    Raises:
+        InvalidDocumentError: the grant is malformed. Its `path` attribute shows the position.
+    """
+    try:
+        return _read_grant(data)
+    except MalformedError as error:
+        raise _document_error(error) from None
+
+
 def tool_to_dict(tool: Tool) -> dict[str, object]:
     """Return a tool call as a JSON object in the format of stored documents. Stores also write it to their journals."""
     return write_tool(tool, _write_inner)

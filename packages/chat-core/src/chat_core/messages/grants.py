@@ -158,9 +158,9 @@ class Grants:
         return next((grant for grant in self if grant.covers(tools, now, *of)), None)
 
     def merge(self, grant: Grant) -> None:
-        """Add a grant, or record its revocation. A revoked grant stays revoked. For the engine and stores."""
+        """Add or replace a grant. A revoked grant stays revoked. For the engine and stores."""
         known = self._by_id.get(grant.id)
-        if known is None or known.revoked_at is None:
+        if known is None or known.revoked_at is None or grant.revoked_at is not None:
             self._by_id[grant.id] = grant
 
     def reset(self, grants: Iterable[Grant]) -> None:
