@@ -168,8 +168,8 @@ class Batch:
 
     @property
     def gives_work(self) -> bool:
-        """Whether the batch gives a run work. A batch of engine turns alone, without a rewind, does not."""
-        return not self.turns or bool(self.tools or self.inner) or any(turn.gives_work for turn in self.turns)
+        """Whether the batch gives a run work. Engine turns without a rewind, and grants, do not."""
+        return bool(self.tools or self.inner or self.marks) or any(turn.gives_work for turn in self.turns)
 
     def __bool__(self) -> bool:
         return bool(self.turns or self.tools or self.inner or self.marks or self.grants)

@@ -19,11 +19,20 @@ from typing import Literal, Protocol, cast
 
 import anyio
 
-<<<<<<< HEAD
-from chat_store.testing import _changes, _claims, _forks, _inner, _jobs, _lists, _merges, _meta, _posts, _runs, _writes
-=======
-from chat_store.testing import _changes, _claims, _grants, _inner, _jobs, _lists, _merges, _meta, _posts, _runs, _writes
->>>>>>> 5584166 (Store grants with the conversation, and revoke them during a run)
+from chat_store.testing import (
+    _changes,
+    _claims,
+    _forks,
+    _grants,
+    _inner,
+    _jobs,
+    _lists,
+    _merges,
+    _meta,
+    _posts,
+    _runs,
+    _writes,
+)
 from chat_store.testing._fixtures import StoreFactory, Stores
 
 
@@ -39,11 +48,7 @@ class Scenario(Protocol):
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
-<<<<<<< HEAD
-    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner, _forks)
-=======
-    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner, _grants)
->>>>>>> 5584166 (Store grants with the conversation, and revoke them during a run)
+    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner, _forks, _grants)
     for scenario in module.SCENARIOS
 }
 """Every scenario, by its name."""
