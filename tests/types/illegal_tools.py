@@ -11,11 +11,13 @@ from chat_core import (
     ChatResponse,
     Execute,
     FunctionCall,
+    Messages,
     Reject,
     RequireApproval,
     ScopedCollection,
     StructuredResponse,
     ToolCollection,
+    ToolOutput,
 )
 
 from world import City, Risk, ask_if_high, hi, pay, pays, plain, refuse_if_high, risky
@@ -156,6 +158,22 @@ def x73_tools_that_are_no_type() -> None:  # R: UsageError
 async def x74_metadata_read_as_another_type() -> None:
     level: str = risky.meta("pay")  # E: Risk
     print(level)
+
+
+def x76_an_output_of_an_inner_chat_that_is_a_text() -> None:
+    waits.as_tool(name="pay", description="Pays.", output=lambda response, messages: response.text)  # E: str|ToolOutput
+
+
+def report_of_a_city(response: StructuredResponse[City], _messages: Messages) -> ToolOutput:
+    return ToolOutput(response.raw)
+
+
+def x77_an_output_of_another_response() -> None:
+    waits.as_tool(name="pay", description="Pays.", output=report_of_a_city)  # E: StructuredResponse|report_of_a_city
+
+
+def x78_an_output_that_is_no_function() -> None:  # R: UsageError: output of as_tool\(\) must be a function
+    waits.as_tool(name="pay", description="Pays.", output=ToolOutput("text"))  # E: ToolOutput
 
 
 def x75_a_structured_response_is_no_text_response(answer: StructuredResponse[City]) -> ChatResponse:

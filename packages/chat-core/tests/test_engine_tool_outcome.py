@@ -9,6 +9,9 @@ from chat_core import (
     Data,
     FunctionCall,
     Messages,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
     StreamingChat,
     ToolCollection,
     ToolContext,
@@ -16,6 +19,7 @@ from chat_core import (
     ToolOutput,
     ToolResult,
     ToolStarted,
+    UsageError,
 )
 from chat_core.events import NestedEvent
 from chat_core.messages import Completed, Failed, File
@@ -169,3 +173,104 @@ async def test_the_state_of_an_inner_chat_stays_inside_and_its_data_is_nested() 
     assert messages.state == {"own": 1}
     nested = [event.event for event in events if isinstance(event, NestedEvent)]
     assert [event.data for event in nested if isinstance(event, ToolData)] == [NOTE]
+
+
+def drawing() -> ToolCollection[None]:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def run() -> ToolOutput:
+        return ToolOutput("drawn", data=NOTE, state={"shape": "circle", "secret": 1})
+
+    return tools
+
+
+def report(response: ChatResponse, messages: Messages) -> ToolOutput:
+    return ToolOutput(f"It said: {response.text}", data=CHART, state={"shape": messages.state["shape"]})
+
+
+async def test_an_inner_chat_reports_to_its_parent_with_an_output() -> None:
+    inner = (
+        ChatBuilder().with_model(ScriptedProvider([FunctionCall("run", {})], "a circle")).with_tools(drawing()).build()
+    )
+    ask = inner.as_tool(name="ask", description="", output=report)
+    outer = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="outer")], "done")
+    chat = ChatBuilder().with_model(outer).with_scoped_tools(ask).build()
+    messages = Messages(state={"own": 1}).user("go")
+    async with chat.stream(messages) as stream:
+        events = [event async for event in stream]
+
+    assert messages.state == {"own": 1, "shape": "circle"}
+    assert messages.tool("outer").result_text() == "It said: a circle"
+    assert [event.data for event in events if isinstance(event, ToolData)] == [CHART]
+    restored = Messages.from_json(messages.to_json())
+    assert restored.state == messages.state
+    assert restored.tool("outer").data == (CHART,)
+
+
+async def test_an_inner_chat_that_paused_reports_when_it_has_ended() -> None:
+    def policy(call: FunctionCall, meta: None) -> RequireApproval:
+        return RequireApproval()
+
+    scope = ScopedCollection(drawing(), policy)
+    inner_model = ScriptedProvider([FunctionCall("run", {}, id="inner")], "a circle")
+    inner = ChatBuilder().with_model(inner_model).with_scoped_tools(scope).build()
+    model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="outer")], "done")
+    ask = inner.as_tool(name="ask", description="", output=report)
+    chat = ChatBuilder().with_model(model).with_scoped_tools(ask).build()
+    messages = Messages.from_user("go")
+    assert isinstance(await chat.complete(messages), Paused)
+    resumed = Messages.from_json(messages.to_json())
+    assert resumed.state == {}
+    resumed.tool("outer", "inner").approve()
+
+    response = await chat.complete(resumed)
+
+    assert isinstance(response, ChatResponse)
+    assert resumed.state == {"shape": "circle"}
+
+
+async def test_each_level_of_inner_chats_reports_to_its_own_parent() -> None:
+    inner = (
+        ChatBuilder().with_model(ScriptedProvider([FunctionCall("run", {})], "a circle")).with_tools(drawing()).build()
+    )
+    states: list[dict[str, object]] = []
+
+    def middle_report(response: ChatResponse, messages: Messages) -> ToolOutput:
+        states.append(dict(messages.state))
+        return ToolOutput(response.text, state={"seen": len(messages.state)})
+
+    middle_model = ScriptedProvider([FunctionCall("draw", {"request": "go"})], "middle")
+    draw = inner.as_tool(name="draw", description="", output=report)
+    middle = ChatBuilder().with_model(middle_model).with_scoped_tools(draw).build()
+    model = ScriptedProvider([FunctionCall("ask", {"request": "go"})], "done")
+    ask = middle.as_tool(name="ask", description="", output=middle_report)
+    messages = Messages.from_user("go")
+    await ChatBuilder().with_model(model).with_scoped_tools(ask).build().complete(messages)
+
+    assert states == [{"shape": "circle"}]
+    assert messages.state == {"seen": 1}
+
+
+async def test_a_report_of_an_inner_chat_that_fails_changes_nothing() -> None:
+    def broken(_response: ChatResponse, messages: Messages) -> ToolOutput:
+        return ToolOutput("fine", state={"shape": messages.state["missing"]})
+
+    ask = (
+        ChatBuilder()
+        .with_model(ScriptedProvider("a circle"))
+        .build()
+        .as_tool(name="ask", description="", output=broken)
+    )
+    model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="outer")], "done")
+    messages = Messages.from_user("go")
+    await ChatBuilder().with_model(model).with_scoped_tools(ask).build().complete(messages)
+
+    assert isinstance(messages.tool("outer").status, Failed)
+    assert messages.state == {}
+
+
+def test_a_report_must_be_a_function() -> None:
+    chat = ChatBuilder().with_model(ScriptedProvider()).build()
+    with pytest.raises(UsageError, match=r"output of as_tool\(\) must be a function"):
+        chat.as_tool(name="ask", description="", output=ToolOutput("text"))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ state of a conversation. Any number of tasks can use one chat with different con
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Never, Self, TypeAlias, final
 
@@ -28,6 +28,7 @@ from chat_core.provider import CompletionProvider, EmbeddingsProvider, Embedding
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
+from chat_core.tools.result import ToolOutput
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -179,16 +180,32 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             _require_inputs("count_tokens()", messages, inject, owner)
         return await count_tokens(self._plan, messages, options, inject, owner)
 
-    def as_tool(self, *, name: str, description: str) -> ChatTool[PauseT_co]:
+    def as_tool(
+        self,
+        *,
+        name: str,
+        description: str,
+        output: Callable[[OutT_co, Messages], ToolOutput] | None = None,
+    ) -> ChatTool[PauseT_co]:
         """Return this chat as a tool for another chat's `with_scoped_tools()`.
 
-        If this chat pauses, the outer chat pauses too.
+        If this chat pauses, the outer chat pauses too. The outer chat sees neither the state nor the kept data of this
+        chat, unless `output` returns them.
 
         Args:
             name: name of the tool that the outer model calls.
             description: description of the tool for the outer model.
+            output: function of the final response and the inner conversation that returns the output of the call. It
+                must return the same for the same conversation, because a run that resumes may call it again. If it
+                raises, the call fails. By default, the output is the text of the response.
+
+        Raises:
+            UsageError: `output` is not a function.
         """
-        return ChatTool(self._plan, name, description)
+        if output is not None and not callable(output):
+            msg = f"output of as_tool() must be a function that returns a ToolOutput, not {output!r}"
+            raise UsageError(msg)
+        return ChatTool(self._plan, name, description, output)
 
     @property
     def model(self) -> CompletionProvider:

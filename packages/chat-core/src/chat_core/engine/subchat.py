@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Generic, final
+from typing import Any, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -23,8 +23,12 @@ from chat_core.tools.action import Action, Execute
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.context import ToolContext
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
+from chat_core.tools.result import ToolOutput, to_result
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
+
+ReportFunction: TypeAlias = Callable[[Any, Messages], ToolOutput]
+"""A function that returns the output of a call of a chat, from the chat's final response and its conversation."""
 
 _PARAMETERS: Mapping[str, object] = {
     "type": "object",
@@ -43,8 +47,11 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
 
     __slots__ = ("_definition",)
 
-    def __init__(self, plan: ChatPlan[object, PauseT_co], name: str, description: str) -> None:
-        self._definition: ToolDefinition = _ChatDefinition(plan, ToolDeclaration(name, description, _PARAMETERS))
+    def __init__(
+        self, plan: ChatPlan[object, PauseT_co], name: str, description: str, output: ReportFunction | None = None
+    ) -> None:
+        declaration = ToolDeclaration(name, description, _PARAMETERS)
+        self._definition: ToolDefinition = _ChatDefinition(plan, declaration, output)
 
     def definitions(self) -> Sequence[ToolDefinition]:
         """Implement `ToolScope.definitions`: return the single tool."""
@@ -65,11 +72,14 @@ class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
 class _ChatDefinition(InnerChat, Generic[PauseT_co]):
     """Definition of a tool that runs a chat."""
 
-    __slots__ = ("_declaration", "_plan")
+    __slots__ = ("_declaration", "_output", "_plan")
 
-    def __init__(self, plan: ChatPlan[object, PauseT_co], declaration: ToolDeclaration) -> None:
+    def __init__(
+        self, plan: ChatPlan[object, PauseT_co], declaration: ToolDeclaration, output: ReportFunction | None
+    ) -> None:
         self._plan = plan
         self._declaration = declaration
+        self._output = output
 
     @property
     def declaration(self) -> ToolDeclaration:
@@ -112,7 +122,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         return await self.run_inside(context, checkpoint.begin_as(context.run, Grants()))
 
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
-        """Implement `InnerChat.run_inside`: run or resume the chat, and return its text, pause or halt."""
+        """Implement `InnerChat.run_inside`: run or resume the chat, and return its output, pause or halt."""
         run = Run(
             self._plan,
             checkpoint,
@@ -133,12 +143,14 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         last = run.last
         assert last is not None  # noqa: S101 - a run that does not raise sets it
         if isinstance(last, Done):
+            if self._output is not None:
+                return self._output(last.response, checkpoint.messages)
             return _output_text(last.response)
         return InnerPause(last, checkpoint.messages)
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return the response text as the result of the tool, without files."""
-        return value, ()
+        """Return the response text, or the content of the chat's own output, as JSON and files."""
+        return to_result(value)
 
 
 def _output_text(output: object) -> str:
