@@ -1,14 +1,32 @@
-"""`PostgresMemory`: what only a server can show. `test_memory_conformance.py` runs the scenarios of all memories."""
+"""`PostgresMemory`: what only a server can show. `MemoryConformance` has what every memory does."""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from uuid import uuid4
 
 import pytest
 from chat_core.errors import UsageError
 from chat_memory import Statement
 from chat_memory.postgres import PostgresMemory
+from chat_memory.testing import MemoryConformance, MemoryFactory
 from chat_store.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.anyio
+
+
+class TestPostgresMemory(MemoryConformance):
+    dsn = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: PostgresServer) -> None:
+        type(self).dsn = postgres.dsn
+
+    @contextmanager
+    def memories(self) -> Generator[MemoryFactory]:
+        schema = f"memory_{uuid4().hex}"
+        yield lambda now: PostgresMemory(self.dsn, schema=schema, now=now)
 
 
 async def test_two_schemas_are_two_memories(postgres: PostgresServer) -> None:

@@ -1,17 +1,28 @@
-"""`SqliteMemory`: what only a file can show. `test_memory_conformance.py` runs the scenarios of all memories."""
+"""`SqliteMemory`: what only a file can show. `MemoryConformance` has what every memory does."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from chat_core.errors import NewerVersionError, UsageError
 from chat_memory import SqliteMemory, Statement
 from chat_memory._sqlite_tables import MIGRATIONS
+from chat_memory.testing import MemoryConformance, MemoryFactory
 from chat_store import SqliteStore
 from chat_store.sql.sqlite_pool import SqlitePool
 
 pytestmark = pytest.mark.anyio
+
+
+class TestSqliteMemory(MemoryConformance):
+    @contextmanager
+    def memories(self) -> Generator[MemoryFactory]:
+        with TemporaryDirectory() as folder:
+            yield lambda now: SqliteMemory(f"{folder}/memory.db", now=now)
 
 
 async def test_a_memory_shares_the_file_of_a_store(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from chat_memory.citations import (
     WebCitation,
     staleness,
 )
+from chat_memory.confidence import ConfidenceSettings, effective_confidence
 from chat_memory.errors import UnknownFactError
 from chat_memory.facts import (
     SOURCE_CONFIDENCE,
@@ -48,6 +49,7 @@ __all__ = [
     "SOURCE_CONFIDENCE",
     "Candidate",
     "Citation",
+    "ConfidenceSettings",
     "Document",
     "Entity",
     "Fact",
@@ -76,6 +78,7 @@ __all__ = [
     "UnknownFactError",
     "UserCitation",
     "WebCitation",
+    "effective_confidence",
     "normalize",
     "relation_type",
     "staleness",

@@ -113,7 +113,11 @@ class Scope:
 
     async def statements(self, id: str) -> list[Statement]:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.statements()`."""
-        return await self._read(lambda rows: rows.facts.statements(id))
+
+        def read(rows: Rows) -> list[Statement]:
+            return [stored.statement for stored in rows.facts.statements(id) if stored.retired_at is None]
+
+        return await self._read(read)
 
     async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.promote()`."""

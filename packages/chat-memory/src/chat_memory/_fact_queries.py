@@ -35,8 +35,8 @@ SELECT_BEST = (
     f"coalesce((SELECT max(p.ends) {_LAST_PERIOD}), s.valid_to) FROM chat_memory_facts f "
     f"JOIN chat_memory_statements s ON s.key = ({_BEST}) WHERE f.scope = :scope AND s.retired IS "
 )
-_DURING = "p.fact = f.key AND p.begins <= :at AND p.ends > :at"
-NOT_IN_PERIOD = f"NULL AND NOT EXISTS (SELECT 1 FROM chat_memory_periods p WHERE {_DURING})"  # noqa: S608
+_PERIOD_AT = "SELECT 1 FROM chat_memory_periods p WHERE p.fact = f.key AND p.begins <= :at AND p.ends > :at"
+NOT_IN_PERIOD = f"NULL AND NOT EXISTS ({_PERIOD_AT})"
 SELECT_ENTRIES = (
     "SELECT s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object FROM chat_memory_facts f "
     "JOIN chat_memory_statements s ON s.fact = f.key WHERE s.retired IS NULL AND "
@@ -65,9 +65,10 @@ SELECT_STATEMENT = (
     "WHERE s.key = :statement"
 )
 SELECT_STATEMENTS = (
-    "SELECT s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.valid_from, "
-    "s.valid_to, s.citation, s.name FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "
-    "WHERE f.scope = :scope AND f.id = :id AND s.retired IS NULL ORDER BY s.valid_from, s.said, s.key"
+    "SELECT s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.valid_from, s.valid_to, "
+    "s.citation, s.name, s.recorded, s.retired FROM chat_memory_statements s "
+    "JOIN chat_memory_facts f ON f.key = s.fact WHERE f.scope = :scope AND f.id = :id "
+    "ORDER BY s.valid_from, s.said, s.key"
 )
 
 
@@ -98,6 +99,15 @@ class FactFilter:
             given["entity"] = self.entity
             condition += " AND f.key IN (SELECT l.fact FROM chat_memory_links l WHERE l.entity = :entity)"
         return condition, given
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatement:
+    """A statement with the times at which it was stored and retracted."""
+
+    statement: Statement
+    recorded_at: datetime
+    retired_at: datetime | None
 
 
 def parse_entry(columns: Sequence[object]) -> Entry:
@@ -140,14 +150,14 @@ def _citation(column: object) -> Citation:
     return citation_from_dict(cast("dict[str, object]", loads(str(column))))
 
 
-def parse_statement(row: Row) -> Statement:
+def parse_statement(row: Row) -> StoredStatement:
     """Parse a row of `SELECT_STATEMENTS`."""
-    subject, predicate, object, text, source, confidence, said, valid_from, valid_to, citation, name = row  # noqa: A001
-    return Statement(
-        str(subject),
-        str(predicate),
-        str(object),
-        str(text),
+    source, confidence, said, valid_from, valid_to, citation, name, recorded, retired = row[4:]
+    statement = Statement(
+        str(row[0]),
+        str(row[1]),
+        str(row[2]),
+        str(row[3]),
         cast("Source", source),
         cast("float", confidence),
         _time(said),
@@ -156,6 +166,7 @@ def parse_statement(row: Row) -> Statement:
         None if citation is None else _citation(citation),
         str(name),
     )
+    return StoredStatement(statement, _time(recorded), _time_or_none(retired))
 
 
 def sort_facts(facts: Iterable[Fact]) -> list[Fact]:

@@ -26,6 +26,7 @@ from chat_memory._fact_queries import (
     SELECT_STATEMENT,
     SELECT_STATEMENTS,
     FactFilter,
+    StoredStatement,
     parse_entry,
     parse_fact,
     parse_statement,
@@ -158,12 +159,9 @@ class FactRows:
                     found.append(replace(fact, reinforcements=counts[period.fact] - 1))
         return sort_facts(found)
 
-    def statements(self, id: str) -> list[Statement]:  # noqa: A002 - the field's own name
-        """List the statements of a fact that were not retracted, earliest first."""
-        rows = self._session.execute(
-            SELECT_STATEMENTS,
-            {"scope": self._scope, "id": id},
-        )
+    def statements(self, id: str) -> list[StoredStatement]:  # noqa: A002 - the field's own name
+        """List the statements of a fact, retracted ones too, earliest first."""
+        rows = self._session.execute(SELECT_STATEMENTS, {"scope": self._scope, "id": id})
         return [parse_statement(row) for row in rows]
 
     def retract(self, id: str) -> bool:  # noqa: A002

@@ -15,6 +15,10 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         )
         """,
         'CREATE TABLE chat_memory_predicates (predicate TEXT COLLATE "C" PRIMARY KEY)',
+        """
+        INSERT INTO chat_memory_predicates VALUES ('likes'), ('dislikes'), ('uses'), ('knows'), ('speaks'), ('owns'),
+            ('visited'), ('interested_in'), ('allergic_to')
+        """,
         # `subject`, `predicate` and `object` are normalized here. Statements contain the original spelling.
         """
         CREATE TABLE chat_memory_facts (

@@ -8,11 +8,11 @@ from typing import cast, get_args
 
 from chat_memory._database import Session
 from chat_memory._document_rows import DocumentRows
-from chat_memory._fact_queries import FactFilter
+from chat_memory._fact_queries import FactFilter, StoredStatement
 from chat_memory._fact_rows import FactRows
 from chat_memory._graph_rows import GraphRows
 from chat_memory.citations import citation_to_dict
-from chat_memory.facts import Fact, FactStatus, Statement
+from chat_memory.facts import Fact, FactStatus
 from chat_memory.graph import MemoryStats
 from chat_memory.passages import Document
 
@@ -69,7 +69,7 @@ def export_scope(name: str, facts: FactRows, graph: GraphRows, documents: Docume
     }
 
 
-def _fact_to_dict(fact: Fact, statements: Iterable[Statement], entities: Iterable[str]) -> dict[str, object]:
+def _fact_to_dict(fact: Fact, statements: Iterable[StoredStatement], entities: Iterable[str]) -> dict[str, object]:
     return {
         "id": fact.id,
         "subject": fact.subject,
@@ -87,8 +87,12 @@ def _fact_to_dict(fact: Fact, statements: Iterable[Statement], entities: Iterabl
     }
 
 
-def _statement_to_dict(statement: Statement) -> dict[str, object]:
+def _statement_to_dict(stored: StoredStatement) -> dict[str, object]:
+    statement = stored.statement
     return {
+        "subject": statement.subject,
+        "predicate": statement.predicate,
+        "object": statement.object,
         "key": statement.key,
         "text": statement.text,
         "source": statement.source,
@@ -96,6 +100,8 @@ def _statement_to_dict(statement: Statement) -> dict[str, object]:
         "said_at": _iso(statement.said_at),
         "valid_from": _iso(statement.valid_from),
         "valid_to": _iso(statement.valid_to),
+        "recorded_at": _iso(stored.recorded_at),
+        "retired_at": _iso(stored.retired_at),
         "citation": None if statement.citation is None else citation_to_dict(statement.citation),
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 FOREVER = 1 << 62
@@ -93,7 +94,7 @@ def timeline(entries: Sequence[Entry]) -> list[Period]:
     latest: dict[int, Entry] = {}
     known = 0
     pieces: dict[PeriodKind, list[tuple[Entry, int, int]]] = {"current": [], "candidate": []}
-    for moment, end in zip(moments, [*moments[1:], FOREVER], strict=True):
+    for moment, end in pairwise([*moments, FOREVER]):
         while known < len(by_start) and by_start[known].valid_from <= moment:
             latest[by_start[known].rank] = by_start[known]
             known += 1

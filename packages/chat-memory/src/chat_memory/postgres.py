@@ -40,6 +40,7 @@ _MATCH = (
     "SELECT key AS document, ts_rank(words, to_tsquery('english', :either))::float8 AS score "
     "FROM chat_memory_documents WHERE scope = :in_scope AND words @@ to_tsquery('english', :match)"
 )
+_NO_MATCH = "SELECT 0::bigint AS document, 0::float8 AS score WHERE false"
 _LOCK = "SELECT pg_advisory_xact_lock{kind}(hashtextextended('chat-memory predicates in ' || :schema, 0))"
 
 
@@ -88,7 +89,9 @@ class PostgresSession:
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""
-        lexemes = [f"'{_escape(word)}'" for word in words if any(map(str.isalnum, word))] or ["''"]
+        lexemes = [f"'{_escape(word)}'" for word in words if any(map(str.isalnum, word))]
+        if not lexemes:
+            return _NO_MATCH, {}
         either = " | ".join(lexemes)
         # The scope is a word of each text, so that the index reads only the texts of one scope.
         return _MATCH, {"either": either, "match": f"({either}) & scope{scope}", "in_scope": scope}

@@ -1,0 +1,171 @@
+"""Conformance scenarios for passages, the search for words, and vectors."""
+
+from __future__ import annotations
+
+import struct
+
+from chat_core.errors import UsageError
+
+from chat_memory.facts import Statement
+from chat_memory.memory import MemoryScope
+from chat_memory.passages import Passage
+from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, refused, require, require_equal, year
+
+
+async def _search(scope: MemoryScope, *words: str) -> list[str]:
+    """Return the texts of the found documents, sorted."""
+    found = await scope.search_text(words)
+    return sorted(item.text for item in await scope.documents(ids=[match.document for match in found]))
+
+
+async def a_passage_is_stored_once(memories: Memories) -> None:
+    """A passage that is stored again changes nothing, and another text at its place replaces it."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        passage = Passage("I moved to Berlin.", "chat-17", 3, "turn", "Ana", year(2024))
+        counts = [await ana.add_passages([passage, passage]), await ana.add_passages([passage])]
+        require_equal(counts, [1, 0], "a repeated passage is not counted")
+        (found,) = await ana.documents()
+        fields = (found.text, found.conversation, found.position, found.kind, found.speaker, found.said_at, found.fact)
+        expected = ("I moved to Berlin.", "chat-17", 3, "turn", "Ana", year(2024), None)
+        require_equal(fields, expected, "a passage has its fields")
+        require_equal(await ana.add_passages([Passage("Paris it is.", "chat-17", 3)]), 1, "a changed passage counts")
+        require_equal(await _search(ana, "Berlin"), [], "the old text is not found")
+        require_equal(await _search(ana, "Paris"), ["Paris it is."], "the new text is found")
+        await ana.add_passages([Passage("A summary.", "chat-17", 3, "summary")])
+        require_equal(len(await ana.documents(conversation="chat-17")), 2, "another kind is another passage")
+
+
+async def words_are_found_by_their_stem(memories: Memories) -> None:
+    """A search finds other forms and other cases of a word, and ranks more matching words first."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages(
+            [Passage(text, "c", number) for number, text in enumerate(["Moving boxes.", "She moves to Rome.", "Tea."])]
+        )
+        require_equal(await _search(ana, "MOVED"), ["Moving boxes.", "She moves to Rome."], "forms are found")
+        best, *_ = await ana.search_text(["moved", "rome"])
+        (document,) = await ana.documents(ids=[best.document])
+        require_equal(document.text, "She moves to Rome.", "the best match is first")
+        require_equal(len(await ana.search_text(["moved"], limit=1)), 1, "the limit holds")
+
+
+async def a_query_has_no_syntax(memories: Memories) -> None:
+    """Operators, quotes and punctuation in a query are ordinary characters."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("I don't like AND or NOT.", "c")])
+        hostile = [
+            '"',
+            "'",
+            "a'b",
+            "*",
+            "tea*",
+            "(",
+            ")",
+            "NOT",
+            "a AND b",
+            "scope : 1",
+            ":*",
+            "\\",
+            "& | !",
+            "",
+            "%",
+            "<->",
+        ]
+        for word in hostile:
+            await ana.search_text([word])
+        await ana.search_text(hostile)
+        require_equal(await ana.search_text([]), [], "no words find nothing")
+        require_equal(len(await ana.search_text(["like", '"'])), 1, "words beside punctuation are found")
+
+
+async def a_search_finds_current_facts_alone(memories: Memories) -> None:
+    """Texts and vectors of facts that are not current are not returned."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add(home("Berlin", 2020))
+        (first,) = await ana.documents()
+        await ana.put_vectors("m", {first.id: [1.0]})
+        await ana.add(home("Paris", 2024))
+        await ana.add(home("Rome", 2025, "inferred"))
+        require_equal(await _search(ana, "lives"), ["user lives in Paris"], "the current fact is found alone")
+        require_equal(await ana.vectors("m"), NO_VECTORS, "a vector of a superseded fact is not returned")
+        found = [item.text for item in await ana.documents(kind="fact")]
+        require_equal(found, ["user lives in Paris"], "a list of documents contains the current fact alone")
+
+
+async def vectors_are_kept_by_model(memories: Memories) -> None:
+    """Vectors of two embedders are never mixed, and those of an old one can be deleted."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("ab")])
+        one, two = [item.id for item in await ana.documents()]
+        await ana.put_vectors("small@1", {one: [1.0, 0.5], two: [0.0, -1.0]})
+        await ana.put_vectors("large@1", {one: [1.0, 2.0]})
+        packed = struct.pack("<4f", 1.0, 0.5, 0.0, -1.0)
+        require_equal(await ana.vectors("small@1"), ([one, two], packed), "vectors are returned by model")
+        missing = [item.id for item in await ana.without_vector("large@1")]
+        require_equal(missing, [two], "texts without a vector of the model are listed")
+        require_equal(await ana.drop_vectors(keep="large@1"), 2, "vectors of other models are deleted")
+        require_equal(await ana.vectors("small@1"), NO_VECTORS, "and are gone")
+        require_equal((await ana.vectors("large@1"))[0], [one], "those of the model are kept")
+
+
+async def a_changed_text_loses_its_vector(memories: Memories) -> None:
+    """A vector belongs to a text: a new text of a passage or a fact has none."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("Tea.", "c")])
+        await ana.add(Statement("user", "likes", "tea", "Tea is fine.", "inferred", valid_from=year(2020)))
+        documents = await ana.documents()
+        await ana.put_vectors("m", {item.id: [1.0] for item in documents})
+        await ana.add(Statement("user", "likes", "tea", "I love tea!", "stated", valid_from=year(2021)))
+        await ana.add_passages([Passage("Coffee.", "c")])
+        found = sorted(item.text for item in await ana.without_vector("m"))
+        require_equal(found, ["Coffee.", "I love tea!"], "changed texts need new vectors")
+        require_equal(await ana.vectors("m"), NO_VECTORS, "their old vectors are gone")
+
+
+async def vectors_of_a_model_have_one_length(memories: Memories) -> None:
+    """A vector of another length is refused, because it is of another embedder."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("ab")])
+        one, two = [item.id for item in await ana.documents()]
+        await ana.put_vectors("m", {one: [1.0, 2.0]})
+        with refused(UsageError, "another length is refused"):
+            await ana.put_vectors("m", {two: [1.0]})
+        require_equal(len((await ana.vectors("m"))[0]), 1, "nothing was stored")
+        await ana.put_vectors("m", {two: [3.0, 4.0], 10**9: [1.0, 1.0]})
+        require_equal(len((await ana.vectors("m"))[0]), 2, "a document that does not exist is ignored")
+
+
+async def the_revision_grows_with_each_change(memories: Memories) -> None:
+    """`stats().revision` tells a cache that the scope has changed."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        seen = [(await ana.stats()).revision]
+        await ana.add(home("Berlin", 2020))
+        seen.append((await ana.stats()).revision)
+        await ana.add_passages([Passage("Tea.", "c")])
+        seen.append((await ana.stats()).revision)
+        await ana.put_vectors("m", {item.id: [1.0] for item in await ana.documents()})
+        seen.append((await ana.stats()).revision)
+        await memory.declare(multi=["lives in"])
+        seen.append((await ana.stats()).revision)
+        require(seen == sorted(set(seen)), f"each change has a greater revision, not {seen}")
+        await memory.scope("ben").add(home("Berlin", 2020))
+        require_equal((await ana.stats()).revision, seen[-1], "another scope does not change it")
+
+
+SCENARIOS = (
+    a_passage_is_stored_once,
+    words_are_found_by_their_stem,
+    a_query_has_no_syntax,
+    a_search_finds_current_facts_alone,
+    vectors_are_kept_by_model,
+    a_changed_text_loses_its_vector,
+    vectors_of_a_model_have_one_length,
+    the_revision_grows_with_each_change,
+)
