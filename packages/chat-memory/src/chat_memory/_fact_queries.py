@@ -22,7 +22,7 @@ _COLUMNS = (
 )
 _BEST = (
     "SELECT b.key FROM chat_memory_statements b WHERE b.fact = f.key ORDER BY b.retired IS NULL DESC, b.rank DESC, "
-    "b.valid_from DESC, b.said DESC, b.confidence DESC, b.name LIMIT 1"
+    "b.valid_from DESC, b.said DESC, b.confidence DESC, b.valid_to, b.text DESC, b.name DESC LIMIT 1"
 )
 SELECT_IN_PERIOD = (
     f"SELECT {_COLUMNS}, p.begins, p.ends FROM chat_memory_periods p JOIN chat_memory_facts f ON f.key = p.fact "  # noqa: S608
@@ -37,8 +37,9 @@ SELECT_BEST = (
 )
 _PERIOD_AT = "SELECT 1 FROM chat_memory_periods p WHERE p.fact = f.key AND p.begins <= :at AND p.ends > :at"
 NOT_IN_PERIOD = f"NULL AND NOT EXISTS ({_PERIOD_AT})"
+_ENTRY = "s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object, s.text || ' ' || s.name"
 SELECT_ENTRIES = (
-    "SELECT s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object FROM chat_memory_facts f "
+    f"SELECT {_ENTRY} FROM chat_memory_facts f "  # noqa: S608 - our own names
     "JOIN chat_memory_statements s ON s.fact = f.key WHERE s.retired IS NULL AND "
 )
 INSERT_STATEMENT = (
@@ -56,7 +57,7 @@ SELECT_DESCRIPTION = (
     "LEFT JOIN chat_memory_documents d ON d.fact = f.key WHERE f.key = :fact"
 )
 SELECT_RECORDED = (
-    "SELECT f.subject, f.predicate, s.key, f.key, s.rank, s.valid_from, s.valid_to, s.said, s.confidence, f.object "
+    f"SELECT f.subject, f.predicate, {_ENTRY} "  # noqa: S608 - our own names
     "FROM chat_memory_facts f JOIN chat_memory_statements s ON s.fact = f.key WHERE f.scope = :scope "
     "AND s.recorded <= :recorded AND (s.retired IS NULL OR s.retired > :recorded)"
 )
@@ -112,7 +113,7 @@ class StoredStatement:
 
 def parse_entry(columns: Sequence[object]) -> Entry:
     """Parse a row of `SELECT_ENTRIES`."""
-    return Entry(*cast("tuple[int, int, int, int, int, int, float, str]", tuple(columns)))
+    return Entry(*cast("tuple[int, int, int, int, int, int, float, str, str]", tuple(columns)))
 
 
 def _time(column: object) -> datetime:

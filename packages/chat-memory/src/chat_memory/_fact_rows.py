@@ -90,7 +90,7 @@ class FactRows:
         place = _Place(*map(normalize, (statement.subject, statement.predicate, statement.object)))
         id = fact_id(self._name, *place)  # noqa: A001 - the field's own name
         fact = self._require_fact(id, place)
-        name = statement.key or _default_key(statement)
+        name = _statement_name(statement)
         rows = self._session.execute(
             "SELECT outcome FROM chat_memory_statements WHERE fact = :fact AND name = :name",
             {"fact": fact, "name": name},
@@ -98,7 +98,7 @@ class FactRows:
         if rows:
             return self._outcome(id, str(rows[0][0]))
         columns = self._columns(statement)
-        entry = _new_entry(fact, columns, place.object)
+        entry = _new_entry(fact, columns, place.object, name)
         outcome = self._classify(self._entries(place), entry)
         self._session.execute(INSERT_STATEMENT, {**columns, "fact": fact, "name": name, "outcome": dumps(outcome)})
         self._link(fact, place, statement.entities)
@@ -364,14 +364,16 @@ def read_multi_valued(session: Session) -> frozenset[str]:
     return frozenset(str(row[0]) for row in session.execute("SELECT predicate FROM chat_memory_predicates", {}))
 
 
-def _default_key(statement: Statement) -> str:
-    """Return the key of a statement without one, which is that of the cited turn, or a new one."""
+def _new_entry(fact: int, columns: Mapping[str, Value], object: str, name: str) -> Entry:  # noqa: A002
+    fields = ("rank", "valid_from", "valid_to", "said", "confidence")
+    return parse_entry((0, fact, *(columns[field] for field in fields), object, f"{columns['text']!s} {name}"))
+
+
+def _statement_name(statement: Statement) -> str:
+    """Return the key of a statement. By default it is that of the cited turn, or a new one."""
+    if statement.key is not None:
+        return statement.key
     citation = statement.citation
     if not isinstance(citation, SessionCitation):
         return uuid4().hex
     return f"session:{citation.conversation}:{'' if citation.turn is None else citation.turn}"
-
-
-def _new_entry(fact: int, columns: Mapping[str, Value], object: str) -> Entry:  # noqa: A002 - the field's own name
-    names = ("rank", "valid_from", "valid_to", "said", "confidence")
-    return parse_entry((0, fact, *(columns[name] for name in names), object))

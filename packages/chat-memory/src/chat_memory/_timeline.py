@@ -29,7 +29,8 @@ class Entry:
         valid_to: until when it is true, `FOREVER` if it has no end.
         said_at: the time of the statement, in microseconds.
         confidence: the confidence in it.
-        object: the normalized object, which decides if everything else is equal.
+        object: the normalized object.
+        tie: the text and the key of the statement, which decide if everything else is equal.
     """
 
     key: int
@@ -40,11 +41,12 @@ class Entry:
     said_at: int
     confidence: float
     object: str
+    tie: str
 
     @property
-    def order(self) -> tuple[int, int, float, str]:
+    def order(self) -> tuple[int, int, float, str, int, str]:
         """The position among statements of equal strength. No part of it depends on the order of arrival."""
-        return self.valid_from, self.said_at, self.confidence, self.object
+        return self.valid_from, self.said_at, self.confidence, self.object, -self.valid_to, self.tie
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,11 +99,10 @@ def _elements(graph: Graph) -> tuple[dict[str, dict[str, object]], list[dict[str
         }
         for relation in graph.relations
     ]
-    for fact, entities in graph.links.items():
-        edges += [
-            {"source": f"fact:{fact}", "target": f"entity:{entity}", "type": "MENTIONS", "label": "mentions"}
-            for entity in entities
-        ]
+    for linked, entities in graph.links.items():
+        for name in entities:
+            edge = {"source": f"fact:{linked}", "target": f"entity:{name}", "type": "MENTIONS", "label": "mentions"}
+            edges.append({**edge})
     return nodes, edges
 
 

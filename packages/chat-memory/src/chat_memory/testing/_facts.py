@@ -236,7 +236,7 @@ async def a_turn_counts_once(memories: Memories) -> None:
 
 
 async def a_subject_is_not_part_of_another(memories: Memories) -> None:
-    """Facts compete only if subject and predicate are equal, whatever characters they contain."""
+    """Facts compete only if subject and predicate are equal, with any characters."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         subjects = ["a", "arawn.lang", "%", "a%", "a'b", 'a"b', "a\\", "*"]

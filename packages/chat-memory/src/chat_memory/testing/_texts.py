@@ -142,7 +142,7 @@ async def vectors_of_a_model_have_one_length(memories: Memories) -> None:
 
 
 async def the_revision_grows_with_each_change(memories: Memories) -> None:
-    """`stats().revision` tells a cache that the scope has changed."""
+    """`stats().revision` is greater after each change, so that caches can detect it."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         seen = [(await ana.stats()).revision]

@@ -116,7 +116,7 @@ async def a_retraction_does_not_change_past_knowledge(memories: Memories) -> Non
 
 
 async def the_order_of_arrival_does_not_matter(memories: Memories) -> None:
-    """The same statements give the same facts at all times, in whatever order they arrive."""
+    """The same statements give the same facts at all times, in any order of arrival."""
     statements = [
         home("Berlin", 2020),
         home("Paris", 2022, until=2026),

@@ -1,0 +1,78 @@
+"""Two writers, one truth: processes that store contradicting statements at once, in both databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+from chat_memory import SqliteMemory, Statement
+from chat_memory.postgres import PostgresMemory
+from chat_store.testing.postgres_server import PostgresServer
+
+Opens: TypeAlias = Callable[[], SqliteMemory | PostgresMemory]
+
+RACES = 200 if os.environ.get("CHAT_MEMORY_THOROUGH") else 20
+WRITERS = 3
+
+
+def statement(race: int, writer: int) -> Statement:
+    """Return the statement of a writer. The latest writer alternates, and every second pair says the same."""
+    since = datetime(2020, 1 + (race + writer) % WRITERS, 1, tzinfo=UTC)
+    city = "Berlin" if race % 2 else f"city {writer}"
+    return Statement("user", "lives in", city, valid_from=since, said_at=since, key=f"writer {writer}")
+
+
+async def write_all(open_memory: Opens, writer: int) -> None:
+    async with open_memory() as memory:
+        for race in range(RACES):
+            await memory.scope(f"race {race}").add(statement(race, writer))
+
+
+async def check_all(open_memory: Opens) -> None:
+    async with open_memory() as memory:
+        for race in range(RACES):
+            scope = memory.scope(f"race {race}")
+            expected = statement(race, (WRITERS - 1 - race) % WRITERS)
+            (fact,) = await scope.facts()
+            stats = await scope.stats()
+            assert fact.object == expected.object
+            assert stats.statements == WRITERS
+            assert stats.facts == (1 if race % 2 else WRITERS)
+
+
+def race_processes(open_memory: Opens) -> None:
+    async def create() -> None:
+        async with open_memory() as memory:
+            await memory.scopes()
+
+    anyio.run(create)
+    start, go = os.pipe()
+    children: list[int] = []
+    for writer in range(WRITERS):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(go)
+                os.read(start, 1)  # all begin when the parent closes its end
+                anyio.run(write_all, open_memory, writer)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.close(start)
+    os.close(go)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * WRITERS
+    anyio.run(check_all, open_memory)
+
+
+def test_processes_that_contradict_each_other_leave_one_current_fact(tmp_path: Path) -> None:
+    race_processes(lambda: SqliteMemory(tmp_path / "memory.db"))
+
+
+def test_clients_that_contradict_each_other_leave_one_current_fact(postgres: PostgresServer) -> None:
+    race_processes(lambda: PostgresMemory(postgres.dsn, schema="memory_races"))
