@@ -59,7 +59,10 @@ class _Models(ABC):
         return self._with(replace(self._settings, base_url=address.removesuffix("/v1")))
 
     def with_transport(self, transport: Transport) -> Self:
-        """Send requests and token requests over `transport`. The caller owns it: closing a provider leaves it open."""
+        """Send requests and token requests over `transport`. The caller owns it: closing a provider leaves it open.
+
+        A `TokenSource` that you pass to `with_token()` uses its own transport.
+        """
         GeminiBuilder().with_transport(transport)  # raises for anything else
         return self._with(replace(self._settings, transport=transport))
 
