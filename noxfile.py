@@ -276,7 +276,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Pyright and mypy, both strict, on sources, tests and pages; then legal and illegal programs in five checkers."""
-    _install(session, "tests", "types", "browser", "docs")
+    _install(session, "tests", "types", "browser", "docs", "servers")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
     # Two packages may have test files of the same name, so each root needs a run of its own.
     for root in _typed_roots():

@@ -39,7 +39,8 @@ def drive(address: str) -> Drive:
     id = f"chat-{next(_numbers)}"  # noqa: A001 - the protocol's name
 
     def run(scenario: str, *steps: list[object]) -> Json:
-        named = [[id if word == "ID" else word for word in step] for step in (["open", "ID"], *steps)]
+        begun: list[list[object]] = [["open", "ID"], *steps]
+        named = [[id if word == "ID" else word for word in step] for step in begun]
         command = [node, str(program), module, address, scenario, json.dumps(named)]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

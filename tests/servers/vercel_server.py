@@ -40,10 +40,10 @@ from chat_core.testing import Answer, ScriptedProvider
 from chat_inbox.__main__ import listen
 from chat_store import MemoryStore
 from chat_streams.client_input import conversation_id
+from chat_streams.encoding import send_run
 from chat_streams.errors import ClientInputError
 from chat_streams.open_waits import Decider
 from chat_streams.vercel import (
-    DONE,
     HEADERS,
     VercelEncoder,
     VercelRequest,
@@ -156,20 +156,26 @@ class Live:
     news: anyio.Event = field(default_factory=anyio.Event)
     ended: bool = False
 
-    def send(self, chunk: bytes, *, last: bool = False) -> None:
+    async def send(self, chunk: bytes) -> None:
         self.chunks.append(chunk)
-        self.ended = last
+        self._tell()
+
+    def end(self) -> None:
+        self.ended = True
+        self._tell()
+
+    def _tell(self) -> None:
         self.news.set()
         self.news = anyio.Event()
 
     async def read(self, *, again: bool = False) -> AsyncGenerator[bytes, None]:
         position = 0
+        if again:
+            yield self.before
         while True:
             while position < len(self.chunks):
                 yield self.chunks[position]
                 position += 1
-                if position == 1 and again:
-                    yield self.before
             if self.ended:
                 return
             await self.news.wait()
@@ -240,13 +246,9 @@ class Server:
             live = self.live[arrived.id] = Live(stored_chunks(conversation, decider))
             encoder = VercelEncoder(conversation, decider, shown=arrived.read.shown)
             arrived.answered.set()
-            try:
-                async with chat.stream(conversation) as stream:
-                    async for event in stream:
-                        live.send(encoder.encode(event))
-            except Exception as error:  # noqa: BLE001 - the client hears of every failure
-                live.send(encoder.fail(error))
-        live.send(DONE, last=True)
+            async with chat.stream(conversation) as stream:
+                await send_run(aiter(stream), encoder, live.send)
+        live.end()
 
     async def resume(self, request: Request) -> Response:
         """`GET /SCENARIO/api/chat/ID/stream`."""

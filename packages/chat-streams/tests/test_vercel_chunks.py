@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chat_core import Data, File, FunctionCall, Tool
-from chat_streams.vercel import DONE, HEADERS
-from chat_streams.vercel.chunks import call_id, chunk, data_chunk, file_url, outcome_chunks, quote
+from chat_streams.vercel import HEADERS
+from chat_streams.vercel.chunks import DONE, call_id, chunk, data_chunk, file_url, outcome_chunks
 from vercel_world import chunks
 
 
@@ -12,11 +12,6 @@ def test_a_chunk_is_one_server_sent_event() -> None:
     assert chunk("text-delta", id="1", delta="a\nb") == b'data: {"type":"text-delta","id":"1","delta":"a\\nb"}\n\n'
     assert DONE == b"data: [DONE]\n\n"
     assert HEADERS["x-vercel-ai-ui-message-stream"] == "v1"
-
-
-def test_a_lone_surrogate_is_escaped() -> None:
-    assert quote("é") == '"é"'.encode()
-    assert quote("\ud83d") == b'"\\ud83d"'
 
 
 def test_the_id_of_an_inner_call_names_the_outer_calls() -> None:

@@ -110,7 +110,8 @@ async def test_stored_chunks_rebuild_the_message_that_a_run_continues() -> None:
     await run(bank([Reasoning("Hm."), "I pay.", PAY], "Paid.", now=Clock()), conversation)
     sent = chunks(stored_chunks(conversation, ana()))
 
-    assert [item["type"] for item in sent] == [
+    assert sent[0] == {"type": "start", "messageId": ui_messages(conversation, ana())[-1]["id"]}
+    assert [item["type"] for item in sent[1:]] == [
         "start-step",
         "reasoning-start",
         "reasoning-delta",

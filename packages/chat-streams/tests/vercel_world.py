@@ -21,7 +21,7 @@ Json: TypeAlias = dict[str, object]
 
 def chunks(data: bytes) -> list[Json]:
     """Return the chunks in server-sent events."""
-    events = data.decode().split("\n\n")
+    events = data.decode().removesuffix("data: [DONE]\n\n").split("\n\n")
     assert events.pop() == ""
     assert all(event.startswith("data: ") and "\n" not in event for event in events)
     return [json.loads(event.removeprefix("data: ")) for event in events]
@@ -42,4 +42,6 @@ async def run(
     """Return everything that the client of a run receives."""
     encoder = VercelEncoder(conversation, decider or ana(), shown=shown)
     async with chat.stream(conversation) as stream:
-        return b"".join([encoder.encode(event) async for event in stream])
+        sent = b"".join([encoder.start(), *[encoder.encode(event) async for event in stream]])
+    assert sent.endswith(b"data: [DONE]\n\n")
+    return sent

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 from chat_core import Completed, Data, File, Messages, Rejected, Tool, Wait
 from chat_core.json import dump_bytes
 
-from chat_streams.client_texts import rejection_text, tool_failure_text
+from chat_streams.client_texts import outcome_text
 from chat_streams.open_waits import wait_key
 
 Json: TypeAlias = dict[str, object]
@@ -38,14 +37,6 @@ def chunk(kind: str, **fields: object) -> bytes:
 def send_part(part: Mapping[str, object]) -> bytes:
     """Return a chunk, or a part of a UI message that is also a chunk, as a server-sent event."""
     return b"data: " + dump_bytes(part) + b"\n\n"
-
-
-def quote(text: str) -> bytes:
-    """Return a text as a JSON string in UTF-8. Lone surrogates, which UTF-8 cannot encode, are escaped."""
-    try:
-        return encode_basestring(text).encode()
-    except UnicodeEncodeError:
-        return dump_bytes(text)
 
 
 def call_id(path: tuple[str, ...]) -> str:
@@ -95,11 +86,6 @@ def outcome_chunks(id: str, tool: Tool) -> bytes:  # noqa: A002 - the protocol's
             return chunk("tool-output-denied", toolCallId=id)
         case _:
             return chunk("tool-output-error", toolCallId=id, errorText=outcome_text(tool))
-
-
-def outcome_text(tool: Tool) -> str:
-    """Return the text that a client shows for a call that failed or was not allowed."""
-    return rejection_text(tool.name, tool.status) if isinstance(tool.status, Rejected) else tool_failure_text(tool.name)
 
 
 def file_url(file: File) -> str | None:

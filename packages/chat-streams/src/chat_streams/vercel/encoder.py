@@ -32,16 +32,17 @@ from chat_core import (
 from chat_core.conversation import Conversation
 
 from chat_streams.errors import describe_error
+from chat_streams.json_strings import quote
 from chat_streams.open_waits import Decider, messages_of
 from chat_streams.shown_messages import count_turns, message_id, shown_messages
 from chat_streams.vercel.chunks import (
+    DONE,
     approval_fields,
     call_id,
     chunk,
     data_chunk,
     file_chunk,
     outcome_chunks,
-    quote,
     send_part,
     waiting_fields,
 )
@@ -62,8 +63,8 @@ _FINISH: Final[Mapping[FinishReason, str]] = {
 class VercelEncoder:
     """Encoder of the events of one run as chunks of one assistant message.
 
-    Call `encode()` for each event of the run, and `fail()` if the run raises. Then send `DONE`. The chunk `reset-step`,
-    which an `AttemptReset` becomes, needs version 7 of the npm package `ai`.
+    It implements `EventEncoder` for `send_run()`. The chunk `reset-step`, which an `AttemptReset` becomes, needs
+    version 7 of the npm package `ai`.
     """
 
     __slots__ = (
@@ -111,7 +112,11 @@ class VercelEncoder:
             Done: self._encode_done,
         }
 
-    def encode(self, event: object) -> bytes:
+    def start(self) -> bytes:
+        """Return nothing: the first chunk is sent with the first event, when the id of the message is known."""
+        return b""
+
+    def encode(self, event: object, /) -> bytes:
         """Return the chunks of an event as server-sent events; empty for events that the protocol does not have."""
         kind = type(event)
         if kind is TextDelta and self._block == "text":
@@ -121,10 +126,10 @@ class VercelEncoder:
             return b""
         return encode(event) if self._started else self._start() + encode(event)
 
-    def fail(self, error: BaseException) -> bytes:
+    def fail(self, error: BaseException, /) -> bytes:
         """Return the chunk that ends the stream of a failed run. Its text is fixed for each kind of error."""
         before = b"" if self._started else self._start()
-        return before + chunk("error", errorText=describe_error(error)[1])
+        return before + chunk("error", errorText=describe_error(error)[1]) + DONE
 
     def _start(self) -> bytes:
         """Return the chunk that names the message: the one that the run continues, or the one that begins now."""
@@ -280,7 +285,7 @@ class VercelEncoder:
 
     def _encode_pause(self, event: Paused) -> bytes:
         waits = b"".join([self._encode_wait(wait) for wait in event.waiting])
-        return self._close_texts() + waits + self._finish_step() + chunk("finish", finishReason="tool-calls")
+        return self._close_texts() + waits + self._finish_step() + chunk("finish", finishReason="tool-calls") + DONE
 
     def _encode_wait(self, wait: Wait) -> bytes:
         tool = self._messages.tool(*wait.path)
@@ -298,4 +303,4 @@ class VercelEncoder:
         if isinstance(response, (ChatResponse, StructuredResponse)):
             reason = cast("ChatResponse", response).turn.finish_reason
         finish = "other" if reason is None else _FINISH.get(reason, "other")
-        return self._close_texts() + self._finish_step() + chunk("finish", finishReason=finish)
+        return self._close_texts() + self._finish_step() + chunk("finish", finishReason=finish) + DONE

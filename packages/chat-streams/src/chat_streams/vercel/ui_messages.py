@@ -22,9 +22,10 @@ from chat_core.messages import (
 )
 from chat_core.response import Wait
 
+from chat_streams.client_texts import outcome_text
 from chat_streams.open_waits import Decider, messages_of, open_waits
 from chat_streams.shown_messages import shown_messages
-from chat_streams.vercel.chunks import approval_fields, call_id, chunk, file_url, outcome_text, send_part
+from chat_streams.vercel.chunks import approval_fields, call_id, chunk, file_url, send_part
 from chat_streams.vercel.sources import find_sources
 
 Json: TypeAlias = dict[str, object]
@@ -55,8 +56,8 @@ def ui_messages(target: Messages | Conversation, decider: Decider, /) -> list[Js
 def stored_chunks(target: Messages | Conversation, decider: Decider, /) -> bytes:
     """Return the chunks of the last message, if it is an assistant message, else nothing.
 
-    A client that reconnects to a run builds the message again from its first chunk. Send these chunks, as the stored
-    conversation was when the run began, after the `start` chunk and before the other chunks of the run.
+    A client that reconnects to a run builds the message again from its first chunk. Send these chunks, of the
+    conversation as it was when the run began, before the chunks of the run.
 
     Args:
         target: the conversation.
@@ -66,7 +67,8 @@ def stored_chunks(target: Messages | Conversation, decider: Decider, /) -> bytes
     if not found or found[-1]["role"] != "assistant":
         return b""
     parts = cast("list[Json]", found[-1]["parts"])
-    return b"".join([chunk for number, part in enumerate(parts) for chunk in _part_chunks(f"stored-{number}", part)])
+    rest = [data for number, part in enumerate(parts) for data in _part_chunks(f"stored-{number}", part)]
+    return chunk("start", messageId=found[-1]["id"]) + b"".join(rest)
 
 
 def _simple_parts(turn: Turn) -> Iterator[Json]:

@@ -1,0 +1,144 @@
+"""Readers for the fields of requests in the format of OpenAI's API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias, cast
+
+from chat_core import ChatOptions
+from chat_core.errors import UsageError
+from chat_core.json import loads_limited
+from chat_core.messages import File, Part, Text
+
+from chat_streams.errors import ClientInputError
+
+Fields: TypeAlias = Mapping[str, object]
+
+IGNORED = frozenset(
+    {
+        "include", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier",
+        "truncation", "user",
+    }
+)  # fmt: skip
+"""Fields that change nothing about a response here."""
+
+
+def read_body(body: bytes) -> Fields:
+    """Return the fields of a request.
+
+    Args:
+        body: the body, JSON in UTF-8.
+
+    Raises:
+        ClientInputError: the body is not a JSON object.
+    """
+    try:
+        value = loads_limited(body)
+    except ValueError as error:
+        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
+    return require_object(value, "the body")
+
+
+def refuse_other_fields(fields: Fields, known: Collection[str]) -> None:
+    """Raise if a request has a field that would be ignored although it changes the response.
+
+    Args:
+        fields: the fields of the request.
+        known: names of the fields that are read.
+
+    Raises:
+        ClientInputError: a field is not supported. The message names the field.
+    """
+    for name, value in fields.items():
+        if name not in known and name not in IGNORED and value is not None:
+            raise ClientInputError("invalid_request", f"The field {name!r} is not supported.")
+
+
+def read_options(fields: Fields, max_tokens: str) -> ChatOptions:
+    """Return the options of a request.
+
+    Args:
+        fields: the fields of the request.
+        max_tokens: name of the field with the maximum number of tokens.
+
+    Raises:
+        ClientInputError: an option has a wrong value.
+    """
+    values: dict[str, Any] = {
+        "temperature": fields.get("temperature"),
+        "top_p": fields.get("top_p"),
+        "max_tokens": fields.get(max_tokens),
+    }
+    try:
+        return ChatOptions(**values)
+    except UsageError as error:
+        raise ClientInputError("invalid_request", f"The request is invalid: {error}") from error
+
+
+def require_object(value: object, what: str) -> Fields:
+    """Return a value as an object, or raise `ClientInputError`."""
+    if not isinstance(value, dict):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
+    return cast("Fields", value)
+
+
+def require_list(value: object, what: str) -> list[object]:
+    """Return a value as a list, or raise `ClientInputError`."""
+    if not isinstance(value, list):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
+    return cast("list[object]", value)
+
+
+def require_text(fields: Fields, name: str) -> str:
+    """Return a field that must be a string, or raise `ClientInputError`."""
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+    return value
+
+
+def read_flag(fields: Fields, name: str) -> bool:
+    """Return a field that is true, false or missing, or raise `ClientInputError`."""
+    value = fields.get(name)
+    if not isinstance(value, bool | None):
+        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be true or false.")
+    return value is True
+
+
+def read_content(content: object) -> list[Part]:
+    """Return the content of a user's message as parts.
+
+    Args:
+        content: a string, or a list of `input_text`, `input_image` and `input_file` parts.
+
+    Raises:
+        ClientInputError: a part is malformed or of another type.
+    """
+    if isinstance(content, str):
+        return [Text(content)]
+    return [_read_part(require_object(item, "a part of a message")) for item in require_list(content, "content")]
+
+
+def _read_part(part: Fields) -> Part:
+    kind = part.get("type")
+    if kind == "input_text":
+        return Text(require_text(part, "text"))
+    if kind == "input_image" and "image_url" in part:
+        return _read_file(require_text(part, "image_url"), "image/png", None)
+    if kind == "input_file":
+        name = part.get("filename")
+        url = require_text(part, "file_url" if "file_url" in part else "file_data")
+        return _read_file(url, "application/pdf", name if isinstance(name, str) else None)
+    raise ClientInputError("invalid_request", f"A message of the user cannot have a part of the type {kind!r}.")
+
+
+def _read_file(url: str, mime: str, name: str | None) -> File:
+    if not url.startswith("data:"):
+        return File(mime, url=url, name=name)
+    head, _, content = url.removeprefix("data:").partition(";base64,")
+    try:
+        return File(head or mime, data=base64.b64decode(content, validate=True), name=name)
+    except (binascii.Error, UsageError) as error:
+        raise ClientInputError("invalid_request", "A file of the message cannot be read.") from error

@@ -1,0 +1,29 @@
+"""Events of a run that did not stream, made from the turns that it stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chat_core import ChatResponse, Done, Messages, Paused, StepFinished, ToolCall, ToolResult, Usage
+from chat_core.middleware import turn_deltas
+
+
+def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: int) -> Iterator[object]:
+    """Yield the events that a stream of a finished run would have had, with its texts in one piece.
+
+    Args:
+        messages: the conversation after the run.
+        outcome: what `chat.complete()` returned.
+        start: number of turns before the run.
+    """
+    turns = [(content.role, turn) for content in messages for turn in content.turns]
+    for _, turn in turns[:start]:
+        yield from [ToolResult(tool) for tool in turn.tools if tool.resolved]
+    for step, (role, turn) in enumerate(turns[start:], 1):
+        if role != "model":
+            continue
+        yield from turn_deltas(turn)
+        yield from [ToolCall(tool) for tool in turn.tools]
+        yield StepFinished(step, turn.usage if turn.metadata is not None else Usage())
+        yield from [ToolResult(tool) for tool in turn.tools if tool.resolved]
+    yield outcome if isinstance(outcome, Paused) else Done(outcome)

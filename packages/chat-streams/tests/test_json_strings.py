@@ -1,0 +1,18 @@
+"""JSON strings in UTF-8."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat_streams.json_strings import quote
+
+
+@pytest.mark.parametrize("text", ["", "é😀", '"\\', "\r\n\x00", "\u2028", "\ud83d", "a\udc00b"])
+def test_a_text_is_read_back(text: str) -> None:
+    assert json.loads(quote(text)) == text
+
+
+def test_only_lone_surrogates_make_a_text_ascii() -> None:
+    assert quote("é") == '"é"'.encode()
+    assert quote("\ud83d") == b'"\\ud83d"'
