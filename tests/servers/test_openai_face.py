@@ -57,7 +57,10 @@ def types(response: Any) -> list[str]:
 
 def answer_to(client: OpenAI, *, streams: bool, **request: Any) -> Any:
     """Return the final response, received whole or by a stream."""
-    return streamed(client, **request)[1] if streams else client.responses.create(**request)
+    if streams:
+        return streamed(client, **request)[1]
+    create: Any = client.responses.create
+    return create(**request)
 
 
 def streamed(client: OpenAI, **request: Any) -> tuple[list[Any], Any]:

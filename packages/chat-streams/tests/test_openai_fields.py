@@ -1,0 +1,61 @@
+"""Fields of requests in the format of OpenAI's API."""
+
+from __future__ import annotations
+
+import pytest
+from chat_core.messages import File, Text
+from chat_streams import ClientInputError
+from chat_streams.openai.fields import read_body, read_content, read_flag, read_options, refuse_other_fields
+
+
+def test_the_content_of_a_message_is_a_text_or_a_list() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,cG5n"}
+    linked = {"type": "input_image", "image_url": "https://example.org/a.png"}
+    file = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cGRm"}
+
+    assert read_content("Hi.") == [Text("Hi.")]
+    assert read_content([{"type": "input_text", "text": "Hi."}, image, linked, file]) == [
+        Text("Hi."),
+        File("image/png", data=b"png"),
+        File("image/png", url="https://example.org/a.png"),
+        File("application/pdf", data=b"pdf", name="a.pdf"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        3,
+        [3],
+        [{"type": "input_audio"}],
+        [{"type": "input_text"}],
+        [{"type": "input_image", "file_id": "file-1"}],
+        [{"type": "input_image", "image_url": "data:image/png;base64,?"}],
+    ],
+)
+def test_other_content_is_refused(content: object) -> None:
+    with pytest.raises(ClientInputError):
+        read_content(content)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"null"])
+def test_a_body_is_an_object(body: bytes) -> None:
+    with pytest.raises(ClientInputError):
+        read_body(body)
+
+
+def test_a_field_that_would_change_the_response_is_not_ignored() -> None:
+    refuse_other_fields({"model": "m", "metadata": {}, "seed": None}, {"model"})
+
+    with pytest.raises(ClientInputError, match="'seed'"):
+        refuse_other_fields({"model": "m", "seed": 3}, {"model"})
+
+
+def test_options_are_checked() -> None:
+    options = read_options({"temperature": 0.5, "max_tokens": 9}, "max_tokens")
+
+    assert (options.temperature, options.top_p, options.max_tokens) == (0.5, None, 9)
+    with pytest.raises(ClientInputError):
+        read_options({"temperature": "hot"}, "max_tokens")
+    with pytest.raises(ClientInputError):
+        read_flag({"stream": "yes"}, "stream")
