@@ -1,0 +1,92 @@
+"""The page of `docs/examples/agui` in a real browser: ask, see the tool, approve, reload in the middle, see the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from .conftest import PATIENCE
+
+
+@dataclass
+class Served:
+    """The page, and the gate of the answer after the approval."""
+
+    page: Page
+    gate: Path
+
+    def text(self) -> str:
+        return self.page.locator("#messages").inner_text()
+
+
+@pytest.fixture
+def served(chromium: Browser, tmp_path: Path) -> Iterator[Served]:
+    gate = tmp_path / "gate"
+    gate.touch()
+    command = [sys.executable, "-m", "tests.browser.agui_server", str(gate)]
+    context = chromium.new_context()
+    context.set_default_timeout(PATIENCE)
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            page = context.new_page()
+            errors: list[str] = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(process.stdout.readline().strip())
+            expect(page.get_by_role("status")).to_have_text("ready")
+            yield Served(page, gate)
+            assert errors == []
+        finally:
+            context.close()
+            process.terminate()
+
+
+def ask(page: Page) -> None:
+    page.get_by_label("Message").fill("Please pay Maria 40 euros.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".interrupt")).to_contain_text('Run pay with {"to":"Maria","cents":4000}?')
+
+
+def test_a_call_is_approved_and_a_reload_in_the_middle_loses_nothing(served: Served) -> None:
+    page = served.page
+    ask(page)
+    expect(page.locator(".tool")).to_have_text('pay {"to":"Maria","cents":4000}')
+
+    page.reload()
+    expect(page.locator(".interrupt")).to_have_count(1)
+    expect(page.locator("p.assistant")).to_have_text("I will pay Maria.")
+
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".tool")).to_contain_text("→ paid 4000 cents to Maria")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("Another run")
+    served.gate.write_text("open\n", encoding="utf-8")
+
+    expect(page.locator("p.assistant").last).to_have_text("Maria has her money.")
+    expect(page.get_by_role("status")).to_have_text("ready")
+    assert served.text().count("Please pay Maria 40 euros.") == 1
+    assert served.text().count("Maria has her money.") == 1
+
+
+def test_edited_arguments_and_a_rejection(served: Served) -> None:
+    page = served.page
+    served.gate.write_text("open\n", encoding="utf-8")
+    ask(page)
+    page.get_by_label("Arguments").fill('{"to": "Maria", "cents": 5}')
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".tool")).to_contain_text("paid 5 cents to Maria")
+
+    page.goto("about:blank")
+    page.go_back()
+    page.evaluate("location.hash = 'other'")
+    page.reload()
+    expect(page.get_by_role("status")).to_have_text("ready")
+    ask(page)
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".tool")).to_contain_text("The pay call was rejected.")
