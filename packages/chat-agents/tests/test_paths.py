@@ -46,6 +46,12 @@ def read_table() -> dict[str, tuple[str, str]]:
 TABLE = read_table()
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop: other tests run on both, and these are many."""
+    return "asyncio"
+
+
 def repeat(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
