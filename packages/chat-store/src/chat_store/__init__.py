@@ -51,8 +51,9 @@ _MODULES = {
     "jobs": "Job JobState StoredJob",
     "memory": "MemoryStore",
     "meta": "ConversationMeta ConversationState MetaChanges",
+    "results": "Changed Changes Due Snapshot Waiting",
     "sqlite": "SqliteStore",
-    "store": "Changed Changes ConversationStore Due OpenConversation Snapshot Waiting",
+    "store": "ConversationStore OpenConversation",
 }
 """The public names that each module defines."""
 
