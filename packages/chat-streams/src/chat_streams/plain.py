@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, cast, final
 
+from chat_core.deltas import TextDelta
 from chat_core.event_json import JsonEvent, event_type
 from chat_core.json import dump_bytes
 
 from chat_streams.errors import describe_error
+from chat_streams.json_strings import quote
 
 PlainFormat: TypeAlias = Literal["sse", "json_lines"]
 
@@ -31,6 +33,9 @@ class PlainEncoder:
                 for one JSON object per line.
         """
         self._is_sse = format == "sse"
+        self._end = b"\n\n" if self._is_sse else b"\n"
+        self._text = b"event: text_delta\ndata: " if self._is_sse else b""
+        self._text += b'{"type":"text_delta","text":'
 
     def start(self) -> bytes:
         """Implement `EventEncoder.start`: return nothing."""
@@ -42,6 +47,9 @@ class PlainEncoder:
         Args:
             event: the event.
         """
+        if isinstance(event, TextDelta):
+            # The most frequent event: its JSON is written without an intermediate dict.
+            return b"%b%b}%b" % (self._text, quote(event.text), self._end)
         item = cast("JsonEvent", event)
         return self._write(event_type(type(item)), item.to_dict())
 
@@ -56,4 +64,4 @@ class PlainEncoder:
 
     def _write(self, name: str, value: dict[str, object]) -> bytes:
         data = dump_bytes(value)
-        return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if self._is_sse else data + b"\n"
+        return b"event: %b\ndata: %b%b" % (name.encode(), data, self._end) if self._is_sse else data + self._end

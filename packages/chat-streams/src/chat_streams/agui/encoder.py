@@ -32,6 +32,7 @@ from chat_core.usage import Usage
 from chat_streams.agui.messages import reasoning_id, result_id, snapshot_messages
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import describe_error
+from chat_streams.json_strings import quote
 from chat_streams.open_waits import Decider, all_waits, messages_of, open_waits, wait_key
 from chat_streams.shown_messages import count_turns, is_final, message_id, shown_messages
 
@@ -177,7 +178,7 @@ class AGUIEncoder:
         opened = b""
         if self._open is None or self._open[0] != kind:
             opened = self._close() + self._begin(kind)
-        return b"%b%b%b}\n\n" % (opened, self._delta_prefix, dump_bytes(text))
+        return b"%b%b%b}\n\n" % (opened, self._delta_prefix, quote(text))
 
     def _begin(self, kind: str) -> bytes:
         is_text = kind == "TEXT_MESSAGE"
