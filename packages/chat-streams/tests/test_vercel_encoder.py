@@ -160,6 +160,16 @@ async def test_edited_arguments_replace_the_shown_ones() -> None:
     assert (shown["type"], shown["input"]) == ("tool-input-available", {"cents": 400})
 
 
+async def test_calls_of_two_steps_are_streamed_each_under_its_id() -> None:
+    again = FunctionCall("balance", {}, id="call_4")
+    sent = chunks(await run(bank(BALANCE, again, "12 euros."), conversation_of("How much?")))
+    streamed = [(item["type"], item["toolCallId"]) for item in sent if str(item["type"]).startswith("tool-input")]
+
+    assert streamed == [
+        (f"tool-input-{kind}", call) for call in ("call_3", "call_4") for kind in ("start", "delta", "available")
+    ]
+
+
 async def test_a_repeated_id_of_a_provider_is_not_streamed_under_the_id_of_another_call() -> None:
     conversation = conversation_of("How much?")
     sent = chunks(await run(bank(BALANCE, BALANCE, "12 euros."), conversation))

@@ -78,21 +78,36 @@ def read_options(fields: Fields, max_tokens: str) -> ChatOptions:
 
 
 def require_object(value: object, what: str) -> Fields:
-    """Return a value as an object, or raise `ClientInputError`."""
+    """Return a value as an object, or raise `ClientInputError`.
+
+    Args:
+        value: the value.
+        what: name of the value in the error.
+    """
     if not isinstance(value, dict):
         raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
     return cast("Fields", value)
 
 
 def require_list(value: object, what: str) -> list[object]:
-    """Return a value as a list, or raise `ClientInputError`."""
+    """Return a value as a list, or raise `ClientInputError`.
+
+    Args:
+        value: the value.
+        what: name of the value in the error.
+    """
     if not isinstance(value, list):
         raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
     return cast("list[object]", value)
 
 
 def require_text(fields: Fields, name: str) -> str:
-    """Return a field that must be a string, or raise `ClientInputError`."""
+    """Return a field that must be a string, or raise `ClientInputError`.
+
+    Args:
+        fields: the fields of an object.
+        name: name of the field.
+    """
     value = fields.get(name)
     if not isinstance(value, str):
         raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
@@ -100,7 +115,12 @@ def require_text(fields: Fields, name: str) -> str:
 
 
 def read_flag(fields: Fields, name: str) -> bool:
-    """Return a field that is true, false or missing, or raise `ClientInputError`."""
+    """Return a field that is true, false or missing, or raise `ClientInputError`.
+
+    Args:
+        fields: the fields of an object.
+        name: name of the field.
+    """
     value = fields.get(name)
     if not isinstance(value, bool | None):
         raise ClientInputError("invalid_request", f"The request is malformed: {name} must be true or false.")

@@ -185,7 +185,6 @@ class VercelEncoder:
             return b""
         before = self._finish_step()
         self._step = "open"
-        self._inputs.clear()
         return before + chunk("start-step")
 
     def _finish_step(self) -> bytes:
@@ -200,6 +199,7 @@ class VercelEncoder:
         if (last := self._messages.last) is not None:
             sources = b"".join([send_part(source) for source in find_sources(last.turns[-1].parts)])
         before = self._close_texts()
+        self._inputs.clear()
         if self._step == "open":
             self._step = "finished"
         return before + sources
