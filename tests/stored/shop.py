@@ -40,7 +40,7 @@ LATER = NOON + timedelta(days=2)
 """Leases have run out, and scheduled calls are due."""
 TOO_LATE = NOON + timedelta(days=31)
 """Approvals have expired."""
-KEYS = ApprovalKeys("k1", {"k1": b"the key of the stored conversations"}, now=lambda: LATER)
+KEYS = ApprovalKeys("k1", {"k1": b"the key of the stored conversations"}, may_decide=None, now=lambda: LATER)
 TOKENS: dict[str, str] = json.loads((STORED / "tokens.json").read_bytes())
 
 RENT: dict[str, object] = {"cents": 700, "to": "landlord"}

@@ -19,8 +19,11 @@ from chat_core.approvals import (
     ApprovalKeys,
     ApprovalRefusedError,
     BoundApproval,
+    MayDecide,
+    Principal,
     RefusalReason,
     expire,
+    owner_may_decide,
 )
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import (
@@ -74,7 +77,7 @@ def nested(*, outer: str = "outer", inner: str = "inner") -> Messages:
 
 
 def keys(clock: Callable[[], datetime] = lambda: NOON) -> ApprovalKeys:
-    return ApprovalKeys("new", {"new": NEW, "old": OLD}, retired={"gone"}, now=clock)
+    return ApprovalKeys("new", {"new": NEW, "old": OLD}, may_decide=None, retired={"gone"}, now=clock)
 
 
 def bound(messages: Messages, *path: str, person: str | None = None) -> str:
@@ -222,7 +225,7 @@ def test_a_token_has_no_argument_in_it_nor_a_digest_that_a_guess_could_be_checke
 
 def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
     messages = waiting()
-    before = ApprovalKeys("old", {"old": OLD}, now=lambda: NOON).bind("chat-1", messages, ["call_1"])
+    before = ApprovalKeys("old", {"old": OLD}, may_decide=None, now=lambda: NOON).bind("chat-1", messages, ["call_1"])
 
     assert keys().show(before, "chat-1", messages)
     assert bound(messages).startswith("ca1.new.")
@@ -231,16 +234,16 @@ def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: ApprovalKeys("a", {"a": b"x" * 31}), "31 bytes; at least 32"),
-        (lambda: ApprovalKeys("a", {"a": cast("bytes", "x" * 32)}), "must be bytes, not str"),
-        (lambda: ApprovalKeys("b", {"a": OLD}), "'b' is not in secrets: a"),
-        (lambda: ApprovalKeys("b", {}), "secrets is empty"),
-        (lambda: ApprovalKeys("a.b", {"a.b": OLD}), "letters, digits"),
-        (lambda: ApprovalKeys("", {"": OLD}), "letters, digits"),
-        (lambda: ApprovalKeys("ä", {"ä": OLD}), "letters, digits"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, retired=["a"]), "key IDs that are not in secrets"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, retired="a"), "key IDs that are not in secrets"),
-        (lambda: ApprovalKeys("a", {"a": OLD}, skew=-timedelta(seconds=1)), "at least zero"),
+        (lambda: ApprovalKeys("a", {"a": b"x" * 31}, may_decide=None), "31 bytes; at least 32"),
+        (lambda: ApprovalKeys("a", {"a": cast("bytes", "x" * 32)}, may_decide=None), "must be bytes, not str"),
+        (lambda: ApprovalKeys("b", {"a": OLD}, may_decide=None), "'b' is not in secrets: a"),
+        (lambda: ApprovalKeys("b", {}, may_decide=None), "secrets is empty"),
+        (lambda: ApprovalKeys("a.b", {"a.b": OLD}, may_decide=None), "letters, digits"),
+        (lambda: ApprovalKeys("", {"": OLD}, may_decide=None), "letters, digits"),
+        (lambda: ApprovalKeys("ä", {"ä": OLD}, may_decide=None), "letters, digits"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, may_decide=None, retired=["a"]), "key IDs that are not in secrets"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, may_decide=None, retired="a"), "key IDs that are not in secrets"),
+        (lambda: ApprovalKeys("a", {"a": OLD}, may_decide=None, skew=-timedelta(seconds=1)), "at least zero"),
     ],
 )
 def test_keys_that_cannot_protect_anything_are_refused(make: Callable[[], object], says: str) -> None:
@@ -639,3 +642,51 @@ def test_every_reason_is_met_by_a_test_of_this_file() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
 
     assert [why for why in get_args(RefusalReason) if text.count(f'"{why}"') < 1] == []
+
+
+def ruled(may_decide: MayDecide | None) -> ApprovalKeys:
+    return ApprovalKeys("new", {"new": NEW}, may_decide=may_decide, now=lambda: NOON)
+
+
+def test_keys_without_a_rule_about_decisions_are_refused() -> None:
+    with pytest.raises(TypeError, match="may_decide"):
+        ApprovalKeys("new", {"new": NEW})  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    with pytest.raises(UsageError, match="may_decide must be"):
+        ruled(cast("MayDecide", "owner"))
+
+
+@pytest.mark.parametrize(
+    ("person", "by", "owner", "allowed"),
+    [
+        (ANA, None, ANA, True),
+        (None, ANA, ANA, True),
+        (None, Principal(ANA), ANA, True),
+        (None, None, ANA, False),
+        ("ben", None, ANA, False),
+        (ANA, None, None, False),
+    ],
+)
+def test_the_rule_decides_about_each_use_of_a_token(
+    person: str | None, by: str | Principal | None, owner: str | None, *, allowed: bool
+) -> None:
+    keys, messages = ruled(owner_may_decide), waiting()
+    token = keys.bind("chat-1", messages, ["call_1"], person=person)
+    if allowed:
+        assert keys.show(token, "chat-1", messages, by=by, owner=owner)
+        keys.approve(token, "chat-1", messages, by=by, owner=owner)
+        assert messages.tool("call_1").decisions[0].by == ANA
+        return
+    for use in (keys.show, keys.approve, keys.reject):
+        assert reason(use, token, "chat-1", messages, by=by, owner=owner) == "permission"
+    assert isinstance(messages.tool("call_1").status, Pending)
+
+
+def test_a_token_decides_a_reserved_call_only_for_the_approver() -> None:
+    tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
+    tool.await_approval(of="cfo")
+    keys, messages = ruled(None), waiting(tool)
+    anybody = keys.bind("chat-1", messages, ["call_1"])
+    assert reason(keys.approve, anybody, "chat-1", messages) == "permission"
+    assert reason(keys.approve, anybody, "chat-1", messages, by=ANA) == "permission"
+    keys.approve(anybody, "chat-1", messages, by=Principal(ANA, frozenset({"cfo"})))
+    assert isinstance(messages.tool("call_1").status, Approved)

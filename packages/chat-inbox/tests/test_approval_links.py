@@ -15,7 +15,7 @@ from chat_store import MemoryStore
 from inbox_helpers import ANSWER, Bank, Client, anyone, by_header, later, messages_of, only_ana, until_answered
 
 pytestmark = pytest.mark.anyio
-KEYS = ApprovalKeys("k1", {"k1": b"s" * 32})
+KEYS = ApprovalKeys("k1", {"k1": b"s" * 32}, may_decide=None)
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ async def test_invalid_or_expired_link_decides_nothing(client: Client, store: Me
         assert (await client.get(f"/link?token={token}")).status == 403
         form.fields["token"] = token
         assert (await client.submit(form, "Approve")).status == 403
-    other = ApprovalKeys("k1", {"k1": b"x" * 32})
+    other = ApprovalKeys("k1", {"k1": b"x" * 32}, may_decide=None)
     forged = other.bind("chat-17", await messages_of(store), ["call_1"])
     assert (await client.get(f"/link?token={forged}")).status == 403
-    late = ApprovalKeys("k1", {"k1": b"s" * 32}, now=_past)
+    late = ApprovalKeys("k1", {"k1": b"s" * 32}, may_decide=None, now=_past)
     old = late.bind("chat-17", await messages_of(store), ["call_1"], expires_in=timedelta(hours=1))
     assert "expired" in (await client.get(f"/link?token={old}")).text
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -30,7 +30,7 @@ from chat_store import SqliteStore
 
 
 async def main(path, token, choice):
-    keys = ApprovalKeys("k", {"k": b"k" * 32})
+    keys = ApprovalKeys("k", {"k": b"k" * 32}, may_decide=None)
     async with SqliteStore(path) as store, store.open(keys.read(token).conversation) as conversation:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -47,7 +47,11 @@ anyio.run(main, *sys.argv[1:])
 
 
 def keys(clock: Clock | None = None) -> ApprovalKeys:
-    return ApprovalKeys("k", {"k": SECRET}) if clock is None else ApprovalKeys("k", {"k": SECRET}, now=clock)
+    return (
+        ApprovalKeys("k", {"k": SECRET}, may_decide=None)
+        if clock is None
+        else ApprovalKeys("k", {"k": SECRET}, may_decide=None, now=clock)
+    )
 
 
 async def test_of_many_processes_that_redeem_one_token_at_once_one_decides(tmp_path: Path) -> None:

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
-from chat_core import ChatError, ChatOptions, ChatResponse, Messages, NetworkError, Paused, UsageError
+from chat_core import (
+    ChatError,
+    ChatOptions,
+    ChatResponse,
+    FunctionCall,
+    Messages,
+    NetworkError,
+    Paused,
+    RequireApproval,
+    ScopedCollection,
+    ToolCollection,
+    UsageError,
+    Wait,
+)
+from chat_core.approvals import Principal
 from chat_core.testing import ScriptedProvider
 from chat_store import UnknownConversationError
-from chat_terminal.runner import Runner, format_outcome
+from chat_terminal.approval_prompt import Decision
+from chat_terminal.runner import Runner, format_outcome, user_may_decide
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Sessions
 
 
 def runner(folder: Path, *script: str | ChatError) -> Runner:
     model = ScriptedProvider(*script, by_history=True)
-    return Runner(model, ChatOptions(), (), Sessions(folder / "chats.db"), Screen(quiet=True))
+    return Runner(model, ChatOptions(), (), Sessions(folder / "chats.db"), Screen(quiet=True), user_may_decide)
 
 
 def stored(sessions: Sessions, session: str) -> Messages:
@@ -61,3 +77,37 @@ def test_resume_of_a_deleted_session_raises(tmp_path: Path) -> None:
         user_dir.resume("a")
     with pytest.raises(UnknownConversationError):
         stored(user_dir.sessions, "a")
+
+
+def test_the_user_is_prompted_only_for_calls_that_they_may_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompted: list[tuple[str, str | None]] = []
+
+    def prompt(waiting: Sequence[Wait], _screen: Screen, _person: str) -> list[Decision]:
+        prompted.extend([(wait.tool_id, wait.owner) for wait in waiting])
+        return []
+
+    monkeypatch.setattr("chat_terminal.runner.prompt_decisions", prompt)
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(to: str) -> str:
+        return f"paid {to}"
+
+    def policy(call: FunctionCall, _meta: object) -> RequireApproval:
+        return RequireApproval(of="cfo" if call.id == "b" else None)
+
+    calls = [FunctionCall("pay", {"to": name}, id=name) for name in ("a", "b")]
+    sessions, scope = Sessions(tmp_path / "chats.db"), ScopedCollection(tools, policy)
+    for person in ("ana", "ben"):
+        model = ScriptedProvider(calls, by_history=True)
+        runner = Runner(model, ChatOptions(), [scope], sessions, Screen(quiet=True), user_may_decide, person)
+        assert isinstance(runner.ask("one", ["Pay."], None) if person == "ana" else runner.resume("one"), Paused)
+    assert prompted == [("a", "ana")], "b is reserved, and ben does not own the session"
+
+
+@pytest.mark.parametrize(("owner", "allowed"), [(None, True), ("ana", True), ("ben", False)])
+def test_users_decide_their_own_sessions_and_sessions_of_no_one(owner: str | None, *, allowed: bool) -> None:
+    wait = Wait("approval", "a", ("a",), "pay", {}, owner=owner)
+    assert user_may_decide(Principal("ana"), wait) is allowed

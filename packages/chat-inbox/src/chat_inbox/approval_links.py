@@ -48,11 +48,10 @@ class ApprovalLinks:
         """Render a page with the call that the token in the link is bound to, and a form to decide it."""
         token = request.query_params.get("token", "")
         signed_in = await find_principal(self._authenticate, request)
-        person = None if signed_in is None else signed_in.name
         try:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
-            tool = self._keys.show(token, snapshot.id, snapshot.messages, by=person)
+            tool = self._keys.show(token, snapshot.id, snapshot.messages, by=signed_in, owner=snapshot.owner)
             self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
         except (ApprovalRefusedError, UnknownConversationError) as error:
             raise _to_http_error(error) from error
@@ -67,13 +66,14 @@ class ApprovalLinks:
         require_same_origin(request)
         posted = await read_posted_form(request)
         token, signed_in = posted.get("token", ""), await find_principal(self._authenticate, request)
-        person = None if signed_in is None else signed_in.name
         try:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
             self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
             async with self._service.store.open(approval.conversation) as conversation:
-                tool = self._keys.show(token, conversation.id, conversation.messages, by=person)
+                tool = self._keys.show(
+                    token, conversation.id, conversation.messages, by=signed_in, owner=snapshot.owner
+                )
                 messages = conversation.messages
                 draft = Draft(
                     approval.path, self._build_form(approval, tool, conversation.id, messages), posted, "", {}
@@ -93,7 +93,7 @@ class ApprovalLinks:
                     action,
                     arguments=arguments,
                     reason=choice.text,
-                    by=person,
+                    by=signed_in,
                     note=choice.note,
                 )
         except (ApprovalRefusedError, UnknownConversationError, ConflictError) as error:

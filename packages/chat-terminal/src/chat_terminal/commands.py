@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from chat_terminal.controlling_terminal import find_approver
 from chat_terminal.inputs import build_parts, read_piped_input
 from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
-from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome
+from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome, user_may_decide
 from chat_terminal.screen import Screen, format_call, replace_control_characters
 from chat_terminal.sessions import Session, Sessions
 from chat_terminal.tool_options import Approve, load_scopes, parse_tool_choice
@@ -369,7 +369,8 @@ def _build_runner(
         temperature = _LOCAL_TEMPERATURE
     options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
     person = find_approver() if approve == "ask" else None
-    return Runner(build_model(model, base_url), options, scopes, sessions, Screen(quiet=as_json), person)
+    screen = Screen(quiet=as_json)
+    return Runner(build_model(model, base_url), options, scopes, sessions, screen, user_may_decide, person)
 
 
 def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:

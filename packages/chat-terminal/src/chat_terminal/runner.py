@@ -22,6 +22,7 @@ from chat_core import (
     UsageError,
     Wait,
 )
+from chat_core.approvals import MayDecide, Principal, is_allowed
 from chat_core.tools import ToolScope
 
 from chat_terminal.approval_prompt import Decision, apply_decisions, prompt_decisions
@@ -43,6 +44,7 @@ class Runner:
         scopes: Tools with their policies.
         sessions: Session file.
         screen: Screen that shows the run.
+        may_decide: Rule that determines which calls the user is prompted for.
         person: Name of the user who decides at this terminal; None if there is no prompt and calls keep waiting.
     """
 
@@ -51,6 +53,7 @@ class Runner:
     scopes: Sequence[ToolScope[Paused]]
     sessions: Sessions
     screen: Screen
+    may_decide: MayDecide
     person: str | None = None
 
     def ask(self, session: str, parts: Sequence[str | File], system: str | None) -> Outcome:
@@ -90,8 +93,10 @@ class Runner:
                 prepare = None
                 if not isinstance(outcome, Paused) or self.person is None:
                     return outcome
+                principal = Principal(self.person)
+                allowed = [wait for wait in outcome.waiting if is_allowed(self.may_decide, principal, wait)]
                 with redirect_to_terminal():
-                    decisions = prompt_decisions(outcome.waiting, self.screen, self.person)
+                    decisions = prompt_decisions(allowed, self.screen, self.person)
                 if not decisions:
                     return outcome
         finally:
@@ -110,7 +115,7 @@ class Runner:
         decisions: Sequence[Decision],
         prepare: Callable[[Messages], object] | None,
     ) -> Outcome:
-        async with self.sessions.store() as store, store.open(session) as conversation:
+        async with self.sessions.store() as store, store.open(session, owner=self.person) as conversation:
             if prepare is not None:
                 prepare(conversation.messages)
             elif not conversation.messages.contents:
@@ -124,6 +129,16 @@ class Runner:
             finally:
                 self.screen.finish_text()
             return stream.response
+
+
+def user_may_decide(principal: Principal, wait: Wait, /) -> bool:
+    """Return whether the user of a terminal may decide a call: in sessions of their own, and in sessions of no one.
+
+    Args:
+        principal: User of the terminal.
+        wait: Waiting call. Sessions of earlier versions, and those begun without a terminal, have no owner.
+    """
+    return wait.owner in {None, principal.name}
 
 
 def format_outcome(session: str, outcome: Outcome) -> str:

@@ -28,6 +28,7 @@ from secrets import token_urlsafe
 from typing import Final, Protocol, final
 
 from chat_core.approvals.expiry import is_overdue, isoformat
+from chat_core.approvals.permissions import MayDecide, Principal, is_allowed
 from chat_core.approvals.tokens import (
     ApprovalChoice,
     ApprovalRefusedError,
@@ -44,6 +45,7 @@ from chat_core.approvals.tokens import (
 from chat_core.clock import utc_clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
+from chat_core.response import Wait
 
 
 class SavedConversation(Protocol):
@@ -83,13 +85,14 @@ class ApprovalKeys:
     the old key and add its ID to `retired`.
     """
 
-    __slots__ = ("_now", "_retired", "_secrets", "_signing", "_skew")
+    __slots__ = ("_may_decide", "_now", "_retired", "_secrets", "_signing", "_skew")
 
     def __init__(
         self,
         signing: str,
         secrets: Mapping[str, bytes],
         *,
+        may_decide: MayDecide | None,
         retired: Collection[str] = (),
         skew: timedelta = timedelta(minutes=1),
         now: Callable[[], datetime] = _utc_now,
@@ -100,13 +103,16 @@ class ApprovalKeys:
             signing: ID of the key that signs new tokens.
             secrets: secrets by key ID, for verification. Must include the signing key. Create one with
                 `secrets.token_bytes(32)`.
+            may_decide: rule that determines who may decide a waiting call with a token, such as `owner_may_decide`. The
+                principal is the user of the page, otherwise the `person` of the token. `None` lets everybody who has a
+                token decide, except calls that `RequireApproval(of=...)` reserves for others. There is no default.
             retired: IDs of former keys, so that their tokens are reported as retired and not as unknown.
             skew: maximum time by which the clock of the signing machine may be ahead of this clock.
             now: function that returns the current time, timezone-aware.
 
         Raises:
-            UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, or a retired key has a
-                secret.
+            UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, a retired key has a secret,
+                or `may_decide` is not a function.
         """
         for key, secret in secrets.items():
             require_key(key, secret)
@@ -119,6 +125,12 @@ class ApprovalKeys:
         if skew < timedelta(0):
             msg = f"skew must be at least zero, not {skew!r}"
             raise UsageError(msg)
+        if may_decide is not None and not callable(may_decide):
+            msg = (
+                f"may_decide must be a function of a principal and a wait, such as owner_may_decide, not {may_decide!r}"
+            )
+            raise UsageError(msg)
+        self._may_decide = may_decide
         self._signing = signing
         self._secrets = dict(secrets)
         self._retired = frozenset(retired)
@@ -203,7 +215,15 @@ class ApprovalKeys:
             raise ApprovalRefusedError(msg, "call")
         return approval
 
-    def show(self, token: str, conversation: str, messages: Messages, *, by: str | None = None) -> Tool:
+    def show(
+        self,
+        token: str,
+        conversation: str,
+        messages: Messages,
+        *,
+        by: str | Principal | None = None,
+        owner: str | None = None,
+    ) -> Tool:
         """Return the call that a token was created for, if it can be decided now. Does not decide anything.
 
         Args:
@@ -211,11 +231,12 @@ class ApprovalKeys:
             conversation: ID of the conversation.
             messages: the conversation.
             by: the current user, if known.
+            owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
             ApprovalRefusedError: for the same reasons as in `approve()`.
         """
-        return self._require_call(self._read(token), conversation, messages, by)
+        return self._require_call(self._read(token), conversation, messages, by, owner)
 
     def approve(
         self,
@@ -224,8 +245,9 @@ class ApprovalKeys:
         messages: Messages,
         *,
         arguments: Mapping[str, object] | None = None,
-        by: str | None = None,
+        by: str | Principal | None = None,
         note: str | None = None,
+        owner: str | None = None,
     ) -> Tool:
         """Approve the call that a token was created for, and return the call. The caller must store `messages`.
 
@@ -236,13 +258,14 @@ class ApprovalKeys:
             arguments: edited arguments. Arguments equal to the current ones do not count as an edit.
             by: the approver, if the page knows its user. Default: the `person` of the token.
             note: note stored with the decision.
+            owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
             ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
             UsageError: `arguments` is not a JSON object.
         """
         signed = self._read(token)
-        tool = self._require_call(signed, conversation, messages, by)
+        tool = self._require_call(signed, conversation, messages, by, owner)
         _require_allowed(signed.approval, "approve")
         edited = None if arguments is None or equal_as_json(arguments, tool.effective_arguments) else arguments
         if edited is not None and not signed.approval.edits:
@@ -258,8 +281,9 @@ class ApprovalKeys:
         messages: Messages,
         reason: str | None = None,
         *,
-        by: str | None = None,
+        by: str | Principal | None = None,
         note: str | None = None,
+        owner: str | None = None,
     ) -> Tool:
         """Reject the call that a token was created for, and return the call. The caller must store `messages`.
 
@@ -270,12 +294,13 @@ class ApprovalKeys:
             reason: reason sent to the model.
             by: the approver, if the page knows its user. Default: the `person` of the token.
             note: note stored with the decision.
+            owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
             ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
         """
         signed = self._read(token)
-        tool = self._require_call(signed, conversation, messages, by)
+        tool = self._require_call(signed, conversation, messages, by, owner)
         _require_allowed(signed.approval, "reject")
         tool.reject(reason, by=_approver(signed.approval, by), note=note, at=self._now())
         return _record_use(tool, signed.approval)
@@ -288,7 +313,7 @@ class ApprovalKeys:
         *,
         arguments: Mapping[str, object] | None = None,
         reason: str | None = None,
-        by: str | None = None,
+        by: str | Principal | None = None,
         note: str | None = None,
     ) -> Tool:
         """Approve or reject the call that a token was created for, and store the decision.
@@ -312,10 +337,12 @@ class ApprovalKeys:
             ConflictError: another change in the conversation could not be stored. Nothing was stored.
         """
         messages = conversation.messages
+        # Conversations of stores without owners lack the attribute.
+        owner = getattr(conversation, "owner", None)
         if choice == "approve":
-            tool = self.approve(token, conversation.id, messages, arguments=arguments, by=by, note=note)
+            tool = self.approve(token, conversation.id, messages, arguments=arguments, by=by, note=note, owner=owner)
         elif choice == "reject":
-            tool = self.reject(token, conversation.id, messages, reason, by=by, note=note)
+            tool = self.reject(token, conversation.id, messages, reason, by=by, note=note, owner=owner)
         else:
             msg = f"redeem() needs 'approve' or 'reject', not {choice!r}"
             raise UsageError(msg)
@@ -325,7 +352,7 @@ class ApprovalKeys:
         except ConflictError:
             stored = _find_tool(messages, self._read(token).approval.path)
             if stored is None or decision not in stored.decisions:
-                self.show(token, conversation.id, messages, by=by)
+                self.show(token, conversation.id, messages, by=by, owner=owner)
             raise
         return tool
 
@@ -342,16 +369,18 @@ class ApprovalKeys:
             raise ApprovalRefusedError(msg, "expired")
         return signed
 
-    def _require_call(self, signed: Signed, conversation: str, messages: Messages, by: str | None) -> Tool:
+    def _require_call(
+        self, signed: Signed, conversation: str, messages: Messages, by: str | Principal | None, owner: str | None
+    ) -> Tool:
         """Return the call that a token was created for.
 
         Raises:
-            ApprovalRefusedError: the token is for another conversation or approver, or the call is missing, decided,
-                expired or changed.
+            ApprovalRefusedError: the token is for another conversation or approver, the approver may not decide the
+                call, or the call is missing, decided, expired or changed.
         """
         approval, seal = signed.approval, signed.seal
         _require_conversation(approval, conversation)
-        if by is not None and approval.person is not None and by != approval.person:
+        if by is not None and approval.person is not None and str(by) != approval.person:
             msg = "the token is for another approver"
             raise ApprovalRefusedError(msg, "person")
         tool = _find_tool(messages, approval.path)
@@ -369,7 +398,16 @@ class ApprovalKeys:
         if current_seal.revision != seal.revision:
             msg = "the call was decided after the token was created, and waits again: review it again"
             raise ApprovalRefusedError(msg, "reconsidered", _last_decision(tool))
+        wait = Wait.from_tool(tool, approval.path, conversation=conversation, owner=owner)
+        if not self._is_allowed(_principal(approval, by), wait):
+            msg = f"the rules about who may decide do not allow a decision about the call {tool.id!r} with this token"
+            raise ApprovalRefusedError(msg, "permission")
         return tool
+
+    def _is_allowed(self, principal: Principal | None, wait: Wait) -> bool:
+        if principal is None:
+            return self._may_decide is None and wait.of is None
+        return is_allowed(self._may_decide or _anybody, principal, wait)
 
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -429,8 +467,20 @@ def _find_tool(messages: Messages, path: tuple[str, ...]) -> Tool | None:
         return None
 
 
-def _approver(approval: BoundApproval, by: str | None) -> str | None:
-    return approval.person if by is None else by
+def _approver(approval: BoundApproval, by: str | Principal | None) -> str | None:
+    return approval.person if by is None else str(by)
+
+
+def _principal(approval: BoundApproval, by: str | Principal | None) -> Principal | None:
+    """Return who uses a token: the user of the page, otherwise the approver that the token names, if any."""
+    if isinstance(by, Principal):
+        return by
+    name = _approver(approval, by)
+    return Principal(name) if name else None
+
+
+def _anybody(_principal: Principal, _wait: Wait, /) -> bool:
+    return True
 
 
 def _record_use(tool: Tool, approval: BoundApproval) -> Tool:

@@ -26,7 +26,7 @@ ApprovalChoice: TypeAlias = Literal["approve", "reject"]
 RefusalReason: TypeAlias = Literal[
     "malformed", "version", "unknown_key", "retired_key", "forged", "not_yet_valid", "expired",
     "conversation", "call", "person", "used", "decided", "call_expired", "arguments", "reconsidered",
-    "decision", "edit",
+    "permission", "decision", "edit",
 ]  # fmt: skip
 
 MAX_TOKEN_LENGTH: Final = 4096

@@ -154,7 +154,13 @@ class Grants:
         return grant
 
     def find(self, tools: Sequence[str], now: datetime, *of: str | None) -> Grant | None:
-        """Return the first grant that covers a call, or `None`. The arguments are those of `Grant.covers()`."""
+        """Return the first grant that covers a call, or `None`.
+
+        Args:
+            tools: names of the tools on the path of the call, outermost first.
+            now: the current time.
+            *of: roles or names that the call is reserved for.
+        """
         return next((grant for grant in self if grant.covers(tools, now, *of)), None)
 
     def merge(self, grant: Grant) -> None:
