@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -30,11 +29,11 @@ from chat_core import (
     Paused,
     Pending,
     PendingToolsError,
-    ProgressEvent,
     RunContext,
     Running,
     StreamingChat,
     Suspended,
+    TextDelta,
     Tool,
     Usage,
     UsageError,
@@ -46,7 +45,7 @@ from chat_store import ConversationClosedError, OpenConversation, UnknownConvers
 from typing_extensions import TypeVar
 
 from chat_agents.config import AgentConfig
-from chat_agents.events import AgentEvent, Done, Outcome, error_event
+from chat_agents.events import AgentEvent, Done, Error, Outcome, Text, error_event
 from chat_agents.flow import AgentFlow
 from chat_agents.rounds import RoundLimit
 from chat_agents.session import AgentSession
@@ -102,11 +101,9 @@ class AgentRun(Generic[PauseT_co]):
         self._translation = Translation(session.id)
         self._stack = AsyncExitStack()
         self._stream: ChatStream[ChatResponse, PauseT_co] | None = None
-        self._events: AsyncIterator[ProgressEvent | ChatDone[ChatResponse] | PauseT_co] | None = None
-        self._ready: deque[AgentEvent[PauseT_co]] = deque()
+        self._events: AsyncGenerator[AgentEvent[PauseT_co], None] | None = None
         self._failure: BaseException | None = None
         self._is_entered = False
-        self._has_ended = False
 
     # --- The block -----------------------------------------------------------------------------------------------
 
@@ -122,13 +119,16 @@ class AgentRun(Generic[PauseT_co]):
             if not isinstance(error, Exception) or isinstance(error, _REFUSALS):
                 await self._stack.__aexit__(type(error), error, error.__traceback__)
                 raise
-            self._fail(error)
+            self._failure = error
+        self._events = self._read()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool | None:
-        self._has_ended = True
+        events, self._events = self._events, None
+        if events is not None and not getattr(events, "ag_running", False):
+            await events.aclose()
         if error is None and self._failure is not None:
             # The session must not store what the failed run could not store.
             failure = self._failure
@@ -169,69 +169,66 @@ class AgentRun(Generic[PauseT_co]):
     # --- Events --------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[AgentEvent[PauseT_co]]:
-        if not self._is_entered:
-            msg = "read a run inside its block: `async with engine.run(...) as run: async for event in run`"
-            raise UsageError(msg)
-        return self
+        return self._require_events()
 
-    async def __anext__(self) -> AgentEvent[PauseT_co]:
+    def __anext__(self) -> Awaitable[AgentEvent[PauseT_co]]:
         """Return the next event.
 
         Raises:
             ConflictError: another run of the session is active. The session is unchanged.
         """
-        while not self._ready:
-            if self._has_ended:
-                raise StopAsyncIteration
-            await self._read()
-        return self._ready.popleft()
+        return anext(self._require_events())
 
-    async def _read(self) -> None:
-        """Read the next event of the chat, and add what the front end receives to `_ready`."""
-        stream = self._stream
-        if stream is None:  # the run failed before the stream was entered
-            self._end("failed")
-            return
-        try:
-            if self._events is None:
-                self._events = aiter(stream)
-            event = await anext(self._events, None)
-            if event is None:
-                self._finish(stream.response)
-            elif not isinstance(event, (ChatDone, Paused)):
-                self._ready.extend(self._translation.events(event))
-        except ConflictError as error:
-            self._failure = error
-            self._has_ended = True
-            raise
-        except Exception as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
-            self._fail(error)
-        except BaseException:
-            self._has_ended = True
-            raise
+    def _require_events(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
+        if self._events is None:
+            msg = "read a run inside its block: `async with engine.run(...) as run: async for event in run`"
+            raise UsageError(msg)
+        return self._events
 
-    def _finish(self, response: ChatResponse | PauseT_co) -> None:
-        """Add the last events, after the chat's run has ended and has released the session."""
-        if isinstance(response, ChatResponse):
-            if self._settings.limit.is_reached(self._session.messages):
-                self._ready.append(error_event("max_tool_rounds"))
-            self._end("answered")
+    async def _read(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
+        """Yield the translated events of the chat, then the last events of this run."""
+        stream, translation = self._stream, self._translation
+        if stream is not None:
+            try:
+                async for event in stream:
+                    if type(event) is TextDelta and translation.has_output:
+                        # Not in `translation`, for speed: most events are pieces of text.
+                        if text := event.text:
+                            yield Text(text)
+                    elif not isinstance(event, (ChatDone, Paused)):
+                        for translated in translation.events(event):
+                            yield translated
+                last = self._finish(stream.response)
+            except ConflictError as error:
+                self._failure = error
+                raise
+            except Exception as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
+                self._failure = error
+                last = self._fail(error)
         else:
-            self._ready.extend(self._translation.pause(response, self._session.messages))
-            self._ready.append(response.of_conversation(self._session.id, self._session.owner))
-            self._end("paused")
+            assert self._failure is not None  # noqa: S101 - the run failed before it entered the stream
+            last = self._fail(self._failure)
+        for ending in last:
+            yield ending
 
-    def _fail(self, error: Exception) -> None:
+    def _finish(self, response: ChatResponse | PauseT_co) -> Sequence[AgentEvent[PauseT_co]]:
+        """Return the last events, after the chat's run has ended and has released the session."""
+        session = self._session
+        if isinstance(response, ChatResponse):
+            is_limited = self._settings.limit.is_reached(session.messages)
+            return (*([error_event("max_tool_rounds")] if is_limited else ()), self._end("answered"))
+        statuses = self._translation.pause(response, session.messages)
+        return (*statuses, response.of_conversation(session.id, session.owner), self._end("paused"))
+
+    def _fail(self, error: BaseException) -> Sequence[Error | Done]:
+        """Log an error, and return the last events."""
         _LOG.error("a run of the session %s failed", self._session.id, exc_info=error)
-        self._failure = error
-        self._ready.append(error_event(self._translation.error_code(error)))
-        self._end("failed")
+        return error_event(self._translation.error_code(error)), self._end("failed")
 
-    def _end(self, outcome: Outcome) -> None:
-        self._has_ended = True
+    def _end(self, outcome: Outcome) -> Done:
         self._session.touch()
         usage = Usage() if self._stream is None else self._stream.usage
-        self._ready.append(Done(self._session.id, outcome, usage))
+        return Done(self._session.id, outcome, usage)
 
 
 def _require_message(messages: Messages, message: object) -> None:

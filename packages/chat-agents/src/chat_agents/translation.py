@@ -38,14 +38,18 @@ _MODEL_ERRORS = (ProviderError, NetworkError, StreamTruncatedError, InvalidRespo
 
 @final
 class Translation:
-    """The events of one run, converted one by one."""
+    """The events of one run, converted one by one.
 
-    __slots__ = ("_announced", "_has_output", "_session_id")
+    Attributes:
+        has_output: whether the current response has sent anything.
+    """
+
+    __slots__ = ("_announced", "_session_id", "has_output")
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._announced: set[str] = set()
-        self._has_output = False
+        self.has_output: bool = False
 
     def events(self, event: ProgressEvent, /) -> Sequence[Text | ToolStatus | Data | Error]:
         """Return the agent's events for an event of the chat.
@@ -55,7 +59,7 @@ class Translation:
         """
         match event:
             case TextDelta(text):
-                self._has_output = True
+                self.has_output = True
                 return (Text(text),) if text else ()
             case ToolCall(tool):
                 return self._announce(tool)
@@ -64,9 +68,9 @@ class Translation:
             case ToolResult(tool):
                 return self._result(tool)
             case ReasoningDelta() | ToolCallDelta() | FilePart() | StructuredPart():
-                self._has_output = True
+                self.has_output = True
             case StepFinished() | AttemptReset():
-                self._has_output = False
+                self.has_output = False
             case _:
                 pass
         return ()
@@ -90,7 +94,7 @@ class Translation:
         if isinstance(error, MaxStepsExceededError):
             return "max_tool_rounds"
         if isinstance(error, _MODEL_ERRORS):
-            return "stream_error" if self._has_output or isinstance(error, StreamTruncatedError) else "llm_error"
+            return "stream_error" if self.has_output or isinstance(error, StreamTruncatedError) else "llm_error"
         return "internal"
 
     def _announce(self, tool: Tool) -> Sequence[ToolStatus]:
