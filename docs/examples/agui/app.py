@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
-from chat_core import Paused, StreamingChat
+from chat_core import ConflictError, Paused, StreamingChat
 from chat_core.approvals import Principal, owner_may_decide
 from chat_store import ConversationStore
 from chat_streams import AGUI, ClientInputError
@@ -58,8 +59,10 @@ def create_app(chat: StreamingChat[object, Paused], store: ConversationStore) ->
             return PlainTextResponse(str(error), error.status)
 
         async def write_body(send: SendBytes) -> None:
-            async with store.open(posted.conversation_id(user.name), owner=user.name) as conversation:
-                await agent.run(posted, conversation, chat=chat, principal=user, send=send)
+            # If another run uses the conversation, the client has received RUN_ERROR, and nothing is stored.
+            with suppress(ConflictError):
+                async with store.open(posted.conversation_id(user.name), owner=user.name) as conversation:
+                    await agent.run(posted, conversation, chat=chat, principal=user, send=send)
 
         return EventResponse(write_body)
 

@@ -4,16 +4,19 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
-from agui_world import Fields, FrontEnd, only, text_of, types, user
-from chat_core import FunctionCall
+from agui_world import Fields, FrontEnd, only, parse, text_of, types, user
+from chat_core import ChatBuilder, FunctionCall, Wait
 from chat_core.approvals import Principal
+from chat_core.errors import ConflictError
 from chat_core.messages import Approved, Completed, Rejected
-from chat_core.testing import MemoryConversation
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
+from chat_store import MemoryStore
 from chat_streams import AGUI, ClientInputError
 from chat_streams.agui import ResumeEntry
 from jsonschema import Draft202012Validator
-from stream_world import BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, conversation_of
+from stream_world import ANA, BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, conversation_of
 
 pytestmark = pytest.mark.anyio
 
@@ -283,6 +286,64 @@ async def test_a_run_that_another_client_started_is_a_conflict() -> None:
     front_end = FrontEnd(conversation_of(), bank("one"))
     with front_end.target.messages.lend():
         assert error_of(await front_end.post(user("m-1")))[0] == "conflict"
+
+
+async def test_a_message_during_the_run_of_another_request_is_a_conflict() -> None:
+    store, waiting, opened = MemoryStore(), anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        waiting.set()
+        await opened.wait()
+
+    chat, agent = bank(Answer(["one"], before=wait), "two"), AGUI(may_decide=ana().may_decide)
+    responses: dict[str, bytes] = {"m-1": b"", "m-2": b""}
+
+    async def post(id: str) -> None:  # noqa: A002 - the field's own name
+        async def send(data: bytes) -> None:
+            responses[id] += data
+
+        posted = agent.read(json.dumps({"threadId": "t-1", "runId": id, "messages": [user(id)]}))
+        async with store.open("c-1", owner="ana") as conversation:
+            await agent.run(posted, conversation, chat=chat, principal=ANA, send=send)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(post, "m-1")
+        await waiting.wait()
+        with pytest.raises(ConflictError):
+            await post("m-2")
+        opened.set()
+    assert types(parse(responses["m-2"]))[-1] == "RUN_ERROR"
+    assert types(parse(responses["m-1"]))[-1] == "RUN_FINISHED"
+    await post("m-2")
+    assert [turn.text for _, turn in (await store.load("c-1")).messages.live_turns] == ["hi", "one", "hi", "two"]
+
+
+async def test_a_rule_that_raises_decides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    front_end = await paused(PAY)
+
+    def broken(_principal: Principal, _wait: Wait) -> bool:
+        message = "no connection to the directory"
+        raise OSError(message)
+
+    front_end.agent = AGUI(may_decide=broken)
+    assert error_of(await front_end.resume({"approved": True}))[0] == "internal"
+    assert "directory" in caplog.text
+    assert front_end.target.messages.tool("call_1").decisions == ()
+
+
+async def test_a_call_inside_a_chat_that_is_a_tool_is_approved_by_its_path() -> None:
+    inner = bank([PAY], "the bank has paid", now=Clock())
+    outer = ScriptedProvider(FunctionCall("ask_bank", {"request": "Pay."}, id="call_7"), "done", by_history=True)
+    scope = inner.as_tool(name="ask_bank", description="Ask the bank.")
+    chat = ChatBuilder().with_model(outer).with_scoped_tools(scope).with_clock(Clock()).build()
+    front_end = FrontEnd(conversation_of(), chat)
+    await front_end.post(user("m-1"))
+    (interrupt,) = front_end.interrupts
+    assert (interrupt["toolCallId"], interrupt["metadata"]["path"]) == ("call_7", ["call_7", "call_1"])
+    assert "cents" in interrupt["responseSchema"]["properties"]["editedArgs"]["properties"]
+    events = await front_end.resume({"approved": True, "editedArgs": {"cents": 7}})
+    assert only(events, "TOOL_CALL_RESULT")["content"] == "the bank has paid"
+    assert text_of(events) == "done"
 
 
 # --- Requests -----------------------------------------------------------------------------------------------------

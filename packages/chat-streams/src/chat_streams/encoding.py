@@ -49,16 +49,17 @@ async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: S
         encoder: encoder of this run.
         send: function that sends bytes to the client.
     """
-    await _send(encoder.start(), send)
     iterator = aiter(events)
+    is_started = False
     while True:
         try:
-            data = encoder.encode(await anext(iterator))
+            data = encoder.encode(await anext(iterator)) if is_started else encoder.start()
         except StopAsyncIteration:
             return
         except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
             await send_failure(error, encoder, send)
             return
+        is_started = True
         await _send(data, send)
 
 

@@ -145,7 +145,7 @@ class AGUI:
         encoder = self._encoder(request, target, chat, decider, up_to_date=True)
         try:
             applied = self.apply(request, target, chat=chat, principal=principal)
-        except ClientInputError as error:
+        except Exception as error:  # noqa: BLE001 - also a rule of the application that raises
             await send_failure(error, encoder, send)
             return
         encoder = self._encoder(request, target, chat, decider, up_to_date=applied.up_to_date)
