@@ -1,4 +1,4 @@
-"""The scenarios of forks find the faults that they name."""
+"""The scenarios of forks and redactions find the faults that they name."""
 
 from __future__ import annotations
 
@@ -57,6 +57,18 @@ class CopiesEverything(BaseStore):
         return await super().fork(id, None, new_id=new_id, meta=meta, jobs=jobs)
 
 
+class RedactsNothing(BaseStore):
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None: ...  # noqa: A002
+
+
+class ForgetsRedactions(BaseStore):
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+        await super().redact(id, target, by=by, reason=reason)
+        snapshot = await self.load(id)
+        await self.delete(id)
+        await self.create(snapshot.messages, id=id, owner=snapshot.owner)
+
+
 @pytest.mark.parametrize(
     ("scenario", "store"),
     [
@@ -64,9 +76,15 @@ class CopiesEverything(BaseStore):
         ("a_fork_begins_with_the_first_turns", CopiesEverything),
         ("a_fork_has_no_call_that_can_still_run", CopiesWaitingCalls),
         ("a_call_in_a_fork_does_not_run_again", CopiesEverything),
+        ("a_redacted_turn_is_gone", RedactsNothing),
+        ("a_redacted_turn_is_gone", ForgetsRedactions),
+        ("a_redacted_call_is_gone", RedactsNothing),
+        ("a_redacted_conversation_resumes", RedactsNothing),
+        ("a_live_run_prevents_a_redaction", RedactsNothing),
+        ("a_redaction_names_what_exists", RedactsNothing),
     ],
 )
-def test_a_wrong_fork_fails_at_the_scenario_that_names_its_fault(scenario: str, store: type[BaseStore]) -> None:
+def test_a_wrong_store_fails_at_the_scenario_that_names_its_fault(scenario: str, store: type[BaseStore]) -> None:
     backend = MemoryBackend()
 
     def factory(now: Callable[[], datetime]) -> BaseStore:

@@ -7,7 +7,7 @@ The rules for claims, leases and merges are in `_store_log.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -182,6 +182,18 @@ class WriteTransaction(ReadTransaction, Protocol):
         """Queue jobs for the conversation, except jobs whose kind and key are stored already."""
         ...
 
+    def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
+        """Replace the row, all entries and the jobs of the conversation, but not its waits.
+
+        `Backend.poll()` reports the write.
+
+        Args:
+            head: the new row.
+            entries: the new entries, as JSON, none with a snapshot.
+            clean_job: returns the new form of a stored job.
+        """
+        ...
+
     def delete(self) -> None:
         """Delete the conversation and its jobs."""
         ...
@@ -236,6 +248,10 @@ class Backend(JobStorage, Protocol):
         Raises:
             UsageError: the position does not belong to this database.
         """
+        ...
+
+    def erase_traces(self) -> None:
+        """Remove replaced and deleted data from the files of the database, where this process can do so."""
         ...
 
     def subscribe(self, notifier: Notifier) -> None:

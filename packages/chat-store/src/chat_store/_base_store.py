@@ -12,7 +12,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.messages import Messages, Role, Tool, Turn
 
 from chat_store._arguments import require_optional_text, require_whole
-from chat_store._contents import require_changes, require_messages, require_post, require_turns
+from chat_store._contents import require_changes, require_messages, require_post, require_redaction, require_turns
 from chat_store._list_store import ListStore
 from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica, save_on_exit
@@ -264,6 +264,33 @@ class BaseStore(ListStore):
         """
         require_optional_text(person=person)
         await finish_in_thread(partial(self._log(id).assign, person))
+
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+        """Remove the content of a turn or of a tool call for good, for example because a law requires it.
+
+        The text `[redacted]` takes the place of all text, files, arguments and results. Ids, names of tools, times,
+        token counts and the names of those who decided stay. Summaries that cover the turn lose their text and their
+        effect. So do the title, the data and the jobs of the conversation where a removed text appears in them. Earlier
+        states of the whole conversation are removed: `history()` begins with the redaction, which it lists with who did
+        it, when and why. Objects that have the conversation open can no longer use it.
+
+        Args:
+            id: the id of the conversation.
+            target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
+                conversation. A turn includes its calls.
+            by: who redacts it, for the record.
+            reason: why, for the record. Do not repeat the content.
+
+        Raises:
+            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            TimeoutError: the content was removed, but traces remain in the files of the database, because another
+                process uses them. Call the method again.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the turn or the call does not exist.
+        """
+        require_redaction(target, by, reason)
+        await finish_in_thread(partial(self._log(id).redact, target, by, reason))
+        await finish_in_thread(self._backend.erase_traces)
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
         """Delete a conversation and its history. A damaged conversation can be deleted, too.

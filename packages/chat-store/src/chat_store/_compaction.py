@@ -58,17 +58,22 @@ def make_snapshot(entries: Sequence[Document], state: LogState) -> Document:
         entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
         state: the state after these entries.
     """
-    messages = _replay(entries, state.id)
-    messages.grants.reset(state.grants)
-    return {**state.to_snapshot(), "messages": loads(messages.to_json())}
+    return {**state.to_snapshot(), "messages": loads(replay(entries, state).to_json())}
 
 
-def _replay(entries: Sequence[Document], id: str) -> Messages:  # noqa: A002 - the field's own name
-    messages = LogState(id).begin(entries[0])
+def replay(entries: Sequence[Document], state: LogState) -> Messages:
+    """Return the messages after the last of these entries.
+
+    Args:
+        entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
+        state: the state after these entries.
+    """
+    messages = LogState(state.id).begin(entries[0])
     for document in entries[1:]:
-        with parsing(document, id):
+        with parsing(document, state.id):
             for update in parse_entry(document).updates():
                 _apply(update, messages)
+    messages.grants.reset(state.grants)
     return messages
 
 

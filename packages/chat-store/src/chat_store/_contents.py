@@ -12,7 +12,7 @@ from chat_core.messages import Messages, Tool, Turn
 from chat_core.messages.content import ROLES
 from chat_core.messages.storable import find_turn_fault
 
-from chat_store._arguments import require_optional_text, require_text, type_error
+from chat_store._arguments import require_optional_text, require_text, require_whole, type_error
 from chat_store.jobs import Job
 from chat_store.meta import MetaChanges
 
@@ -78,6 +78,22 @@ def require_post(turn: Turn, key: str) -> None:
         msg = f"post() needs a turn without tool calls and a key that is not empty, not {turn!r} and {key!r}"
         raise UsageError(msg)
     _require_storable_turn(turn)
+
+
+def require_redaction(target: object, by: object, reason: object) -> None:
+    """Raise an error unless these are the target, the author and the reason of a redaction.
+
+    Raises:
+        UsageError: an argument has the wrong type, or the author or the reason is empty.
+    """
+    if isinstance(target, str):
+        require_text(target=target)
+    else:
+        require_whole("target", target)
+    require_text(by=by, reason=reason)
+    if not by or not reason:
+        msg = f"redact() needs the names of who redacts and why, not by={by!r} and reason={reason!r}"
+        raise UsageError(msg)
 
 
 def _require_meta(meta: object) -> None:

@@ -33,6 +33,7 @@ from chat_store._job_rules import JobTransaction, job_from_dict, job_to_dict, qu
 from chat_store._jobs_in_memory import JobChanges
 from chat_store._journal import Journal
 from chat_store._log import ConversationLog
+from chat_store._redaction import Redaction
 from chat_store.errors import ConversationClosedError
 from chat_store.jobs import Job, StoredJob
 from chat_store.meta import MetaChanges, StoredMeta
@@ -275,6 +276,22 @@ class FileLog(ConversationLog):
                 self._save(batch, fields)
             elif fields:
                 self._append_fields(fields)
+
+    def redact(self, target: int | str, by: str, reason: str) -> None:
+        """Remove the content of a turn or a call, and replace the file by one without earlier states.
+
+        Raises:
+            ConflictError: a run on the conversation is live, or a call to redact has not ended.
+            UsageError: the turn or the call does not exist.
+        """
+        with self._locked():
+            self._require_no_live_run()
+            redaction = Redaction(self._journal.read_entries(), self.state, target)
+            first, second = redaction.entries(self._now(), target, by, reason)
+            # The new fence prevents the writes of a dead run.
+            fence = self.state.fence + (self.state.lease is not None)
+            lease = {"lease": Lease(fence).to_dict()} if fence else {}
+            self._journal.replace([{**first, **lease}, second])
 
     def close_conversation(self, jobs: Sequence[Job]) -> None:
         """Close the conversation and queue jobs, unless it is closed already.

@@ -21,7 +21,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, TypeVar, cast, final
 from zlib import crc32
@@ -202,6 +202,23 @@ class Journal:
             raise
         self._add(decoded, len(line))
         return result
+
+    def replace(self, entries: Sequence[Mapping[str, object]]) -> None:
+        """Replace the file durably by one with other entries. Close this object afterwards: it has the old file open.
+
+        Args:
+            entries: the new entries, with their numbers.
+        """
+        path = self._path.with_name(f"{self._path.name}.new")
+        path.unlink(missing_ok=True)
+        fd = _file_lock.open_file(path, create=True)
+        try:
+            self.disk.write(fd, b"".join([encode(entry) for entry in entries]))
+            self.disk.sync(fd)
+        finally:
+            os.close(fd)
+        path.replace(self._path)
+        _file_lock.sync_directory(self._path.parent)
 
     def close(self) -> None:
         """Close the file, after waiting for a write in progress."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 from chat_core.errors import InvalidDocumentError
+from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
 
 from chat_store._backend import Head, WriteTransaction
 from chat_store._entries import Batch, NewTurn
 from chat_store._job_rules import queue
-from chat_store._store_log import NO_CHANGES, StoreLog
+from chat_store._redaction import Redaction
+from chat_store._store_log import NO_CHANGES, VERSION, StoreLog
 from chat_store.errors import ConversationExistsError
 from chat_store.jobs import Job
 from chat_store.meta import ConversationMeta, MetaChanges
@@ -96,6 +99,35 @@ class ManagedLog(StoreLog):
                 head = replace(head, due=now)
             self._append(transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head)
         return True
+
+    def redact(self, target: int | str, by: str, reason: str) -> None:
+        """Remove the content of a turn or a call, and replace the log by one without earlier states.
+
+        Raises:
+            ConflictError: a run on the conversation is live, or a call to redact has not ended.
+            UsageError: the turn or the call does not exist.
+        """
+        with self._writing() as transaction:
+            self._require_stored()
+            self._require_no_live_run()
+            documents = [
+                self._parse_document(number, entry) for number, entry in enumerate(transaction.read_entries(0), 1)
+            ]
+            redaction = Redaction(documents, self.state, target)
+            entries = redaction.entries(self._now(), target, by, reason)
+            head = replace(
+                self._head,
+                # Conversations that are open elsewhere have the removed content, and must not write it again.
+                incarnation=uuid4().hex,
+                entries=len(entries),
+                snapshot=0,
+                fence=self._head.fence + (self._head.lease_until is not None),
+                lease_until=None,
+                meta=redaction.clean_meta(self._head.meta),
+            )
+            first = {"version": VERSION, **entries[0]}
+            transaction.rewrite(head, [dump_bytes(first), dump_bytes(entries[1])], redaction.clean_job)
+            self._unconfirmed = True
 
     def delete(self) -> None:
         """Delete the conversation, even if its row is damaged.

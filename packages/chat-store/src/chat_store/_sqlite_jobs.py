@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import final
 
@@ -46,6 +46,19 @@ class SqliteJobs:
             jobs: the jobs to insert.
         """
         self._connection.executemany(_INSERT, [(conversation, *job_to_columns(job)) for job in jobs])
+
+    def rewrite(self, conversation: int | None, clean: Callable[[StoredJob], StoredJob]) -> None:
+        """Replace the jobs of a conversation.
+
+        Args:
+            conversation: the primary key of the conversation's row.
+            clean: returns the new form of a job.
+        """
+        names = "SELECT kind, name FROM chat_jobs WHERE conversation = ?"
+        for kind, key in self._connection.execute(names, (conversation,)).fetchall():
+            job = self.find(kind, key)
+            if job is not None:
+                self.write(clean(job))
 
     def find(self, kind: str, key: str) -> StoredJob | None:
         """Implement `JobTransaction.find()`."""

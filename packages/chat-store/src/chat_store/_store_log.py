@@ -486,7 +486,8 @@ class StoreLog(ConversationLog):
 
     def _unknown_conversation_error(self) -> UnknownConversationError:
         if self._reported_entries:
-            return UnknownConversationError(f"the conversation {self._id!r} was deleted after it was opened")
+            msg = f"the conversation {self._id!r} was deleted or redacted after it was opened: open it again"
+            return UnknownConversationError(msg)
         return UnknownConversationError(f"no conversation with the id {self._id!r} is stored")
 
     def _parse_document(self, number: int, entry: bytes) -> Document:

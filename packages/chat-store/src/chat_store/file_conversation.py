@@ -37,7 +37,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
 
 from chat_store._arguments import require_whole
-from chat_store._contents import require_changes, require_post
+from chat_store._contents import require_changes, require_post, require_redaction
 from chat_store._file_log import FileLog
 from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
@@ -176,6 +176,37 @@ class FileConversation(Replica):
         log, _ = await _open_in_thread(work)
         await finish_in_thread(log.close)
         return name
+
+    @staticmethod
+    async def redact(
+        path: str | os.PathLike[str],
+        target: int | str,
+        *,
+        by: str,
+        reason: str,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """Remove the content of a turn or of a tool call from a file for good, for example because a law requires it.
+
+        The text `[redacted]` takes the place of all text, files, arguments and results, as described for
+        `ConversationStore.redact()`. A new file replaces the old one. Objects that have the old one open can no longer
+        use it. The content may remain in backups, and on the disk until the file system reuses its blocks.
+
+        Args:
+            path: the file.
+            target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
+                conversation. A turn includes its calls.
+            by: who redacts it, for the record.
+            reason: why, for the record. Do not repeat the content.
+            now: the clock. It returns times with a time zone.
+
+        Raises:
+            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            FileNotFoundError: there is no such file.
+            UsageError: the turn or the call does not exist.
+        """
+        require_redaction(target, by, reason)
+        await finish_in_thread(partial(_redact_file, path, target, by, reason, now))
 
     # --- The description, jobs and posts --------------------------------------------------------------------
 
@@ -338,3 +369,16 @@ def _create_file_log(
         log.close()
         raise
     return log, messages
+
+
+def _redact_file(
+    path: str | os.PathLike[str], target: int | str, by: str, reason: str, now: Callable[[], datetime]
+) -> None:
+    if not Path(path).is_file():
+        msg = f"there is no conversation in {os.fspath(path)}, so nothing can be redacted"
+        raise FileNotFoundError(msg)
+    log = FileLog(Path(path).resolve(), timedelta(1), now)
+    try:
+        log.redact(target, by, reason)
+    finally:
+        log.close()

@@ -28,16 +28,22 @@ class HistoryEntry:
         role: the role of the turn, for `turn`.
         grant: the grant, for `granted` and `revoked`.
         holder: host name and process id of the run, for `claimed`.
+        target: for `redacted`, the index of the turn, or the id of the call, whose content was removed.
+        by: for `redacted`, who removed it.
+        reason: for `redacted`, why.
     """
 
     number: int
     at: datetime
-    event: Literal["created", "claimed", "released", "turn", "tool", "late", "granted", "revoked"]
+    event: Literal["created", "claimed", "released", "turn", "tool", "late", "granted", "revoked", "redacted"]
     path: tuple[str, ...] = ()
     tool: Tool | None = None
     role: Role | None = None
     holder: str | None = None
     grant: Grant | None = None
+    target: int | str | None = None
+    by: str | None = None
+    reason: str | None = None
 
 
 def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
@@ -85,9 +91,16 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
     for grant in entry.grants:
         found.append(HistoryEntry(number, at, "granted" if grant.revoked_at is None else "revoked", grant=grant))
     found += _list_tools(late, number, at, "late", messages)
+    found += [_parse_redaction(item, number) for item in cast("list[Document]", document.get("redacted", []))]
     if lease.get("released"):
         found.append(HistoryEntry(number, at, "released"))
     return found
+
+
+def _parse_redaction(item: Document, number: int) -> HistoryEntry:
+    at = datetime.fromisoformat(cast("str", item["at"]))
+    target, by, reason = cast("int | str", item["target"]), cast("str", item["by"]), cast("str", item["reason"])
+    return HistoryEntry(number, at, "redacted", target=target, by=by, reason=reason)
 
 
 def _lease(document: Document) -> Document:

@@ -75,6 +75,8 @@ class _Transaction:
         self.added: list[bytes] = []
         self.waits: dict[str, Sequence[Wait]] = {}
         self.jobs: list[StoredJob] = []
+        self.rewritten: list[bytes] | None = None
+        self.clean_job: Callable[[StoredJob], StoredJob] = lambda job: job
         self.changed = False
 
     def read_head(self) -> Head | None:
@@ -94,6 +96,11 @@ class _Transaction:
 
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
         self.jobs += jobs
+
+    def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
+        self.write_head(head, is_change=True)
+        self.rewritten = list(entries)
+        self.clean_job = clean_job
 
     def delete(self) -> None:
         self.after = None
@@ -126,10 +133,13 @@ class MemoryBackend:
                 return
             rows = self._all.get(id) or _Rows(transaction.after)
             rows.entries += transaction.added
+            entries = rows.entries if transaction.rewritten is None else transaction.rewritten
             change = self._changes + 1 if transaction.changed else rows.change
-            self._all[id] = _Rows(transaction.after, rows.entries, {**rows.waits, **transaction.waits}, change)
+            self._all[id] = _Rows(transaction.after, entries, {**rows.waits, **transaction.waits}, change)
             self._changes = max(self._changes, change)
             self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
+            own = [job for job in self._jobs.values() if job.conversation == id]
+            self._jobs = self._jobs | {(job.kind, job.key): transaction.clean_job(job) for job in own}
         self._notifiers.notify()
 
     @contextmanager
@@ -211,6 +221,9 @@ class MemoryBackend:
             if rows.change > int(since) or rows.head.id in started or _became_due(rows.head, due_after, now)
         ]
         return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
+
+    def erase_traces(self) -> None:
+        """Do nothing: what was replaced is no longer in memory."""
 
     def subscribe(self, notifier: Notifier) -> None:
         """Implement `Backend.subscribe()`."""

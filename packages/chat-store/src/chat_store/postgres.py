@@ -108,6 +108,7 @@ _APPEND: LiteralString = (
     "unnest(%(names)s::text[], %(places)s::bigint[], %(kinds)s::text[], %(moments)s::bigint[], %(waits)s::bytea[], "
     "%(crcs)s::bigint[]) AS found"
 )
+_INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc) VALUES (%s, %s, %s, %s)"
 _WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
 """The parameters of `_APPEND` for the new waits, one array for each column."""
 _WAITING = (
@@ -272,6 +273,14 @@ class _Transaction:
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
         PostgresJobs(self._connection).add(self._key, jobs)
 
+    def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
+        self.write_head(head, is_change=True)
+        self._connection.execute("DELETE FROM chat_entries WHERE conversation = %s", (self._key,))
+        for number, entry in enumerate(entries, 1):
+            values = (self._key, number, entry, entry_checksum(entry))
+            self._connection.execute(_INSERT_ENTRY, values)
+        PostgresJobs(self._connection).rewrite(self._key, clean_job)
+
     def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
 
@@ -390,6 +399,9 @@ class PostgresBackend:
         if ahead:
             raise invalid_cursor_error(str(since))
         return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
+
+    def erase_traces(self) -> None:
+        """Do nothing: the server removes earlier versions of rows with `VACUUM`, as its administrator has set it up."""
 
     def subscribe(self, notifier: Notifier) -> None:
         """Implement `Backend.subscribe()`."""

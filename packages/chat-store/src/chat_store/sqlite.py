@@ -176,6 +176,13 @@ class _Transaction:
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
         SqliteJobs(self._connection).add(self._key, jobs)
 
+    def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
+        self.write_head(head, is_change=True)
+        self._connection.execute("DELETE FROM chat_entries WHERE conversation = ?", (self._key,))
+        for number, entry in enumerate(entries, 1):
+            self._connection.execute(_INSERT_ENTRY, (self._key, number, entry, entry_checksum(entry), None))
+        SqliteJobs(self._connection).rewrite(self._key, clean_job)
+
     def delete(self) -> None:
         self._connection.execute("DELETE FROM chat_conversations WHERE key = ?", (self._key,))
 
@@ -286,6 +293,10 @@ class SqliteBackend:
             finally:
                 connection.execute("COMMIT")
         return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
+
+    def erase_traces(self) -> None:
+        """Implement `Backend.erase_traces()`."""
+        self._pool.vacuum()
 
     def subscribe(self, notifier: Notifier) -> None:
         """Implement `Backend.subscribe()`. Changes by other processes are found by polling, so they notify later."""

@@ -255,6 +255,31 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+        """Remove the content of a turn or of a tool call for good, for example because a law requires it.
+
+        The text `[redacted]` takes the place of all text, files, arguments and results. Ids, names of tools, times,
+        token counts and the names of those who decided stay. Summaries that cover the turn lose their text and their
+        effect. So do the title, the data and the jobs of the conversation where a removed text appears in them. Earlier
+        states of the whole conversation are removed: `history()` begins with the redaction, which it lists with who did
+        it, when and why. Objects that have the conversation open can no longer use it.
+
+        Args:
+            id: the id of the conversation.
+            target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
+                conversation. A turn includes its calls.
+            by: who redacts it, for the record.
+            reason: why, for the record. Do not repeat the content.
+
+        Raises:
+            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            TimeoutError: the content was removed, but traces remain in the files of the database, because another
+                process uses them. Call the method again.
+            UnknownConversationError: no conversation with this id is stored.
+            UsageError: the turn or the call does not exist.
+        """
+        ...
+
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 

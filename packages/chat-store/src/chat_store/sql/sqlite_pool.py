@@ -100,6 +100,18 @@ class SqlitePool:
             finally:
                 connection.execute("COMMIT")
 
+    def vacuum(self) -> None:
+        """Rebuild the file without the data that was replaced or deleted, and empty its `-wal` file.
+
+        Raises:
+            TimeoutError: another process reads or writes the file.
+        """
+        with self.connection() as connection:
+            connection.execute("VACUUM")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise self._busy_error()
+
     def close(self) -> bool:
         """Close all connections, except in a forked child. A connection in use is closed when it is returned.
 

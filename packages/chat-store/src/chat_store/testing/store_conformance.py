@@ -30,6 +30,7 @@ from chat_store.testing import (
     _merges,
     _meta,
     _posts,
+    _redactions,
     _runs,
     _writes,
 )
@@ -48,7 +49,21 @@ class Scenario(Protocol):
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
-    for module in (_writes, _merges, _claims, _lists, _changes, _meta, _jobs, _posts, _runs, _inner, _forks, _grants)
+    for module in (
+        _writes,
+        _merges,
+        _claims,
+        _lists,
+        _changes,
+        _meta,
+        _jobs,
+        _posts,
+        _runs,
+        _inner,
+        _forks,
+        _grants,
+        _redactions,
+    )
     for scenario in module.SCENARIOS
 }
 """Every scenario, by its name."""

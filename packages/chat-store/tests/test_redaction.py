@@ -1,0 +1,175 @@
+"""Nothing of redacted content is left in messages, logs, files and rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
+from chat_core.messages import File, FunctionCall, Messages, Reasoning, Text, Tool, Turn
+from chat_store import FileConversation, Job, MemoryStore, SqliteStore
+from chat_store._redaction import REDACTED, SMALLEST_TEXT
+from chat_store.postgres import PostgresStore
+from chat_store.testing.postgres_server import PostgresServer
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg import sql
+
+pytestmark = pytest.mark.anyio
+
+CARD = "4711 0815 1234"
+WHO = {"by": "dpo", "reason": "request of the customer"}
+
+
+def conversation() -> Messages:
+    """Return a conversation in which every kind of content repeats the card number."""
+    tool = Tool(FunctionCall("pay", {"card": CARD}), id="pay")
+    tool.await_approval()
+    tool.approve(by="bo", note=CARD, arguments={"card": CARD, "cents": 5})
+    tool.fail(f"{CARD} was refused")
+    messages = Messages.from_user(f"My card is {CARD}.")
+    parts = [Reasoning(CARD, signature=CARD), Text(CARD), File("text/plain", CARD.encode(), name=CARD), tool]
+    messages.append("model", Turn(parts, finish_reason="tool_calls"))
+    messages.append("user", Turn([Text("Thanks.")], state={"card": CARD}))
+    return messages
+
+
+def remains(folder: Path) -> list[str]:
+    """Return the names of the files in a folder that contain the card number."""
+    return sorted([path.name for path in folder.iterdir() if CARD.encode() in path.read_bytes()])
+
+
+async def test_redacted_content_is_gone_from_a_file_and_the_file_is_still_used(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, conversation(), owner="ana") as stored:
+        await stored.apply(meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD})])
+        await stored.post(Turn([Text("Later.")]), key="1")
+        with pytest.raises(ConflictError, match="live run"):
+            await stored.claim()
+            try:
+                await FileConversation.redact(path, 0, **WHO)
+            finally:
+                await stored.release()
+    assert remains(tmp_path) == ["chat.jsonl"]
+
+    for target in (0, 1, 2):
+        await FileConversation.redact(path, target, **WHO)
+
+    assert remains(tmp_path) == []
+    async with FileConversation.open(path) as stored:
+        assert stored.owner == "ana"
+        assert [content.text for content in stored.messages] == [REDACTED, REDACTED, REDACTED]
+        assert stored.messages.tool("pay").decisions[0].by == "bo"
+        assert stored.messages.state == {}
+        meta, (job,), events = await stored.meta(), await stored.jobs(), await stored.history()
+        assert (meta.title, job.payload) == (REDACTED, {"card": REDACTED})
+        assert [(item.target, item.by) for item in events if item.event == "redacted"] == [(n, "dpo") for n in range(3)]
+        assert not await stored.post(Turn([Text("Later.")]), key="1")
+        stored.messages.user("More.")
+    async with FileConversation.open(path) as stored:
+        assert stored.messages[-1].text == f"{REDACTED}More."
+
+
+async def test_a_file_that_is_open_during_a_redaction_is_not_written_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, conversation()):
+        pass
+    with pytest.raises(InvalidDocumentError, match="open it again"):
+        async with FileConversation.open(path) as stored:
+            await FileConversation.redact(path, 0, **WHO)
+            stored.messages.user("More.")
+    with pytest.raises(FileNotFoundError, match="no conversation in"):
+        await FileConversation.redact(tmp_path / "none", 0, **WHO)
+    assert not (tmp_path / "none").exists()
+
+
+async def test_redacted_content_is_gone_from_the_files_of_sqlite(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store:
+        name = await store.create(
+            conversation(), meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD}), Job("run", "1")]
+        )
+        with pytest.raises(OSError, match="no card"):
+            async with store.take_job("run"):
+                msg = f"no card {CARD}"
+                raise OSError(msg)
+        assert remains(tmp_path) != []
+
+        for target in (0, 1, 2):
+            await store.redact(name, target, **WHO)
+
+        assert remains(tmp_path) == []
+        assert [job.error for job in await store.jobs(kind="run")] == [REDACTED]
+        assert [content.text for content in (await store.load(name)).messages] == [REDACTED] * 3
+    with sqlite3.connect(tmp_path / "chats.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_traces_in_sqlite_that_a_reader_keeps_are_reported(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "chats.db", busy_seconds=0.2) as store:
+        name = await store.create(conversation())
+        reader = sqlite3.connect(tmp_path / "chats.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM chat_entries").fetchall()
+        for target in (0, 1, 2):
+            with pytest.raises(TimeoutError):
+                await store.redact(name, target, **WHO)
+        reader.close()
+        assert CARD not in (await store.load(name)).messages.to_json()
+
+        await store.redact(name, 0, **WHO)
+
+        assert remains(tmp_path) == []
+
+
+async def test_redacted_content_is_gone_from_the_rows_of_postgresql(postgres: PostgresServer) -> None:
+    schema = uuid4().hex
+    async with PostgresStore(postgres.dsn, schema=schema) as store:
+        name = await store.create(conversation(), meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD})])
+        for target in (0, 1, 2):
+            await store.redact(name, target, **WHO)
+        with psycopg.connect(postgres.dsn) as connection:
+            for table in ("chat_conversations", "chat_entries", "chat_waits", "chat_jobs"):
+                rows = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(schema, table))).fetchall()
+                assert CARD not in repr(rows), table
+
+
+@pytest.mark.parametrize("length", [SMALLEST_TEXT - 1, SMALLEST_TEXT])
+async def test_a_removed_text_is_removed_from_longer_texts_from_its_limit_on(length: int) -> None:
+    text = "x" * length
+    async with MemoryStore() as store:
+        jobs = [Job("index", "1", {"same": text, "longer": f"<{text}>"})]
+        name = await store.create(Messages.from_user(text), jobs=jobs)
+        await store.redact(name, 0, **WHO)
+        (job,) = await store.jobs()
+        longer = REDACTED if length == SMALLEST_TEXT else f"<{text}>"
+        assert job.payload == {"same": REDACTED, "longer": longer}
+
+
+async def test_the_last_turn_is_the_last_that_can_be_redacted() -> None:
+    async with MemoryStore() as store:
+        name = await store.create(conversation())
+        with pytest.raises(UsageError, match="has 3 turns, counted from 0"):
+            await store.redact(name, 3, **WHO)
+        await store.redact(name, 2, **WHO)
+
+
+@given(
+    texts=st.lists(st.text(min_size=SMALLEST_TEXT, max_size=12), min_size=1, max_size=5, unique=True),
+    place=st.integers(0, 4),
+)
+async def test_any_redacted_text_is_gone_and_others_stay(texts: list[str], place: int) -> None:
+    target = place % len(texts)
+    messages = Messages()
+    for number, text in enumerate(texts):
+        messages.append("user" if number % 2 == 0 else "model", Turn([Text(text)]))
+    async with MemoryStore() as store:
+        name = await store.create(messages)
+        before = await store.load(name)
+        await store.redact(name, target, **WHO)
+        after = await store.load(name)
+        turns = [turn.text for content in after.messages for turn in content.turns]
+        assert turns == [REDACTED if number == target else text for number, text in enumerate(texts)]
+        assert after.revision == before.revision
