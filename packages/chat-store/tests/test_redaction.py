@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import TypedDict
 from uuid import uuid4
 
 import psycopg
@@ -21,7 +22,14 @@ from psycopg import sql
 pytestmark = pytest.mark.anyio
 
 CARD = "4711 0815 1234"
-WHO = {"by": "dpo", "reason": "request of the customer"}
+
+
+class Who(TypedDict):
+    by: str
+    reason: str
+
+
+WHO: Who = {"by": "dpo", "reason": "request of the customer"}
 
 
 def conversation() -> Messages:
