@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
@@ -103,6 +104,12 @@ async def test_redacted_content_is_gone_from_the_files_of_sqlite(tmp_path: Path)
             async with store.take_job("run"):
                 msg = f"no card {CARD}"
                 raise OSError(msg)
+        with closing(sqlite3.connect(tmp_path / "chats.db", isolation_level=None)) as connection:
+            # Many builds of SQLite erase what is deleted, others do not.
+            connection.execute("PRAGMA secure_delete = OFF")
+            connection.execute("CREATE TABLE notes (note TEXT)")
+            connection.execute("INSERT INTO notes VALUES (?)", (CARD,))
+            connection.execute("DELETE FROM notes")
         assert remains(tmp_path) != []
 
         for target in (0, 1, 2):
