@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
     from chat_store.results import Changed, Changes, Due, Snapshot, Waiting
     from chat_store.sqlite import SqliteStore
-from chat_store.store import ConversationStore, OpenConversation
+    from chat_store.store import ConversationStore, OpenConversation
 
 __all__ = [
     "Changed",

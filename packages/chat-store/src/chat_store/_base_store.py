@@ -12,11 +12,18 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.messages import Messages, Role, Tool, Turn
 
 from chat_store._arguments import require_optional_text, require_whole
-from chat_store._contents import require_changes, require_messages, require_post, require_redaction, require_turns
+from chat_store._contents import (
+    fork_description,
+    require_changes,
+    require_messages,
+    require_post,
+    require_redaction,
+    require_turns,
+)
 from chat_store._list_store import ListStore
 from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica, save_on_exit
-from chat_store._snapshots import apply_changes, fork_description, load_messages, save_messages
+from chat_store._snapshots import apply_changes, load_messages, save_messages
 from chat_store.errors import UnknownConversationError
 from chat_store.history import HistoryEntry, parse_history
 from chat_store.jobs import Job
@@ -104,8 +111,8 @@ class BaseStore(ListStore):
         """Store a copy of the first turns of a conversation as a new conversation.
 
         The copy has the owner, the person in charge and the description of the original, and the state after its last
-        turn. It has no posted turns, no jobs, and none of the earlier history. Every tool call in it has ended, so it
-        does not run again. The original does not change, and may have a live run or be closed.
+        turn. It has no grants, no posted turns, no jobs, and none of the earlier history. Every call in it has ended,
+        so it does not run again. The original does not change, and may have a live run or be closed.
 
         Args:
             id: the id of the conversation to copy.

@@ -14,7 +14,7 @@ from chat_core.messages.storable import find_turn_fault
 
 from chat_store._arguments import require_optional_text, require_text, require_whole, type_error
 from chat_store.jobs import Job
-from chat_store.meta import MetaChanges
+from chat_store.meta import ConversationMeta, MetaChanges
 
 T = TypeVar("T")
 
@@ -94,6 +94,18 @@ def require_redaction(target: object, by: object, reason: object) -> None:
     if not by or not reason:
         msg = f"redact() needs the names of who redacts and why, not by={by!r} and reason={reason!r}"
         raise UsageError(msg)
+
+
+def fork_description(source: ConversationMeta, changes: MetaChanges | None) -> MetaChanges:
+    """Return the description of a copy of a conversation.
+
+    Args:
+        source: the description of the original.
+        changes: the changes of the copy.
+    """
+    given = changes or {}
+    data = {**source.data, **given.get("data", {})}
+    return {"title": given.get("title", source.title), "flow": given.get("flow", source.flow), "data": data}
 
 
 def _require_meta(meta: object) -> None:

@@ -14,7 +14,7 @@ from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica
 from chat_store._store_log import StoreLog
 from chat_store.jobs import Job
-from chat_store.meta import ConversationMeta, MetaChanges
+from chat_store.meta import MetaChanges
 
 
 def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
@@ -48,18 +48,6 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
         log.save(batch)
     except StaleToolError as stale:
         raise _stale_error(stale, revision) from None
-
-
-def fork_description(source: ConversationMeta, changes: MetaChanges | None) -> MetaChanges:
-    """Return the description of a copy of a conversation.
-
-    Args:
-        source: the description of the original.
-        changes: the changes of the copy.
-    """
-    given = changes or {}
-    data = {**source.data, **given.get("data", {})}
-    return {"title": given.get("title", source.title), "flow": given.get("flow", source.flow), "data": data}
 
 
 def _changes_since(base: Messages, messages: Messages) -> Batch:

@@ -37,14 +37,13 @@ from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
 
 from chat_store._arguments import require_whole
-from chat_store._contents import require_changes, require_post, require_redaction
+from chat_store._contents import fork_description, require_changes, require_post, require_redaction
 from chat_store._file_log import FileLog
 from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
 from chat_store._jobs_in_memory import list_jobs
 from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
-from chat_store._snapshots import fork_description
 from chat_store.jobs import Job, JobState, StoredJob
 from chat_store.meta import ConversationMeta, MetaChanges
 

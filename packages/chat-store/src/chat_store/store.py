@@ -119,8 +119,8 @@ class ConversationStore(Protocol):
         """Store a copy of the first turns of a conversation as a new conversation.
 
         The copy has the owner, the person in charge and the description of the original, and the state after its last
-        turn. It has no posted turns, no jobs, and none of the earlier history. Every tool call in it has ended, so it
-        does not run again. The original does not change, and may have a live run or be closed.
+        turn. It has no grants, no posted turns, no jobs, and none of the earlier history. Every call in it has ended,
+        so it does not run again. The original does not change, and may have a live run or be closed.
 
         Args:
             id: the id of the conversation to copy.
