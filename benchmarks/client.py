@@ -26,10 +26,6 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
 
         library = importlib.import_module(over or "httpx")
         return Raw(library, base, work, wire).works() if name == "raw" else Counting(library, base).works()
-    if who in {"chat-streaming", "chat-agent"}:
-        from agents import Streaming  # noqa: PLC0415
-
-        return Streaming(base, work, wire, over).works()
     if name == "chat":
         from ours import Ours  # noqa: PLC0415
 

@@ -15,8 +15,6 @@ NAMES: Final = {
     "chat": "this library",
     "chat-httpx2": "this library, over an httpx2 client",
     "chat-aiohttp": "this library, over aiohttp",
-    "chat-agent": "this library, an agent",
-    "chat-streaming": "this library, a chat that streams",
     "chat-provider": "this library, a chat and its provider made",
     "raw-httpx": "raw httpx",
     "raw-httpx2": "raw httpx2",

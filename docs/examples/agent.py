@@ -1,7 +1,7 @@
 """Agent example: a model requests a payment, an approver decides in the terminal, and the front end sees each event.
 
     python docs/examples/agent.py                   asks in the terminal
-    python docs/examples/agent.py --unattended      approves without asking
+    python docs/examples/agent.py --unattended      approves by itself
     python docs/examples/agent.py --script          with a scripted model, which needs no weights
 
 The lines on the left are the server-sent events that a browser would receive. The lines on the right belong to the
@@ -41,10 +41,10 @@ tools = ToolCollection()
 
 @tools.tool
 def pay(to: str, cents: int) -> ToolOutput:
-    """Pay an amount of money.
+    """Pay somebody.
 
     Args:
-        to: name of the recipient.
+        to: who is paid.
         cents: the amount in cents.
     """
     return ToolOutput(f"paid {cents} cents to {to}", data=Data("receipt", {"to": to, "cents": cents}))

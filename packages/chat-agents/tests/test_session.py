@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
 from chat_agents import AgentSession
 from chat_core import ConversationBusyError, InvalidDocumentError, Messages, NewerVersionError, UsageError
-from chat_store import ConversationClosedError, ConversationStore, MemoryStore, SqliteStore, UnknownConversationError
+from chat_store import ConversationClosedError, MemoryStore, UnknownConversationError
 
 pytestmark = pytest.mark.anyio
 
@@ -184,35 +181,3 @@ async def test_a_deleted_session_does_not_run() -> None:
             async with engine.run(Desk(), session, "hi"):
                 pass
         assert await store.conversations() == []
-
-
-@asynccontextmanager
-async def open_store(kind: str, folder: Path) -> AsyncGenerator[ConversationStore]:
-    async with MemoryStore() if kind == "memory" else SqliteStore(folder / "sessions.db") as store:
-        yield store
-
-
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_sessions_are_listed_in_pages_renamed_closed_reopened_and_deleted(kind: str, tmp_path: Path) -> None:
-    async with open_store(kind, tmp_path) as store:
-        engine, _ = new_engine(*["ok"] * 5)
-        for number in range(4):
-            session = await AgentSession.open(store, f"s-{number}", flow="desk", owner="ana")
-            await collect(engine, Desk(), session, "hi")
-        await AgentSession.open(store, "other", flow="desk", owner="bob")
-        await store.apply("s-1", meta={"title": "Parcels"})
-        await store.close("s-2")
-        await store.delete("s-0")
-
-        first = await store.conversations(owner="ana", limit=2)
-        rest = await store.conversations(owner="ana", limit=2, after=first[-1].cursor)
-        closed = await store.conversations(owner="ana", state="closed")
-        await store.reopen("s-2")
-        reopened = await AgentSession.open(store, "s-2", flow="desk")
-        events = short(await collect(engine, Desk(), reopened, "again"))
-
-    assert sorted([meta.id for meta in (*first, *rest)]) == ["s-1", "s-2", "s-3"]
-    assert {meta.id: meta.title for meta in (*first, *rest)}["s-1"] == "Parcels"
-    assert [meta.flow for meta in (*first, *rest)] == ["desk"] * 3
-    assert [meta.id for meta in closed] == ["s-2"]
-    assert events[-1] == "done answered"

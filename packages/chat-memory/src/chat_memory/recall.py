@@ -1,0 +1,294 @@
+"""Recall: find the documents of a scope that are relevant to a question.
+
+    recall = Recall(memory, embedder)
+    result = await recall.search("ana", "Where does Ben work?")
+
+A document is scored by the words that it and its neighbors in the conversation share with the question, and by its
+speaker, date and conversation. An embedder is optional. `docs/guides/memory.md` explains the score.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import monotonic
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+from chat_core import ChatOptions
+from chat_core.clock import utc_clock
+from chat_core.errors import ChatError, UsageError
+from chat_core.provider import EmbeddingsProvider
+
+from chat_memory._base_memory import utc_now
+from chat_memory._text_index import Numbers, TextIndex, normalize_rows
+from chat_memory._words import stems
+from chat_memory.confidence import effective_confidence
+from chat_memory.facts import Fact
+from chat_memory.memory import Memory
+from chat_memory.passages import Document
+
+Vectors = npt.NDArray[np.float32]
+
+_log = logging.getLogger("chat_memory")
+_REFRESH_SECONDS: Final = 300.0
+"""An index is read again after this time, because facts begin and end at times without a change of the scope."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each property of a document counts, relative to the best match of the words.
+
+    Attributes:
+        speaker: the question names the speaker.
+        date: the question names the day, the month or the year.
+        time: the question asks for a time, and the document contains words of time.
+        conversation: the words of the conversation as a whole match.
+        embedding: the vector of the question and the weighted mean of the vectors of the document and its neighbors
+            are similar.
+        confidence: confidence in a fact. Counts only for documents that pass the gate.
+    """
+
+    speaker: float = 0.45
+    date: float = 0.6
+    time: float = 0.3
+    conversation: float = 0.3
+    embedding: float = 0.4
+    confidence: float = 0.1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A document that is relevant to a question.
+
+    Attributes:
+        document: the document.
+        score: the score that decides the order.
+        relevance: the score without the confidence, which was compared with the gate.
+        reasons: the part of the score that each property contributed.
+        fact: the fact, if the document is one.
+    """
+
+    document: Document
+    score: float
+    relevance: float
+    reasons: Mapping[str, float] = field(hash=False)
+    fact: Fact | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """The result of a search.
+
+    Attributes:
+        matches: the matches, best first.
+        searched: the number of documents in the scope.
+        degraded: whether the embedder failed, or documents have no vector yet, so that words alone decided.
+    """
+
+    matches: Sequence[Match]
+    searched: int
+    degraded: bool = False
+
+
+@final
+class Recall:
+    """Searches scopes. Indexes of the scopes that were used last are kept in memory.
+
+    Args:
+        memory: the memory to search.
+        embedder: computes vectors. Default: words alone decide.
+        gate: the lowest relevance of a match. 0 always returns the best documents.
+        relative_gate: the lowest relevance of a match, as a part of that of the best match.
+        weights: the weights of the score.
+        max_scopes: the number of indexes that are kept.
+        now: returns the current time, for the confidence in facts.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        embedder: EmbeddingsProvider | None = None,
+        *,
+        gate: float = 0.24,
+        relative_gate: float = 0.45,
+        weights: Weights | None = None,
+        max_scopes: int = 100,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        if gate < 0 or not 0 <= relative_gate <= 1 or max_scopes < 1:
+            msg = (
+                "gate must be at least 0, relative_gate between 0 and 1, and max_scopes at least 1, "
+                f"not {gate!r}, {relative_gate!r} and {max_scopes!r}"
+            )
+            raise UsageError(msg)
+        self._memory = memory
+        self._embedder = embedder
+        self._model = "" if embedder is None else f"{embedder.metadata.name}/{embedder.metadata.model}"
+        self._gate = gate
+        self._relative_gate = relative_gate
+        self._weights = weights or Weights()
+        self._max_scopes = max_scopes
+        self._now = utc_clock(now)
+        self._indexes: OrderedDict[str, _ScopeIndex] = OrderedDict()
+
+    async def search(self, scope: str, question: str, *, limit: int = 10, max_characters: int = 6000) -> RecallResult:
+        """Return the documents that are relevant to a question, best first.
+
+        Args:
+            scope: the name of the scope to search.
+            question: a question or any other text.
+            limit: the maximum number of matches.
+            max_characters: the maximum number of characters of all matches together. The first match that does not
+                fit ends the list.
+
+        Raises:
+            UsageError: a limit is less than 1.
+        """
+        if limit < 1 or max_characters < 1:
+            msg = f"limit and max_characters must be at least 1, not {limit!r} and {max_characters!r}"
+            raise UsageError(msg)
+        index = await self._index(scope)
+        size = len(index.text.documents)
+        if not size:
+            return RecallResult((), 0)
+        similarity = await self._similarity(index, question)
+        degraded = self._embedder is not None and similarity is None
+        reasons = self._reasons(index.text, question, similarity)
+        relevance = np.sum(list(reasons.values()), axis=0)
+        gate = max(self._gate, self._relative_gate * float(relevance.max()))
+        rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
+        best = rows[np.lexsort((rows, -relevance[rows]))]
+        matches = await self._matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
+        return RecallResult(_within(matches[:limit], max_characters), size, degraded)
+
+    async def embed(self, scope: str, *, batch: int = 100) -> int:
+        """Store the vectors of documents that have none of this embedder, and return how many were stored.
+
+        Each batch is stored when it is complete, so a call after a crash continues. Vectors of other embedders are
+        deleted at the end.
+
+        Args:
+            scope: the name of the scope.
+            batch: the number of texts in a request.
+
+        Raises:
+            UsageError: there is no embedder.
+            ChatError: the embedder failed.
+        """
+        if self._embedder is None:
+            msg = "an embedder, as in Recall(memory, embedder), is required to store vectors"
+            raise UsageError(msg)
+        stored, rows = 0, self._memory.scope(scope)
+        while documents := await rows.without_vector(self._model, limit=batch):
+            response = await self._embedder.embed([document.text for document in documents], ChatOptions())
+            ids = [document.id for document in documents]
+            await rows.put_vectors(self._model, dict(zip(ids, response.vectors, strict=True)))
+            stored += len(documents)
+        await rows.drop_vectors(keep=self._model)
+        return stored
+
+    async def _index(self, scope: str) -> _ScopeIndex:
+        rows = self._memory.scope(scope)
+        revision = (await rows.stats()).revision
+        index = self._indexes.get(scope)
+        if index is None or index.revision != revision or monotonic() - index.read_at > _REFRESH_SECONDS:
+            vectors: tuple[list[int], bytes] = ([], b"") if self._embedder is None else await rows.vectors(self._model)
+            index = _ScopeIndex(revision, await rows.documents(), vectors, index.tokens if index else {})
+            self._indexes[scope] = index
+        self._indexes.move_to_end(scope)
+        if len(self._indexes) > self._max_scopes:
+            self._indexes.popitem(last=False)
+        return index
+
+    async def _similarity(self, index: _ScopeIndex, question: str) -> Numbers | None:
+        """Return the similarity of each document to the question, or None if it is not known for all documents."""
+        if self._embedder is None or index.vectors is None:
+            return None
+        try:
+            response = await self._embedder.embed([question], ChatOptions())
+        except ChatError as error:
+            _log.warning("recall without an embedder, because it failed: %s", error)
+            return None
+        vector = np.array(response.vectors[0], dtype=np.float32)
+        if vector.shape != index.vectors.shape[1:]:
+            _log.warning("recall without an embedder, because its vectors have another length: call Recall.embed()")
+            return None
+        cosine = index.vectors @ (vector / max(float(np.linalg.norm(vector)), 1e-9))
+        return np.clip(cosine, 0, 1).astype(np.float64)
+
+    def _reasons(self, text: TextIndex, question: str, similarity: Numbers | None) -> dict[str, Numbers]:
+        weights, scores = self._weights, text.score(question)
+        best = float(scores.text.max())
+        reasons = {
+            "text": scores.text,
+            "speaker": weights.speaker * best * scores.speaker,
+            "date": weights.date * best * scores.date,
+            "time": weights.time * best * scores.time,
+            "conversation": weights.conversation * best * scores.conversation,
+        }
+        if similarity is not None:
+            reasons["embedding"] = weights.embedding * best * similarity / max(float(similarity.max()), 1e-9)
+        return reasons
+
+    async def _matches(
+        self, scope: str, text: TextIndex, rows: Sequence[int], reasons: Mapping[str, Numbers]
+    ) -> list[Match]:
+        matches: list[Match] = []
+        for row in rows:
+            document = text.documents[row]
+            parts = {name: float(scores[row]) for name, scores in reasons.items() if scores[row]}
+            relevance = sum(parts.values())
+            fact = None
+            if document.fact is not None:
+                fact = await self._memory.scope(scope).get(document.fact)
+                if fact is None or fact.status != "current":
+                    continue
+                parts["confidence"] = self._weights.confidence * effective_confidence(fact, self._now())
+            matches.append(Match(document, sum(parts.values()), relevance, parts, fact))
+        return sorted(matches, key=lambda match: -match.score)
+
+
+@final
+class _ScopeIndex:
+    """The documents of a scope at one revision, with their words and vectors."""
+
+    def __init__(
+        self,
+        revision: int,
+        documents: Sequence[Document],
+        vectors: tuple[list[int], bytes],
+        known: Mapping[tuple[int, str], Counter[str]],
+    ) -> None:
+        self.revision = revision
+        self.read_at = monotonic()
+        keys = [(document.id, document.text) for document in documents]
+        self.tokens = {key: known.get(key) or Counter(stems(key[1])) for key in keys}
+        self.text = TextIndex(documents, {key[0]: tokens for key, tokens in self.tokens.items()})
+        self.vectors = self._read_vectors(*vectors)
+
+    def _read_vectors(self, ids: Sequence[int], data: bytes) -> Vectors | None:
+        """Return the averaged vectors of all rows, or None if one is missing."""
+        rows = [self.text.row_of[document] for document in ids if document in self.text.row_of]
+        if not rows or len(rows) < len(self.text.documents) or len(rows) < len(ids):
+            return None
+        vectors = np.empty((len(rows), len(data) // (4 * len(ids))), dtype=np.float32)
+        vectors[rows] = np.frombuffer(data, dtype="<f4").reshape(len(ids), -1)
+        return self.text.average_neighbors(normalize_rows(vectors))
+
+
+def _within(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
+    kept: list[Match] = []
+    for match in matches:
+        characters -= len(match.document.text)
+        if characters < 0:
+            break
+        kept.append(match)
+    return tuple(kept)

@@ -1,0 +1,202 @@
+"""Recall over a memory in a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from chat_core import ChatOptions
+from chat_core.errors import ServerError, UsageError
+from chat_core.provider import EmbeddingsResponse, ProviderMeta
+from chat_memory import Passage, SqliteMemory, Statement
+from chat_memory.recall import Recall, RecallResult, Weights
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
+    async with SqliteMemory(tmp_path / "memory.db") as opened:
+        yield opened
+
+
+class Embedder:
+    """Places each text by the letters a to z that it contains."""
+
+    def __init__(self, model: str = "letters", *, fails_at: int | None = None) -> None:
+        self.metadata = ProviderMeta("test", model)
+        self.requests = 0
+        self.fails_at = fails_at
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        assert options == ChatOptions()
+        self.requests += 1
+        if self.requests == self.fails_at:
+            raise ServerError("the embedder is down")
+        return EmbeddingsResponse(
+            tuple(tuple(float(text.lower().count(chr(97 + n))) for n in range(26)) for text in texts)
+        )
+
+
+def texts(result: RecallResult) -> list[str]:
+    return [match.document.text for match in result.matches]
+
+
+async def tell(memory: SqliteMemory, *said: str, scope: str = "ana", conversation: str = "a") -> None:
+    await memory.scope(scope).add_passages([Passage(text, conversation, n) for n, text in enumerate(said)])
+
+
+async def test_relevant_texts_are_found_best_first(memory: SqliteMemory) -> None:
+    await tell(memory, "I play the violin in an orchestra.", conversation="a")
+    await tell(memory, "The orchestra bought a violin, a piano, a harp and drums.", conversation="b")
+    await tell(memory, "It rained in Lisbon.", conversation="c")
+    result = await Recall(memory).search("ana", "Which orchestra and violin?")
+    assert texts(result) == [
+        "I play the violin in an orchestra.",
+        "The orchestra bought a violin, a piano, a harp and drums.",
+    ]
+    assert result.searched == 3
+    assert [list(match.reasons) for match in result.matches] == [["text", "conversation"]] * 2
+    assert result.matches[0].relevance == pytest.approx(sum(result.matches[0].reasons.values()))
+
+
+async def test_a_question_about_something_else_finds_nothing(memory: SqliteMemory) -> None:
+    await tell(memory, "I play the violin in an orchestra.", "Rehearsals are on Mondays.")
+    question = "What is the capital of Mongolia and who founded the orchestra of its oldest radio station there?"
+    assert texts(await Recall(memory).search("ana", "Who invented the bicycle?")) == []
+    assert texts(await Recall(memory).search("ana", question)) == []
+    assert texts(await Recall(memory, gate=0).search("ana", question)) != []
+
+
+async def test_matches_far_below_the_best_one_are_left_out(memory: SqliteMemory) -> None:
+    await tell(memory, "Ben repairs violins, cellos and harps.", conversation="a")
+    await tell(memory, "Ben sleeps.", conversation="b")
+    question = "Does Ben repair violins, cellos or harps?"
+    assert len((await Recall(memory, gate=0).search("ana", question)).matches) == 1
+    assert len((await Recall(memory, gate=0, relative_gate=0).search("ana", question)).matches) == 2
+
+
+async def test_a_scope_is_searched_alone(memory: SqliteMemory) -> None:
+    await tell(memory, "I play the violin.", scope="ana")
+    await tell(memory, "Ben plays the violin.", scope="ben")
+    recall = Recall(memory)
+    assert texts(await recall.search("ana", "violin")) == ["I play the violin."]
+    assert texts(await recall.search("ben", "violin")) == ["Ben plays the violin."]
+    assert (await recall.search("eve", "violin")).searched == 0
+
+
+async def test_indexes_follow_changes_and_are_dropped_by_age(memory: SqliteMemory) -> None:
+    recall = Recall(memory, max_scopes=1)
+    for scope in ("ana", "ben", "ana"):
+        await tell(memory, f"{scope} plays the violin", scope=scope)
+        assert texts(await recall.search(scope, "violin")) == [f"{scope} plays the violin"]
+    await tell(memory, "ana plays the harp", scope="ana")
+    assert texts(await recall.search("ana", "violin")) == []
+    assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
+
+
+async def test_superseded_facts_are_not_found(memory: SqliteMemory) -> None:
+    scope = memory.scope("ana")
+    for city, year in (("Paris", 2022), ("Berlin", 2024)):
+        await scope.add(Statement("Ana", "lives in", city, said_at=datetime(year, 1, 1, tzinfo=UTC)))
+    result = await Recall(memory).search("ana", "Where does Ana live, Paris or Berlin?")
+    assert texts(result) == ["Ana lives in Berlin"]
+    assert result.matches[0].fact is not None
+    assert result.matches[0].fact.object == "Berlin"
+
+
+async def test_confidence_orders_facts_but_does_not_pass_the_gate(memory: SqliteMemory) -> None:
+    scope = memory.scope("ana")
+    await scope.add(Statement("Ana", "likes", "jazz", text="Ana likes jazz clubs", source="inferred"))
+    await scope.add(Statement("Ana", "likes", "swing", text="Ana likes jazz bands", source="stated"))
+    result = await Recall(memory).search("ana", "Does Ana like jazz?")
+    assert texts(result) == ["Ana likes jazz bands", "Ana likes jazz clubs"]
+    assert result.matches[0].score > result.matches[0].relevance
+    everything = Weights(confidence=10)
+    assert texts(await Recall(memory, weights=everything).search("ana", "Who invented the bicycle?")) == []
+
+
+async def test_a_fact_that_ends_is_not_found_in_an_index_that_is_older(tmp_path: Path) -> None:
+    now = [datetime(2024, 1, 1, tzinfo=UTC)]
+    async with SqliteMemory(tmp_path / "memory.db", now=lambda: now[0]) as memory:
+        await memory.scope("ana").add(Statement("Ana", "lives in", "Berlin", valid_to=datetime(2025, 1, 1, tzinfo=UTC)))
+        recall = Recall(memory)
+        assert texts(await recall.search("ana", "Where in Berlin?")) == ["Ana lives in Berlin"]
+        now[0] = datetime(2026, 1, 1, tzinfo=UTC)
+        assert texts(await recall.search("ana", "Where in Berlin?")) == []
+
+
+async def test_matches_end_at_the_limits(memory: SqliteMemory) -> None:
+    for n in range(30):
+        await tell(memory, f"violin {n}", conversation=str(n))
+    recall = Recall(memory)
+    assert len((await recall.search("ana", "violin")).matches) == 10
+    assert len((await recall.search("ana", "violin", limit=25)).matches) == 25
+    assert len((await recall.search("ana", "violin", max_characters=16)).matches) == 2
+    assert len((await recall.search("ana", "violin", max_characters=15)).matches) == 1
+
+
+async def test_the_best_of_many_matches_come_first(memory: SqliteMemory) -> None:
+    for n in range(30):
+        await tell(memory, "violin" + " and harp" + " and drum" * (n == 29), conversation=str(n))
+    recall = Recall(memory, gate=0, relative_gate=0)
+    result = await recall.search("ana", "violin, harp, drum", limit=3)
+    assert texts(result)[0] == "violin and harp and drum"
+    assert len(result.matches) == 3
+
+
+async def test_an_embedder_finds_what_words_rank_equally(memory: SqliteMemory) -> None:
+    await tell(memory, "tea zzz", conversation="a")
+    await tell(memory, "tea qqq", conversation="b")
+    recall = Recall(memory, Embedder(), gate=0)
+    assert await recall.embed("ana") == 2
+    assert texts(await recall.search("ana", "tea qqqqqq"))[0] == "tea qqq"
+    assert (await recall.search("ana", "tea qqqqqq")).matches[0].reasons["embedding"] > 0
+
+
+async def test_recall_without_vectors_says_so(memory: SqliteMemory) -> None:
+    await tell(memory, "tea zzz")
+    recall = Recall(memory, Embedder())
+    assert (await recall.search("ana", "tea")).degraded
+    await recall.embed("ana")
+    assert not (await recall.search("ana", "tea")).degraded
+
+
+async def test_a_failing_embedder_leaves_the_words(memory: SqliteMemory, caplog: pytest.LogCaptureFixture) -> None:
+    await tell(memory, "tea zzz")
+    recall = Recall(memory, Embedder(fails_at=2))
+    await recall.embed("ana")
+    result = await recall.search("ana", "tea")
+    assert result.degraded
+    assert texts(result) == ["tea zzz"]
+    assert "the embedder is down" in caplog.text
+
+
+async def test_embedding_continues_after_a_failure(memory: SqliteMemory) -> None:
+    await tell(memory, *(f"tea {n}" for n in range(5)))
+    with pytest.raises(ServerError):
+        await Recall(memory, Embedder(fails_at=2)).embed("ana", batch=2)
+    assert await Recall(memory, Embedder()).embed("ana", batch=2) == 3
+
+
+async def test_another_embedder_computes_its_own_vectors(memory: SqliteMemory) -> None:
+    await tell(memory, "tea")
+    await Recall(memory, Embedder("one")).embed("ana")
+    other = Recall(memory, Embedder("two"))
+    assert (await other.search("ana", "tea")).degraded
+    assert await other.embed("ana") == 1
+    assert (await memory.scope("ana").vectors("test/one"))[0] == []
+
+
+async def test_wrong_limits_are_refused(memory: SqliteMemory) -> None:
+    for wrong in ({"gate": -1.0}, {"relative_gate": 2.0}):
+        with pytest.raises(UsageError, match="gate must be"):
+            Recall(memory, **wrong)
+    with pytest.raises(UsageError, match="max_scopes"):
+        Recall(memory, max_scopes=0)
+    with pytest.raises(UsageError, match="limit"):
+        await Recall(memory).search("ana", "tea", limit=0)
+    with pytest.raises(UsageError, match="embedder"):
+        await Recall(memory).embed("ana")

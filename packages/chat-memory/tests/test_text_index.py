@@ -1,0 +1,112 @@
+"""Scores of documents by words, neighbors, speakers and dates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+from chat_memory._text_index import TextIndex, normalize_rows
+from chat_memory._words import stems
+from chat_memory.passages import Document
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def index_of(documents: Sequence[Document]) -> TextIndex:
+    return TextIndex(documents, {document.id: Counter(stems(document.text)) for document in documents})
+
+
+def talk(*texts: str, conversation: str = "a", first: int = 1) -> list[Document]:
+    return [
+        Document(first + position, "turn", text, conversation=conversation, position=position)
+        for position, text in enumerate(texts)
+    ]
+
+
+def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
+    documents = [
+        d
+        for n, text in enumerate(["tea pot", "tea cup", "tea", "kayak"])
+        for d in talk(text, conversation=str(n), first=n + 1)
+    ]
+    scores = index_of(documents).score("tea kayak").text
+    assert int(np.argmax(scores)) == 3
+
+
+def test_the_reply_to_a_matching_turn_matches_too() -> None:
+    scores = (
+        index_of(talk("hello", "which instrument do you play", "the violin", "nice", "bye")).score("instrument?").text
+    )
+    assert scores[1] > scores[2] > scores[0] > scores[4] == 0 or scores[4] == 0
+    assert scores[2] > scores[0] > 0
+
+
+def test_neighbors_end_with_the_conversation() -> None:
+    documents = [*talk("I play the violin"), *talk("good morning", conversation="b", first=2)]
+    scores = index_of(documents).score("violin").text
+    assert scores[0] > 0
+    assert scores[1] == 0
+
+
+def test_facts_have_no_neighbors() -> None:
+    documents = [Document(1, "fact", "Ben plays the violin", fact="f"), Document(2, "fact", "Ana rows", fact="g")]
+    assert list(index_of(documents).score("violin").text > 0) == [True, False]
+
+
+def test_the_named_speaker_is_preferred() -> None:
+    documents = [
+        Document(n, "turn", "I moved", conversation=str(n), speaker=speaker)
+        for n, speaker in enumerate(["Ana", "Ben", None], 1)
+    ]
+    assert list(index_of(documents).score("Why did Ben move?").speaker) == [0, 1, 0]
+
+
+def test_the_date_in_a_question_prefers_turns_of_that_date() -> None:
+    times = [datetime(2023, 5, 8, tzinfo=UTC), datetime(2022, 5, 9, tzinfo=UTC), None]
+    documents = [Document(n, "turn", "we met", conversation=str(n), said_at=time) for n, time in enumerate(times, 1)]
+    assert list(index_of(documents).score("Who did we meet on 8 May 2023?").date) == [1, 1 / 3, 0]
+
+
+def test_turns_that_tell_a_time_are_preferred_if_the_question_asks_for_one() -> None:
+    index = index_of(talk("I ran a race last Saturday", "I ran a race"))
+    assert list(index.score("When did she run?").time) == [1, 0]
+    assert list(index.score("Where did she run?").time) == [0, 0]
+
+
+def test_the_best_conversation_is_preferred() -> None:
+    documents = [*talk("violin", "tea", "violin"), *talk("violin", "tea", "tea", conversation="b", first=4)]
+    conversation = index_of(documents).score("violin").conversation
+    assert conversation[0] == conversation[1] == 1
+    assert 0 < conversation[3] < 1
+
+
+def test_an_empty_index_and_a_question_without_words_score_nothing() -> None:
+    assert len(index_of([]).score("violin").text) == 0
+    assert not index_of(talk("violin")).score("who is it?").text.any()
+
+
+@given(st.lists(st.sampled_from(["tea", "violin", "kayak", "pot", "race"]), min_size=1, max_size=12), st.integers())
+def test_the_order_of_documents_does_not_matter(words: list[str], seed: int) -> None:
+    documents = [*talk(*words), *talk(*reversed(words), conversation="b", first=100)]
+    shuffled = sorted(documents, key=lambda document: hash((document.id, seed)))
+    one, other = index_of(documents), index_of(shuffled)
+    question = "tea violin race"
+    assert [d.id for d in one.documents] == [d.id for d in other.documents]
+    assert np.array_equal(one.score(question).text, other.score(question).text)
+
+
+@given(st.lists(st.sampled_from(["tea", "violin", "kayak"]), min_size=1, max_size=8))
+def test_text_scores_are_between_0_and_1(words: list[str]) -> None:
+    scores = index_of(talk(*words)).score("tea violin kayak").text
+    assert (scores >= 0).all()
+    assert (scores <= 1).all()
+
+
+def test_vectors_are_averaged_with_their_neighbors() -> None:
+    vectors = np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32)
+    averaged = index_of([*talk("a", "b"), *talk("c", conversation="b", first=3)]).average_neighbors(vectors)
+    assert np.allclose(averaged[0], normalize_rows(np.array([[1, 0.4]], dtype=np.float32))[0])
+    assert np.allclose(averaged[1], normalize_rows(np.array([[0.6, 1]], dtype=np.float32))[0])
+    assert not averaged[2].any()

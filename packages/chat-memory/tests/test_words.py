@@ -1,0 +1,41 @@
+"""Stems of English texts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, stems
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("went", "go"), ("children", "child"), ("painted", "painting"), ("bought", "buys"), ("PARIS", "Paris's")],
+)
+def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
+    assert stems(f"{one} there") == stems(f"{other} there")
+
+
+def test_words_without_a_subject_are_left_out() -> None:
+    assert stems("What did you do with it?") == []
+    assert stems("How many kinds of tea does Ben like?", question=True) == ["tea", "ben", "like"]
+
+
+def test_the_month_of_may_is_a_word() -> None:
+    assert stems("in May 2023") == ["may", "2023"]
+
+
+def test_a_date_has_a_day_a_month_and_a_year() -> None:
+    assert date_stems(datetime(2023, 5, 8, tzinfo=UTC)) == {"8", "may", "2023"}
+
+
+def test_words_of_time_are_known() -> None:
+    assert TIME_STEMS.issuperset(stems("last friday in december"))
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [("When did he leave?", True), ("How long was it?", True), ("How tall is a long boat?", False), ("Who?", False)],
+)
+def test_questions_for_a_time_are_recognized(question: str, asks: bool) -> None:
+    assert asks_for_time(question) is asks
