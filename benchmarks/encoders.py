@@ -37,12 +37,14 @@ from chat_core import (
 from chat_core.approvals import Principal, owner_may_decide
 from chat_core.messages import Text
 from chat_core.testing import ScriptedProvider
-from chat_streams import AGUIEncoder, Decider, EventEncoder, PlainEncoder
+from chat_streams import AGUIEncoder, ClientInput, Decider, EventEncoder, PlainEncoder
+from chat_streams.openai import CompletionsEncoder, CompletionsRequest, ResponsesEncoder, ResponsesRequest
 from chat_streams.vercel import VercelEncoder
 
 LIMIT = 1.5
 WORDS = 400
 DECIDER = Decider(Principal("ana"), owner_may_decide)
+RESPONSES = ResponsesRequest("m", "session", ClientInput())
 CHAT = ChatBuilder().with_model(ScriptedProvider()).build()
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -80,6 +82,8 @@ def make_run() -> tuple[Messages, list[object]]:
 ENCODERS: dict[str, Callable[[Messages], EventEncoder]] = {
     "AG-UI": lambda messages: AGUIEncoder("t-1", "r-1", messages, chat=CHAT, decider=DECIDER),
     "Vercel": lambda messages: VercelEncoder(messages, DECIDER),
+    "OpenAI Responses": lambda messages: ResponsesEncoder(messages, RESPONSES, DECIDER),
+    "OpenAI Chat Completions": lambda messages: CompletionsEncoder(CHAT, CompletionsRequest("m", messages)),
     "plain, server-sent events": lambda _messages: PlainEncoder("sse"),
     "plain, JSON lines": lambda _messages: PlainEncoder("json_lines"),
 }
