@@ -359,16 +359,22 @@ def servers(session: nox.Session) -> None:
     """Servers that others wrote (aimock, llmock, llama.cpp), and clients that others wrote for the faces of a run."""
     _install(session, "tests", "model", "servers")
     node = _node(session)
-    npm = Path(node).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    modules = Path(session.virtualenv.location) / "npm"
-    shutil.copytree(LOCKS / "npm", modules, dirs_exist_ok=True)
-    quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
-    session.run(node, str(npm), "ci", *quiet, f"--prefix={modules}", external=True)
-    aimock = modules / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-    ai = modules / "node_modules" / "ai" / "dist" / "index.js"
-    agui = modules / "node_modules" / "@ag-ui" / "client" / "dist" / "index.mjs"
+    modules = _npm_packages(session, node)
+    aimock = modules / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    ai = modules / "ai" / "dist" / "index.js"
+    agui = modules / "@ag-ui" / "client" / "dist" / "index.mjs"
     env = {"CHAT_NODE": node, "CHAT_AIMOCK": str(aimock), "CHAT_AI": str(ai), "CHAT_AGUI": str(agui)}
     _pytest(session, "tests/servers", *session.posargs, env=env)
+
+
+def _npm_packages(session: nox.Session, node: str) -> Path:
+    """Install the locked npm packages, and return the folder `node_modules`."""
+    npm = Path(node).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    folder = Path(session.virtualenv.location) / "npm"
+    shutil.copytree(LOCKS / "npm", folder, dirs_exist_ok=True)
+    quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    session.run(node, str(npm), "ci", *quiet, f"--prefix={folder}", external=True)
+    return folder / "node_modules"
 
 
 def _node(session: nox.Session) -> str:
@@ -379,12 +385,13 @@ def _node(session: nox.Session) -> str:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The page on which people approve, in the Chromium of this machine: CHAT_CHROMIUM, or the one on the path."""
+    """The pages of the inbox and of front ends, in the Chromium of this machine: CHAT_CHROMIUM, or that on the path."""
     chromium = os.environ.get("CHAT_CHROMIUM") or shutil.which("chromium")
     if not chromium:
         session.error("there is no Chromium on the path; on Debian, `apt-get install chromium` brings it")
-    _install(session, "tests", "browser")
-    _pytest(session, "tests/browser", *session.posargs, env={"CHAT_CHROMIUM": chromium})
+    _install(session, "tests", "browser", "servers")
+    ai = _npm_packages(session, _node(session)) / "ai" / "dist" / "index.js"
+    _pytest(session, "tests/browser", *session.posargs, env={"CHAT_CHROMIUM": chromium, "CHAT_AI": str(ai)})
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""The server that the npm package `ai` talks to: `python -m tests.servers.vercel_server`.
+"""The server that the npm package `ai` talks to: `python -m tests.servers.vercel_server [NODE_MODULES]`.
 
 The first segment of a path names a scenario: a script of the model, and tools with their policy. The header `x-user` is
 who is signed in. A run goes on without its client, who may come back to it.
@@ -6,10 +6,12 @@ who is signed in. A run goes on without its client, who may come back to it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Final, final
 
 import anyio
@@ -54,8 +56,9 @@ from chat_streams.vercel import (
 )
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 TOOLS: Final = ToolCollection()
@@ -276,15 +279,23 @@ def _decider(request: Request) -> Decider:
     return Decider(Principal(request.headers.get("x-user", "ana")), owner_may_decide)
 
 
+async def page(_request: Request) -> Response:
+    """`GET /SCENARIO/` is the page of the documentation."""
+    return FileResponse(Path(__file__).parents[2] / "docs" / "examples" / "vercel" / "page.html")
+
+
 def main() -> None:
     """Serve on a free port, and print the address."""
     server = Server()
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/{scenario}/api/chat", server.post, methods=["POST"]),
         Route("/{scenario}/api/chat/{id}/stream", server.resume),
         Route("/{scenario}/api/chat/{id}", server.messages),
+        Route("/{scenario}/", page),
         Route("/{scenario}/open", server.effects, methods=["GET", "POST"]),
     ]
+    if len(sys.argv) > 1:
+        routes.insert(0, Mount("/modules", StaticFiles(directory=sys.argv[1])))
     listener = listen(0)
     print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
     app = Starlette(routes=routes, lifespan=server.lifespan)
