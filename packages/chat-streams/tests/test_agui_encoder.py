@@ -5,18 +5,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agui_world import FrontEnd, only, parse, text_of, types, user
 from chat_core import (
+    AttemptReset,
     ChatBuilder,
     Data,
     File,
     FunctionCall,
     Messages,
+    Paused,
     Reasoning,
     Retry,
+    StepFinished,
     Structured,
+    TextDelta,
+    Tool,
+    ToolCall,
     ToolCallDelta,
     ToolCollection,
     ToolContext,
     ToolOutput,
+    Turn,
+    Usage,
 )
 from chat_core.testing import Answer, ScriptedProvider
 from chat_streams import AGUIEncoder
@@ -76,8 +84,6 @@ async def test_any_text_arrives_unchanged(text: str) -> None:
 
 def test_half_a_character_is_escaped() -> None:
     messages = Messages.from_user("hi")
-    from chat_core import TextDelta  # noqa: PLC0415 - for this test alone
-
     data = encoder(messages).encode(TextDelta("\ud83d"))
     assert b'"delta":"\\ud83d"' in data
 
@@ -167,9 +173,6 @@ async def test_deltas_of_a_repeated_attempt_are_taken_back() -> None:
 
 
 async def test_a_call_that_is_taken_back_is_ended_before_the_snapshot() -> None:
-    from chat_core import AttemptReset, StepFinished  # noqa: PLC0415 - for this test alone
-    from chat_core.usage import Usage  # noqa: PLC0415
-
     for last in (AttemptReset(2, "truncated"), StepFinished(1, Usage())):
         writer = encoder(Messages.from_user("hi"))
         data = writer.start() + writer.encode(ToolCallDelta('{"cents":', 0, "pay", "call_1")) + writer.encode(last)
@@ -240,3 +243,52 @@ async def test_a_wait_that_the_person_may_not_decide_is_no_interrupt() -> None:
     assert only(events, "CUSTOM") == {"type": "CUSTOM", "name": "waiting", "value": {"toolCallIds": ["call_1"]}}
     assert events[-1]["outcome"] == {"type": "success"}
     assert "MESSAGES_SNAPSHOT" not in types(events)
+
+
+async def test_a_call_whose_arguments_turn_out_otherwise_is_sent_again() -> None:
+    messages = Messages.from_user("hi")
+    writer = encoder(messages)
+    data = writer.start() + writer.encode(ToolCallDelta('{"cents":1}', 0, "pay", "call_1"))
+    tool = Tool(PAY, id="call_1")
+    messages.append("model", Turn([tool]))
+    events = parse(data + writer.encode(ToolCall(tool)))
+    assert types(events)[1:] == [
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "MESSAGES_SNAPSHOT",
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+    ]
+    assert (events[-3]["parentMessageId"], events[-2]["delta"]) == ("turn-1", '{"cents":500}')
+
+
+async def test_a_call_without_an_id_is_sent_when_it_is_complete() -> None:
+    messages = Messages.from_user("hi")
+    writer = encoder(messages)
+    sent = [writer.encode(ToolCallDelta(text, 0, name)) for text, name in (("", "pay"), ('{"cents":500}', None))]
+    assert sent == [b"", b""]
+    tool = Tool(PAY, id="made-here")
+    messages.append("model", Turn([tool]))
+    events = parse(writer.encode(ToolCall(tool)) + writer.encode(StepFinished(1, Usage())))
+    assert types(events) == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
+
+
+def test_what_a_client_did_not_receive_is_not_taken_back() -> None:
+    writer = encoder(Messages.from_user("hi"))
+    assert writer.encode(TextDelta("")) + writer.encode(AttemptReset(2, "refused")) == b""
+
+
+async def test_an_interrupted_call_asks_whether_to_run_it_again() -> None:
+    target = conversation_of("hi")
+    await bank([PAY], now=lambda: NOW).complete(target)
+    tool = target.messages.tool("call_1")
+    tool.approve(at=NOW)
+    tool.start(NOW)
+    tool.lost("the process died")
+    empty: Any = ChatBuilder().with_model(ScriptedProvider()).build()
+    writer = AGUIEncoder("t-1", "r-1", target, chat=empty, decider=ana())
+    (interrupt,) = parse(writer.encode(Paused(())))[-1]["outcome"]["interrupts"]
+    assert interrupt["message"] == 'pay was interrupted and may have taken effect. Run it again with {"cents":500}?'
+    assert [*interrupt["responseSchema"]["properties"]] == ["approved"]

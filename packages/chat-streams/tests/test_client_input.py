@@ -188,6 +188,11 @@ async def test_tools_that_a_run_would_refuse_are_refused_before(tool: dict[str, 
     assert refused(conversation_of(), given).status == 400
 
 
+async def test_a_state_that_cannot_be_stored_is_refused() -> None:
+    given = ClientInput([user("m-1")], state={"x": float("nan")})
+    assert refused(conversation_of(), given).status == 400
+
+
 async def test_a_result_is_taken_once_and_only_by_the_call_that_waits() -> None:
     target = await asked([FunctionCall("locate", {}, id="call_4"), PAY], client_tools=[LOCATE])
     assert send(target, ClientInput(results=[PostedResult("call_4", "Nantes")])).decided == 1
