@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from chat_core.errors import UsageError
 from chat_memory import Statement
-from chat_memory.postgres import PostgresMemory
+from chat_memory.postgres import PostgresDatabase, PostgresMemory
 from chat_memory.testing import MemoryConformance, MemoryFactory
 from chat_store.testing.postgres_server import PostgresServer
 
@@ -43,3 +43,17 @@ async def test_two_schemas_are_two_memories(postgres: PostgresServer) -> None:
 def test_a_schema_needs_a_name_that_postgresql_has(schema: str) -> None:
     with pytest.raises(UsageError, match="schema must be a name"):
         PostgresMemory("host=nowhere", schema=schema)
+
+
+async def test_a_declaration_waits_for_writers(postgres: PostgresServer) -> None:
+    schema = f"memory_{uuid4().hex}"
+    database = PostgresDatabase(postgres.dsn, schema, 5, 1)
+    async with PostgresMemory(postgres.dsn, schema=schema, busy_seconds=0.1) as memory:
+        await memory.scopes()
+        with database.write() as session:
+            database.lock_predicates(session, exclusive=False)
+            with pytest.raises(TimeoutError):
+                await memory.declare(multi=["lives in"])
+            await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
+        await memory.declare(multi=["lives in"])
+    database.close()

@@ -277,6 +277,8 @@ async def a_forgotten_fact_leaves_nothing(memories: Memories) -> None:
         require_equal(await ana.search_text(["Paris"]), [], "the text of a forgotten fact is not found")
         require_equal(await ana.vectors("m"), NO_VECTORS, "the vector of a forgotten fact is deleted")
         require("Paris" not in str(await ana.export()), "an export does not contain a forgotten fact")
+        require("Paris" not in str(await ana.without_vector("other")), "no text of a forgotten fact is left")
+        require_equal((await ana.stats()).facts, 1, "no row of a forgotten fact is left")
         require_equal(objects(await ana.facts()), ["Berlin"], "the fact that it had replaced is current again")
         require(not await ana.forget(secret.id), "a fact is forgotten once")
 
