@@ -167,13 +167,23 @@ EVERY = 1 if os.environ.get("CHAT_MEMORY_THOROUGH") else 2
 """The distance between two killed statements. The thorough suite kills at each one."""
 
 
-@pytest.mark.parametrize("write", WRITES)
-def test_a_writer_killed_at_any_statement_leaves_before_or_after(tmp_path: Path, write: str) -> None:
+def new_files(folder: Path) -> Callable[[], Opens]:
+    """Return a function that creates memories in new files."""
+
     def new_memory() -> Opens:
-        path = tmp_path / f"{uuid4().hex}.db"
+        path = folder / f"{uuid4().hex}.db"
         return lambda: SqliteMemory(path, now=lambda: NOW)
 
-    check(new_memory, write, EVERY)
+    return new_memory
+
+
+def test_a_writer_killed_while_it_supersedes_leaves_before_or_after(tmp_path: Path) -> None:
+    check(new_files(tmp_path), "supersede", EVERY)
+
+
+@pytest.mark.parametrize("write", ["promote", "forget", "delete"])
+def test_a_writer_killed_at_any_statement_leaves_before_or_after(tmp_path: Path, write: str) -> None:
+    check(new_files(tmp_path), write, EVERY)
 
 
 @pytest.mark.parametrize("write", WRITES if EVERY == 1 else ["supersede"])

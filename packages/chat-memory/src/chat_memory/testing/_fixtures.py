@@ -81,14 +81,14 @@ def home(
     said: int | None = None,
     key: str | None = None,
 ) -> Statement:
-    """Return a statement that the user lives in a city.
+    """Return a statement with the user, "lives in" and a city.
 
     Args:
         city: the city.
         since: the year from which it is true.
         source: the kind of source.
         until: the year until which it is true.
-        said: the year of the statement. Default: `since`.
+        said: the year in which it was made. Default: `since`.
         key: the key of the statement.
     """
     return Statement(
