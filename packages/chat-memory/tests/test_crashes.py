@@ -163,7 +163,7 @@ async def run_fill(open_memory: Opens) -> None:
         await fill(memory)
 
 
-EVERY = 1 if os.environ.get("CHAT_MEMORY_THOROUGH") else 2
+EVERY = 1 if os.environ.get("CHAT_THOROUGH") else 2
 """The distance between two killed statements. The thorough suite kills at each one."""
 
 

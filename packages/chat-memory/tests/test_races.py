@@ -15,7 +15,7 @@ from chat_store.testing.postgres_server import PostgresServer
 
 Opens: TypeAlias = Callable[[], SqliteMemory | PostgresMemory]
 
-RACES = 200 if os.environ.get("CHAT_MEMORY_THOROUGH") else 20
+RACES = 200 if os.environ.get("CHAT_THOROUGH") else 20
 WRITERS = 3
 
 
