@@ -155,7 +155,7 @@ def check(new_memory: Callable[[], Opens], write: str, every: int) -> None:
     assert set(results) == {before, after}
     # The change becomes visible once, and not before the last statement.
     assert results == sorted(results, key=lambda result: result == after)
-    assert len(results) > 2
+    assert len(results) >= 2
 
 
 async def run_fill(open_memory: Opens) -> None:
@@ -194,4 +194,4 @@ def test_a_client_of_a_server_killed_at_any_statement_leaves_before_or_after(
         schema = f"memory_{uuid4().hex}"
         return lambda: PostgresMemory(postgres.dsn, schema=schema, now=lambda: NOW)
 
-    check(new_memory, write, 3 * EVERY)
+    check(new_memory, write, 1 if EVERY == 1 else 6)
