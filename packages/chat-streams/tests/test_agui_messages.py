@@ -20,7 +20,7 @@ def conversation() -> Messages:
     done.complete({"seen": True})
     failed = Tool(FunctionCall("look", {"at": 2}), id="call_2")
     failed.start()
-    failed.fail("no such file: /srv/secret.txt")
+    failed.fail("no such file: secret.txt")
     messages.append("model", Turn([Reasoning("hm"), Text("Looking."), done, failed]))
     messages.append("model", Turn([Text("A cat.")]))
     return messages

@@ -4,7 +4,7 @@ import pytest
 from chat_core.errors import AuthenticationError, ConflictError, StreamTruncatedError
 from chat_streams import ClientInputError, ErrorCode, describe_error
 
-DETAILS = "https://vendor.example/v1?key=s3cret returned 404 in /srv/app.py"
+DETAILS = "https://vendor.example/v1?key=s3cret returned 404 in app.py"
 
 
 @pytest.mark.parametrize(
