@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.engine.subchat_report import InnerEvent, InnerPause, InnerUsage, prefix_error
+from chat_core.engine.subchat_report import InnerEvent, InnerFailure, InnerPause, InnerUsage, prefix_error
 from chat_core.errors import InterruptedToolsError, PendingToolsError
 from chat_core.messages import Messages
 from chat_core.response import Paused
@@ -15,6 +15,8 @@ def test_the_things_it_can_tell_are_values() -> None:
     assert InnerPause(Paused(()), messages) == InnerPause(Paused(()), messages)
     assert InnerUsage(Usage(1, 2)) == InnerUsage(Usage(1, 2))
     assert InnerEvent(1) == InnerEvent(1)
+    error = ValueError()
+    assert InnerFailure("no", error) == InnerFailure("no", error)
 
 
 @pytest.mark.parametrize("kind", [PendingToolsError, InterruptedToolsError])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chat_agents.arche import export_arche, import_arche
 from chat_agents.config import AgentConfig
+from chat_agents.delegation import AgentPolicy, Budget, Delegation, ParentPolicy, SubAgent
 from chat_agents.engine import AgentEngine
 from chat_agents.events import AgentEvent, Data, Done, Error, ErrorCode, Outcome, Text, ToolStatus
 from chat_agents.flow import AgentFlow
@@ -17,14 +18,19 @@ __all__ = [
     "AgentEngine",
     "AgentEvent",
     "AgentFlow",
+    "AgentPolicy",
     "AgentRun",
     "AgentSession",
+    "Budget",
     "Data",
+    "Delegation",
     "Done",
     "Error",
     "ErrorCode",
     "Outcome",
+    "ParentPolicy",
     "SessionUsage",
+    "SubAgent",
     "Text",
     "TokenUsage",
     "ToolStatus",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast, final
 
 from chat_core import (
     ChatBuilder,
     ChatProvider,
     ChatResponse,
+    Middleware,
     Part,
     Paused,
     ReadyChatBuilder,
@@ -19,7 +20,9 @@ from chat_core import (
 from typing_extensions import TypeVar
 
 from chat_agents.config import AgentConfig
+from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_scopes
 from chat_agents.flow import AgentFlow
+from chat_agents.limits import DelegationLimits
 from chat_agents.rounds import RoundLimit
 from chat_agents.run import AgentRun, RunSettings
 from chat_agents.session import AgentSession
@@ -27,6 +30,7 @@ from chat_agents.session import AgentSession
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _CACHED_FLOWS = 64
+_MANY_STEPS = 10_000
 _SPARE_STEPS = 16
 """Model calls of a run besides those of its rounds, for responses that the provider paused, and for posted input."""
 
@@ -104,14 +108,33 @@ class AgentEngine:
         return AgentRun(settings, session, message, inject)
 
     def _build_chat(self, flow: AgentFlow[PauseT]) -> StreamingChat[ChatResponse, PauseT]:
+        steps = self._config.max_tool_rounds + _SPARE_STEPS
+        builder = self._new_builder(flow, self._model, self._limit).with_max_steps(steps)
+        scopes, delegation = flow.scopes(), flow.delegation()
+        for scope in scopes:
+            builder = builder.with_scoped_tools(scope)
+        if delegation is not None:
+            builder = builder.with_max_kept_data(MAX_KEPT_RESULT)
+            for scope in delegate_scopes(delegation, scopes, partial(self._new_agent_builder, flow)):
+                builder = builder.with_scoped_tools(scope)
+        return builder.build()
+
+    def _new_agent_builder(
+        self, flow: AgentFlow[PauseT], model: ChatProvider | None, limits: DelegationLimits
+    ) -> ReadyChatBuilder[ChatProvider, ChatResponse, PauseT]:
+        # The limits of the delegation end the run, not the number of steps.
+        return self._new_builder(flow, model or self._model, limits).with_max_steps(_MANY_STEPS)
+
+    def _new_builder(
+        self, flow: AgentFlow[PauseT], model: ChatProvider, middleware: Middleware
+    ) -> ReadyChatBuilder[ChatProvider, ChatResponse, PauseT]:
         config = self._config
         base = (
             ChatBuilder()
-            .with_model(self._model)
+            .with_model(model)
             .with_options(config.options)
             .with_retry(config.retry)
-            .with_max_steps(config.max_tool_rounds + _SPARE_STEPS)
-            .with_middleware(self._limit)
+            .with_middleware(middleware)
         )
         if config.context is not None:
             base = base.with_context(config.context)
@@ -119,7 +142,4 @@ class AgentEngine:
             base = base.with_tool_timeout(config.tool_timeout)
         for observer in config.observers:
             base = base.with_observer(observer)
-        builder: ReadyChatBuilder[ChatProvider, ChatResponse, PauseT] = base.with_interrupted(flow.interrupted())
-        for scope in flow.scopes():
-            builder = builder.with_scoped_tools(scope)
-        return builder.build()
+        return base.with_interrupted(flow.interrupted())

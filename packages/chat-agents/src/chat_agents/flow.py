@@ -8,6 +8,8 @@ from typing import Generic, Never
 from chat_core import Paused, Reject, RunContext, ToolScope, Withhold
 from typing_extensions import TypeVar
 
+from chat_agents.delegation import Delegation
+
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 _INTERRUPTED = Reject("The call was interrupted, so its outcome is unknown: it may have taken effect.")
@@ -38,6 +40,10 @@ class AgentFlow(Generic[PauseT_co]):
     def scopes(self) -> Sequence[ToolScope[PauseT_co]]:
         """Return the tools of the agent, in scopes that decide about their calls. Called once for each engine."""
         return ()
+
+    def delegation(self) -> Delegation[PauseT_co] | None:
+        """Return the agents to which the model of this flow can delegate tasks. Called once for each engine."""
+        return None
 
     def interrupted(self) -> Withhold[PauseT_co]:
         """Return what happens to calls that a crash or a closed stream interrupted.

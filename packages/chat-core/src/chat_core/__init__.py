@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
     from chat_core.engine.subchat import ChatTool
+    from chat_core.engine.subchat_report import InnerChat, InnerFailure, InnerHalt, InnerPause
     from chat_core.errors import (
         AuthenticationError,
         ChatError,
@@ -211,6 +212,10 @@ __all__ = [
     "Hook",
     "IllegalTransitionError",
     "Injected",
+    "InnerChat",
+    "InnerFailure",
+    "InnerHalt",
+    "InnerPause",
     "InstructionFunction",
     "Instructions",
     "Interrupted",
@@ -336,6 +341,7 @@ _HOMES = {
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
     "engine.subchat": "ChatTool",
+    "engine.subchat_report": "InnerChat InnerFailure InnerHalt InnerPause",
     "engine.plan": "AfterHook Hook InstructionFunction",
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",

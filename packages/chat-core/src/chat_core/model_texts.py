@@ -114,6 +114,16 @@ def cancelled_interrupted(known: str, effects: Sequence[str], reason: str | None
     return "\n".join([first, *effects, f"It is not continued: {reason}" if reason else "It is not continued."])
 
 
+def failed_chat(effects: Sequence[str], text: str) -> str:
+    """Return the error text for an inner chat that reports its own failure.
+
+    Args:
+        effects: a line about each call that had run.
+        text: description of the failure.
+    """
+    return "\n".join([text, "Before that, these calls had been run in it:", *effects]) if effects else text
+
+
 def cancelled_chat(effects: Sequence[str], reason: str | None) -> str:
     """Return the result text for an inner chat that was cancelled or failed after some of its calls had run.
 

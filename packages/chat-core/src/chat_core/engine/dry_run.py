@@ -272,9 +272,10 @@ class _DryRunner:
         definition = self._tools.definition(tool.name)
         resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
         if isinstance(definition, SubchatDefinition) and resumable and tool.inner is not None:
-            run = await self._values.inner(tool.id, definition.tools, self._run)
+            tools = definition.tools_for(tool.inner)
+            run = await self._values.inner(tool.id, tools, self._run)
             values, names = self._values.inner_values(tool.id), (*self._names, tool.name)
-            inner = _DryRunner(definition.tools, run, values, self._grants, names)
+            inner = _DryRunner(tools, run, values, self._grants, names)
             async for call in inner.decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 

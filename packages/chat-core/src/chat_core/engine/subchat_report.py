@@ -70,6 +70,20 @@ class InnerHalt:
     messages: Messages
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class InnerFailure:
+    """The result of an inner chat that failed, with the text that the outer model receives.
+
+    Attributes:
+        text: description of the failure for the model.
+        error: the exception, for observers.
+    """
+
+    text: str
+    error: Exception
+
+
 def prefix_error(
     error: PendingToolsError | InterruptedToolsError, tool_id: str
 ) -> PendingToolsError | InterruptedToolsError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chat_core import model_texts
+from chat_core.engine.subchat_report import InnerFailure
 from chat_core.engine.triage_result import ReadyCall
 from chat_core.messages import Tool
 from chat_core.messages._tool_values import effects_inside
@@ -10,7 +11,9 @@ from chat_core.tools.result import ToolOutput, convert_data, convert_state
 
 
 def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
-    """Complete a tool call with the value that its function returned. Fail the call if the value is invalid.
+    """Complete a tool call with the value that its function returned.
+
+    The call fails if the value is invalid, or if it is the failure of an inner chat.
 
     Args:
         ready: the call. It remains unchanged if it was resolved elsewhere while the function ran.
@@ -19,6 +22,10 @@ def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
     """
     tool = ready.tool
     if tool.resolved:
+        return
+    if isinstance(value, InnerFailure):
+        ready.raised = value.error
+        tool.fail(model_texts.failed_chat(effects_inside(tool.inner), value.text))
         return
     output = value if isinstance(value, ToolOutput) else ToolOutput(value)
     try:

@@ -442,8 +442,9 @@ class ToolPass(Generic[PauseT]):
     async def _run_inside(self, chat: InnerChat, context: ToolContext, tool: Tool) -> object:
         """Run an inner chat, close the values of its factories, and return its outcome."""
         error: BaseException | None = None
+        assert tool.inner is not None  # noqa: S101 - the conversation begins before the chat runs
         try:
-            return await chat.run_inside(context, await self._checkpoint.inner(tool, chat.tools))
+            return await chat.run_inside(context, await self._checkpoint.inner(tool, chat.tools_for(tool.inner)))
         except BaseException as caught:
             error = caught
             raise

@@ -143,7 +143,7 @@ class Triage(Generic[PauseT]):
             return
         definition, scope = owner or (None, None)
         if isinstance(status, Suspended) and isinstance(definition, SubchatDefinition):
-            await self._triage_suspended(tool, status.inner, definition, definition.tools)
+            await self._triage_suspended(tool, status.inner, definition, definition.tools_for(status.inner))
             return
         if definition is None or scope is None or isinstance(status, Suspended):
             self._triage_without_tool(tool)
@@ -470,7 +470,7 @@ def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> 
         end = status.at if status.kind == "schedule" else status.expires_at
         return status.kind is not None and (end is None or tools.now() < end)
     if isinstance(definition, SubchatDefinition) and (isinstance(status, Suspended) or _is_resumable(tool)):
-        return tool.inner is not None and _may_only_wait(definition.tools, tool.inner)
+        return tool.inner is not None and _may_only_wait(definition.tools_for(tool.inner), tool.inner)
     if isinstance(status, Running) and definition.idempotent:
         return False
     return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)

@@ -119,7 +119,18 @@ class SubchatDefinition(ABC):
     @property
     @abstractmethod
     def tools(self) -> ChatTools[Paused]:
-        """The tools of the chat."""
+        """The tools of the chat. A definition that runs one of several chats has the tools of all of them here."""
+
+    def tools_for(self, inner: Messages, /) -> ChatTools[Paused]:
+        """Return the tools of the chat that runs a conversation.
+
+        A definition that runs one of several chats overrides this method.
+
+        Args:
+            inner: the conversation, as `InnerChat.begin()` returned it or later.
+        """
+        del inner
+        return self.tools
 
 
 def _required(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:

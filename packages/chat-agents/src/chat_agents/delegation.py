@@ -1,0 +1,126 @@
+"""`Delegation`, the agents to which the model of a flow can delegate tasks, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Never, TypeAlias, cast, final
+
+from chat_core import Action, ChatProvider, FunctionCall, Paused, UsageError
+from typing_extensions import TypeVar
+
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
+PauseT = TypeVar("PauseT", bound=Paused)
+
+AgentPolicy: TypeAlias = Callable[[FunctionCall], Action[PauseT] | Awaitable[Action[PauseT]]]
+"""Function that decides about a call of an agent. It may be a coroutine function."""
+ParentPolicy: TypeAlias = Callable[[FunctionCall, tuple[str, ...]], Action[PauseT] | Awaitable[Action[PauseT]]]
+"""Function that decides about a call of any agent. The second argument has the names of the agents that lead to it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits of one delegation, including the delegations inside it. `None` means no limit.
+
+    The limits are stored with the delegation. What is spent is computed from its history, so a pause or a restart does
+    not renew a budget.
+
+    Attributes:
+        tokens: input and output tokens. The request that exceeds the limit is the last one.
+        calls: tool calls, without rejected ones. Further calls are rejected.
+        seconds: time during which the agent runs. Time in which its calls wait for a decision is not counted.
+
+    Raises:
+        UsageError: a limit is not positive.
+    """
+
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "calls", "seconds"):
+            value = cast("object", getattr(self, name))
+            kinds = (int, float) if name == "seconds" else int
+            if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) or not value > 0):
+                msg = f"the limit {name} of a Budget must be positive or None, not {value!r}"
+                raise UsageError(msg)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)  # without slots: typing cannot call a subscripted class that has them
+class SubAgent(Generic[PauseT_co]):
+    """An agent to which a model can delegate tasks.
+
+    Attributes:
+        name: name by which the model selects the agent.
+        description: what the agent is for, for the model that delegates.
+        instructions: system text of the agent.
+        tools: names of the tools that the agent may call. It cannot get tools that the flow does not have. `None`
+            means all tools of the flow.
+        model: the model of the agent. `None` means the model of the engine.
+        max_turns: how many responses of the model the agent may use. The last one must be the answer.
+        policy: policy for the calls of the agent. It is asked in addition to the policies of the flow's scopes.
+        budget: limits of each delegation to the agent.
+
+    Raises:
+        UsageError: the name is empty, or `max_turns` is not positive.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    tools: Sequence[str] | None = None
+    model: ChatProvider | None = None
+    max_turns: int = 10
+    policy: AgentPolicy[PauseT_co] | None = None
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            msg = "a SubAgent needs a name"
+            raise UsageError(msg)
+        turns = cast("object", self.max_turns)
+        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1:
+            msg = f"max_turns of the agent {self.name!r} must be a positive whole number, not {turns!r}"
+            raise UsageError(msg)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)  # without slots: typing cannot call a subscripted class that has them
+class Delegation(Generic[PauseT_co]):
+    """The agents to which the model of a flow can delegate tasks, with the tools `delegate` and `read_result`.
+
+    An agent has tools of the flow, under the same policies. Its pauses are pauses of the run, with paths to its calls.
+
+    Attributes:
+        agents: the agents.
+        parent_policy: policy for every call of every agent, in addition to all other policies. The most restrictive
+            decision applies.
+        max_depth: how many delegations may be inside each other. With 1, agents cannot delegate.
+        max_result: maximum number of characters of a result that the model receives at once.
+
+    Raises:
+        UsageError: two agents have the same name, or a limit is not positive.
+    """
+
+    agents: Sequence[SubAgent[PauseT_co]]
+    parent_policy: ParentPolicy[PauseT_co] | None = None
+    max_depth: int = 1
+    max_result: int = 8_000
+
+    def __post_init__(self) -> None:
+        names = [agent.name for agent in self.agents]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            msg = f"two agents are named {repeated[0]!r}: names must be unique"
+            raise UsageError(msg)
+        if self.max_depth < 1:
+            msg = f"max_depth must be at least 1, not {self.max_depth!r}"
+            raise UsageError(msg)
+        if self.max_result < _SMALLEST_RESULT:
+            msg = f"max_result must be at least {_SMALLEST_RESULT} characters, not {self.max_result!r}"
+            raise UsageError(msg)
+
+
+_SMALLEST_RESULT = 200

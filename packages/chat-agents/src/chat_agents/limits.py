@@ -1,0 +1,233 @@
+"""Limits of running delegations, computed from their conversations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+from typing import Final, cast, final
+
+from chat_core import (
+    Completed,
+    Delta,
+    Messages,
+    Middleware,
+    OpenStream,
+    Paused,
+    ProviderRequest,
+    ProviderStream,
+    Rejected,
+    Tool,
+    Turn,
+)
+from chat_core.messages import APPLICATION
+
+from chat_agents.delegation import SubAgent
+
+RESULT: Final = "delegation"
+"""Type of the data that is stored with the call of a finished delegation."""
+SECONDS: Final = "active_seconds"
+"""Field of a stored turn: for how long the agent was active before it, since its previous turn or its resumption."""
+CALL_OVER_LIMIT: Final = "The call did not run: the agent may not make further calls. Answer without tools."
+
+
+class LimitReachedError(Exception):
+    """Error for an agent that has used up its turns or a budget. The message is written for the model."""
+
+
+@final
+@dataclass(slots=True)
+class RunningDelegation:
+    """A delegation that runs in this process.
+
+    Attributes:
+        messages: conversation of the agent.
+        max_turns: how many responses of the model the agent may use.
+        tokens: limit on tokens, or `None`.
+        calls: limit on tool calls, or `None`.
+        seconds: limit on active time, or `None`.
+        since: monotonic time from which active time is not stored yet.
+    """
+
+    messages: Messages
+    max_turns: int
+    tokens: int | None
+    calls: int | None
+    seconds: float | None
+    since: float
+
+    @classmethod
+    def of(cls, messages: Messages) -> RunningDelegation:
+        """Return the delegation of a conversation that `initial_state()` began.
+
+        Args:
+            messages: conversation of the agent.
+        """
+        limits = cast("Mapping[str, int | None]", read_state(messages)["limits"])
+        turns = cast("int", limits["max_turns"])
+        return cls(messages, turns, limits["tokens"], limits["calls"], limits["seconds"], time.monotonic())
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """How long the agent may still be active, or `None` without a limit."""
+        return None if self.seconds is None else self.seconds - active_seconds(self.messages)
+
+    @property
+    def remaining_calls(self) -> int | None:
+        """How many further calls the agent may make, or `None` without a limit."""
+        return None if self.calls is None else self.calls - count_calls(self.messages)
+
+    def require_tokens(self) -> None:
+        """Check that the budget of tokens is not used up.
+
+        Raises:
+            LimitReachedError: it is.
+        """
+        if self.tokens is not None and self.messages.usage.total_tokens >= self.tokens:
+            msg = f"it has used its budget of {self.tokens} tokens."
+            raise LimitReachedError(msg)
+
+
+DELEGATIONS: Final[ContextVar[tuple[RunningDelegation, ...]]] = ContextVar("chat_agents_delegations", default=())
+"""The delegations around the current code, outermost first."""
+
+
+def initial_state(agent: SubAgent[Paused], max_turns: int | None) -> dict[str, object]:
+    """Return the first state of the conversation of an agent, which stores the limits of the delegation.
+
+    Args:
+        agent: the agent.
+        max_turns: limit on turns that the model asked for, if any.
+    """
+    turns = agent.max_turns if max_turns is None else min(max_turns, agent.max_turns)
+    return {RESULT: {"agent": agent.name, "limits": {"max_turns": turns, **asdict(agent.budget)}}}
+
+
+def read_state(messages: Messages) -> Mapping[str, object]:
+    """Return what `initial_state()` has stored in a conversation.
+
+    Args:
+        messages: conversation of an agent.
+    """
+    return cast("Mapping[str, object]", messages.state[RESULT])
+
+
+def count_turns(messages: Messages) -> int:
+    """Return the number of responses of the model in a conversation.
+
+    Args:
+        messages: the conversation.
+    """
+    return sum([content.role == "model" and turn.by != APPLICATION for content in messages for turn in content.turns])
+
+
+def count_calls(messages: Messages) -> int:
+    """Return the number of calls in a conversation and in the delegations inside it, without rejected calls.
+
+    Args:
+        messages: the conversation.
+    """
+    return sum([1 + _count_inside(tool) for tool in _tools(messages) if not isinstance(tool.status, Rejected)])
+
+
+def active_seconds(messages: Messages) -> float:
+    """Return for how long the agent of a conversation was active, up to its last turn.
+
+    Args:
+        messages: the conversation.
+    """
+    turns = [turn for content in messages for turn in content.turns]
+    return sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
+
+
+def _tools(messages: Messages) -> list[Tool]:
+    return [tool for content in messages for turn in content.turns for tool in turn.tools]
+
+
+def _count_inside(tool: Tool) -> int:
+    if tool.inner is not None:
+        return count_calls(tool.inner)
+    if isinstance(tool.status, Completed):
+        # The conversation of a finished agent is not kept. Its number of calls is.
+        payloads = [item.payload for item in tool.status.data if item.type == RESULT]
+        return sum([cast("int", cast("Mapping[str, object]", payload).get("calls", 0)) for payload in payloads])
+    return 0
+
+
+@final
+class DelegationLimits(Middleware):
+    """Middleware for the models of agents, which checks the limits of all delegations around a request."""
+
+    __slots__ = ()
+
+    def stream(
+        self, request: ProviderRequest, open_stream: OpenStream, /
+    ) -> AbstractAsyncContextManager[ProviderStream]:
+        """Open the response stream. The last response that the limits allow cannot call tools.
+
+        Args:
+            request: the request from the engine.
+            open_stream: function that opens the stream of the provider.
+
+        Raises:
+            LimitReachedError: the agent may not send further requests.
+        """
+        delegations = DELEGATIONS.get()
+        for delegation in delegations:
+            delegation.require_tokens()
+        own = delegations[-1]
+        turns = own.max_turns - count_turns(own.messages)
+        if turns <= 0:
+            msg = f"it has no answer after {own.max_turns} turns."
+            raise LimitReachedError(msg)
+        remaining = [calls for item in delegations if (calls := item.remaining_calls) is not None]
+        if turns == 1:
+            remaining.append(0)
+        calls = min(remaining, default=None)
+        if calls is not None and calls <= 0 and request.tools:
+            request = replace(request, options=replace(request.options, tool_choice="none"))
+        return _limit_calls(open_stream(request), delegations)
+
+
+@asynccontextmanager
+async def _limit_calls(
+    opening: AbstractAsyncContextManager[ProviderStream], delegations: Sequence[RunningDelegation]
+) -> AsyncGenerator[ProviderStream]:
+    async with opening as stream:
+        yield _LimitedStream(stream, delegations)
+
+
+@final
+class _LimitedStream:
+    """A response stream that rejects calls over the limits and stores the active time in the turn."""
+
+    __slots__ = ("_delegations", "_stream")
+
+    def __init__(self, stream: ProviderStream, delegations: Sequence[RunningDelegation]) -> None:
+        self._stream = stream
+        self._delegations = delegations
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        return aiter(self._stream)
+
+    def close(self) -> Turn:
+        """Return the complete turn, with its calls over the limits rejected."""
+        turn = self._stream.close()
+        own = self._delegations[-1]
+        now = time.monotonic()
+        turn.extra = {**(turn.extra or {}), SECONDS: now - own.since}
+        own.since = now
+        remaining = [calls for item in self._delegations if (calls := item.remaining_calls) is not None]
+        if count_turns(own.messages) + 1 >= own.max_turns:
+            remaining.append(0)
+        if remaining:
+            for tool in turn.tools[max(0, min(remaining)) :]:
+                if not tool.resolved:
+                    tool.refuse(CALL_OVER_LIMIT)
+        return turn
+
+    def partial(self) -> Turn:
+        """Return the turn received so far."""
+        return self._stream.partial()

@@ -1,0 +1,320 @@
+"""The tools `delegate` and `read_result`: results, pauses by path, policies, failures and cancellation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
+from chat_agents import AgentSession, Delegation, SubAgent
+from chat_agents import Done as AgentDone
+from chat_core import (
+    Action,
+    Completed,
+    Execute,
+    Failed,
+    FunctionCall,
+    Paused,
+    Reject,
+    RequireApproval,
+    UsageError,
+)
+from chat_core.errors import ServerError
+from chat_core.testing import Answer, ScriptedProvider
+
+pytestmark = pytest.mark.anyio
+
+
+class Office(Desk):
+    """A desk whose model can delegate to agents."""
+
+    def __init__(self, *agents: SubAgent[Paused], **settings: Any) -> None:
+        super().__init__()
+        self.settings = Delegation[Paused](agents=agents, **settings)
+
+    def delegation(self) -> Delegation[Paused]:
+        return self.settings
+
+
+def delegate(agent: str = "clerk", task: str = "Do it.", number: int = 1, **more: object) -> FunctionCall:
+    return FunctionCall("delegate", {"agent": agent, "task": task, **more}, id=f"delegate_{number}")
+
+
+def agent(*script: Any, name: str = "clerk", **settings: Any) -> SubAgent[Paused]:
+    model = ScriptedProvider(*script, by_history=True)
+    given: dict[str, Any] = {"description": "Works.", "instructions": "You work.", "model": model, **settings}
+    return SubAgent(name=name, **given)
+
+
+def ask_boss(_call: FunctionCall) -> Action[Paused]:
+    return RequireApproval(of="boss")
+
+
+def ask_ana(_call: FunctionCall) -> Action[Paused]:
+    return RequireApproval(of="ana")
+
+
+def result_of(session: AgentSession, *path: str) -> str:
+    status = session.messages.tool(*(path or ("delegate_1",))).status
+    assert isinstance(status, Completed), status
+    return str(status.result)
+
+
+def failure_of(session: AgentSession, *path: str) -> str:
+    status = session.messages.tool(*(path or ("delegate_1",))).status
+    assert isinstance(status, Failed), status
+    return status.error
+
+
+async def run(office: Office, *script: Any, message: str = "Go.") -> tuple[AgentSession, list[str]]:
+    engine, _ = new_engine(*script)
+    session = AgentSession(flow="desk")
+    events = await collect(engine, office, session, message)
+    return session, short(events)
+
+
+async def test_the_result_of_an_agent_is_the_result_of_the_call() -> None:
+    session, events = await run(Office(agent("It is done.")), delegate(), "Good.")
+    assert result_of(session) == "## Result from 'clerk'\n\nIt is done."
+    assert events == ["delegate calling", "data delegation", "delegate done", "text Good.", "done answered"]
+
+
+async def test_an_agent_receives_its_instructions_task_and_context() -> None:
+    clerk = agent("Done.")
+    await run(Office(clerk), delegate(task="Count.", context="apples " * 1000), "Good.")
+    assert isinstance(clerk.model, ScriptedProvider)
+    text = clerk.model.asked[0].turns[-1][1].text
+    assert text.startswith("Count.\n\n## Context\n\napples apples")
+    context = text.partition("## Context\n\n")[2]
+    assert context.endswith("apples...(truncated)")
+    assert len(context) <= 4000 + len("...(truncated)")
+
+
+async def test_an_unknown_agent_is_a_failure_that_lists_the_agents() -> None:
+    session, _ = await run(Office(agent("x"), agent("y", name="writer")), delegate("ghost"), "Sorry.")
+    assert failure_of(session) == "Unknown agent 'ghost'. Available agents: clerk, writer"
+
+
+async def test_without_agents_none_are_configured() -> None:
+    session, _ = await run(Office(), delegate("ghost"), "Sorry.")
+    assert failure_of(session) == "Unknown agent 'ghost'. Available agents: none configured"
+
+
+async def test_the_failure_of_an_agent_has_no_details() -> None:
+    session, _ = await run(Office(agent(ServerError("key sk-123 failed", status=500))), delegate(), "Sorry.")
+    assert failure_of(session) == "Subagent 'clerk' failed: its model is not available."
+
+
+async def test_an_agent_has_the_tools_of_the_flow_that_it_lists() -> None:
+    clerk = agent(call_pay(0), "Done.", tools=["find"])
+    session, _ = await run(Office(clerk), delegate(), "Good.")
+    assert isinstance(clerk.model, ScriptedProvider)
+    assert [tool.name for tool in clerk.model.asked[0].tools] == ["find"]
+    assert result_of(session) == "## Result from 'clerk'\n\nDone."
+
+
+async def test_an_agent_cannot_have_a_tool_that_the_flow_does_not_have() -> None:
+    engine, _ = new_engine("x")
+    with pytest.raises(UsageError, match="has the tool 'shell', and the flow has not"):
+        engine.chat(Office(agent("x", tools=["shell"])))
+
+
+async def test_a_call_of_an_agent_that_waits_pauses_the_run_by_its_path() -> None:
+    office = Office(agent(call_pay(), "Paid."))
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    async with engine.run(office, session, "Pay.") as first:
+        events = [event async for event in first]
+    pause = next(event for event in events if isinstance(event, Paused))
+    assert [wait.path for wait in pause.waiting] == [("delegate_1", "pay_5")]
+    session = AgentSession.from_json(session.to_json())
+    session.messages.tool("delegate_1", "pay_5").approve(arguments={"amount": 4}, by="bob")
+    assert short(await collect(engine, office, session))[-1] == "done answered"
+    assert office.effects == ["pay 4"]
+    assert result_of(session) == "## Result from 'clerk'\n\nPaid."
+
+
+async def test_a_rejected_call_of_an_agent_does_not_run() -> None:
+    office = Office(agent(call_pay(), "I could not."))
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Pay.")
+    session.messages.tool("delegate_1", "pay_5").reject("no")
+    await collect(engine, office, session)
+    assert office.effects == []
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "expected"),
+    [
+        (Execute(), Execute(), ["find P1"]),
+        (Reject("no"), Execute(), []),
+        (Execute(), Reject("no"), []),
+        (RequireApproval(), Reject("no"), []),
+    ],
+)
+async def test_a_call_needs_the_consent_of_all_policies(
+    own: Action[Paused], parent: Action[Paused], expected: list[str]
+) -> None:
+    def decide_own(_call: FunctionCall) -> Action[Paused]:
+        return own
+
+    def decide_parent(_call: FunctionCall, _path: tuple[str, ...]) -> Action[Paused]:
+        return parent
+
+    office = Office(agent(call_find(), "Done.", policy=decide_own), parent_policy=decide_parent)
+    await run(office, delegate(), "Good.")
+    assert office.effects == expected
+
+
+@pytest.mark.parametrize("place", ["own", "parent"])
+async def test_the_wait_of_any_policy_makes_a_call_wait(place: str) -> None:
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    def parent(call: FunctionCall, path: tuple[str, ...]) -> Action[Paused]:
+        seen.append((call.name, path))
+        return RequireApproval(of="boss") if place == "parent" else Execute()
+
+    own = None if place == "parent" else ask_boss
+    office = Office(agent(call_find(), "Done.", policy=own), parent_policy=parent)
+    _, events = await run(office, delegate(), "Good.")
+    assert events[-1] == "done paused"
+    assert office.effects == []
+    assert seen == [("find", ("clerk",))]
+
+
+async def test_different_approvers_reject_the_call() -> None:
+    def parent(_call: FunctionCall, _path: tuple[str, ...]) -> Action[Paused]:
+        return RequireApproval(of="boss")
+
+    office = Office(agent(call_find(), "Done.", policy=ask_ana), parent_policy=parent)
+    _, events = await run(office, delegate(), "Good.")
+    assert (events[-1], office.effects) == ("done answered", [])
+
+
+async def test_a_policy_that_raises_rejects_the_call() -> None:
+    def parent(_call: FunctionCall, _path: tuple[str, ...]) -> Action[Paused]:
+        raise LookupError
+
+    office = Office(agent(call_find(), "Done."), parent_policy=parent)
+    _, events = await run(office, delegate(), "Good.")
+    assert (events[-1], office.effects) == ("done answered", [])
+
+
+async def test_an_agent_cannot_delegate_beyond_the_depth() -> None:
+    clerk = agent(delegate(number=2), "I had to do it myself.")
+    session, _ = await run(Office(clerk), delegate(), "Good.")
+    assert isinstance(clerk.model, ScriptedProvider)
+    assert "delegate" not in [tool.name for tool in clerk.model.asked[0].tools]
+    assert result_of(session) == "## Result from 'clerk'\n\nI had to do it myself."
+
+
+def two_levels() -> Office:
+    clerk = agent(delegate("payer", number=2), "Paid, says the payer.")
+    return Office(clerk, agent(call_pay(), "Paid.", name="payer"), max_depth=2)
+
+
+async def test_two_levels_pause_and_resume_by_path() -> None:
+    office = two_levels()
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Pay.")
+    session = AgentSession.from_json(session.to_json())
+    session.messages.tool("delegate_1", "delegate_2", "pay_5").approve(by="bob")
+    await collect(engine, office, session)
+    assert office.effects == ["pay 5"]
+    assert result_of(session) == "## Result from 'clerk'\n\nPaid, says the payer."
+
+
+async def test_the_usage_of_agents_counts_in_the_run_and_in_the_session() -> None:
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    events = await collect(engine, Office(agent(call_find(), "Done.")), session, "Go.")
+    done = events[-1]
+    assert isinstance(done, AgentDone)
+    assert done.usage.total_tokens == 4 * 15
+    assert session.usage.totals.total_tokens == 4 * 15
+
+
+@pytest.mark.parametrize("asked", [None, 2, 50])
+async def test_an_agent_that_loops_is_stopped_after_its_turns(asked: int | None) -> None:
+    loop = [FunctionCall("find", {"parcel": "P"}, id=f"find_{number}") for number in range(50)]
+    office = Office(agent(*loop, max_turns=3))
+    call = delegate() if asked is None else delegate(max_turns=asked)
+    session, _ = await run(office, call, "Sorry.")
+    turns = 2 if asked == 2 else 3
+    assert failure_of(session).startswith(f"Subagent 'clerk' failed: it has no answer after {turns} turns.")
+    assert len(office.effects) == turns - 1
+
+
+async def test_the_last_turn_of_an_agent_is_asked_without_tools() -> None:
+    clerk = agent(call_find(), "Done.", max_turns=2)
+    session, _ = await run(Office(clerk), delegate(), "Good.")
+    assert isinstance(clerk.model, ScriptedProvider)
+    assert [asked.options.tool_choice for asked in clerk.model.asked][-1] == "none"
+    assert result_of(session) == "## Result from 'clerk'\n\nDone."
+
+
+async def test_several_agents_run_at_the_same_time() -> None:
+    barrier = [anyio.Event(), anyio.Event()]
+
+    async def meet(mine: int) -> None:
+        barrier[mine].set()
+        await barrier[1 - mine].wait()
+
+    first = agent(Answer(["one"], before=lambda: meet(0)))
+    second = agent(Answer(["two"], before=lambda: meet(1)), name="writer")
+    with anyio.fail_after(5):
+        session, _ = await run(Office(first, second), [delegate(), delegate("writer", number=2)], "Good.")
+    assert result_of(session, "delegate_2") == "## Result from 'writer'\n\ntwo"
+
+
+async def test_a_long_result_is_shortened_and_read_by_the_model() -> None:
+    text = " ".join([f"word{number}" for number in range(5_000)])
+    engine, _ = new_engine(
+        delegate(), FunctionCall("read_result", {"id": "delegate_1", "offset": 5_000}, id="read_1"), "Good."
+    )
+    session = AgentSession(flow="desk")
+    await collect(engine, Office(agent(text)), session, "Go.")
+    shown = result_of(session)
+    assert "characters omitted...]" in shown
+    assert "read_result(id='delegate_1', offset=" in shown
+    rest = result_of(session, "read_1")
+    assert rest.startswith(text[5_000:13_000])
+    assert rest.endswith(f"[Characters 5000 to 13000 of {len(text)}.]")
+
+
+async def test_a_client_that_leaves_cancels_the_agent_at_any_depth() -> None:
+    started, cancelled = anyio.Event(), anyio.Event()
+
+    async def hang() -> None:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    clerk = agent(delegate("payer", number=2), "x")
+    office = Office(clerk, agent(Answer(["x"], before=hang), name="payer"), max_depth=2)
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    with anyio.move_on_after(5) as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect, engine, office, session, "Go.")
+            await started.wait()
+            group.cancel_scope.cancel()
+    assert cancelled.is_set()
+    assert not scope.cancelled_caught
+
+
+async def test_an_agent_that_was_removed_while_its_call_waits_can_be_deployed_again() -> None:
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    office = Office(agent(call_pay(), "Paid."))
+    await collect(engine, office, session, "Pay.")
+    session.messages.tool("delegate_1", "pay_5").approve()
+    without = Office(agent("x", name="writer"))
+    assert short(await collect(engine, without, session))[-1] == "done failed"
+    await collect(engine, office, session)
+    assert office.effects == ["pay 5"]

@@ -1,0 +1,39 @@
+"""The settings of a delegation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_agents import Budget, Delegation, SubAgent
+from chat_core import UsageError
+
+
+def agent(**settings: Any) -> SubAgent:
+    given: dict[str, Any] = {"name": "clerk", "description": "", "instructions": "", **settings}
+    return SubAgent(**given)
+
+
+def delegation(*agents: SubAgent, **settings: Any) -> Delegation:
+    return Delegation(agents=agents, **settings)
+
+
+@pytest.mark.parametrize("limit", [{"tokens": 0}, {"calls": -1}, {"seconds": 0.0}, {"tokens": 1.5}, {"calls": True}])
+def test_a_budget_must_be_positive(limit: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="must be positive or None"):
+        Budget(**limit)
+
+
+@pytest.mark.parametrize("wrong", [{"name": ""}, {"max_turns": 0}, {"max_turns": True}])
+def test_a_wrong_agent_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        agent(**wrong)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(UsageError, match="two agents are named 'clerk'"):
+        delegation(agent(), agent())
+    with pytest.raises(UsageError, match="max_depth"):
+        delegation(agent(), max_depth=0)
+    with pytest.raises(UsageError, match="max_result"):
+        delegation(agent(), max_result=10)

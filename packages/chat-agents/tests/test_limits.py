@@ -1,0 +1,100 @@
+"""Budgets of delegations: nesting, pausing and resuming do not exceed them."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from agent_helpers import call_find, call_pay, collect, new_engine, short
+from chat_agents import AgentSession, Budget
+from chat_core.testing import Answer
+from test_delegate_tool import Office, agent, delegate, failure_of, result_of, run
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_request_that_exceeds_the_tokens_is_the_last_one() -> None:
+    clerk = agent(call_find("P1"), call_find("P2"), "Done.", budget=Budget(tokens=20))
+    office = Office(clerk)
+    session, _ = await run(office, delegate(), "Sorry.")
+    assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 20 tokens.")
+    assert office.effects == ["find P1", "find P2"]
+
+
+async def test_calls_over_the_budget_are_rejected() -> None:
+    calls = [call_find("P1"), call_find("P2"), call_find("P3")]
+    office = Office(agent(calls, "Done.", budget=Budget(calls=2)))
+    session, _ = await run(office, delegate(), "Good.")
+    assert office.effects == ["find P1", "find P2"]
+    assert result_of(session) == "## Result from 'clerk'\n\nDone."
+
+
+async def test_a_pause_does_not_renew_a_budget() -> None:
+    script = [[call_find("P1"), call_pay(5)], [call_find("P2"), call_pay(6)], "Done."]
+    office = Office(agent(*script, budget=Budget(calls=3)))
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Go.")
+    session = AgentSession.from_json(session.to_json())
+    session.messages.tool("delegate_1", "pay_5").approve()
+    events = await collect(engine, office, session)
+    assert short(events)[-1] == "done answered"
+    assert office.effects == ["find P1", "pay 5", "find P2"]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_agents_inside_an_agent_spend_its_budget(*, paused: bool) -> None:
+    clerk = agent(
+        delegate("helper", number=2), delegate("helper", number=3), call_find("P9"), "Done.", budget=Budget(calls=4)
+    )
+    inner = [call_find("P1"), call_pay(5) if paused else call_find("P2"), call_find("P3")]
+    office = Office(clerk, agent(inner, "Helped.", name="helper"), max_depth=2)
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Go.")
+    if paused:
+        session = AgentSession.from_json(session.to_json())
+        session.messages.tool("delegate_1", "delegate_2", "pay_5").approve()
+        await collect(engine, office, session)
+    assert len(office.effects) == 3  # and the first call of `delegate`
+    assert result_of(session) == "## Result from 'clerk'\n\nDone."
+
+
+async def test_tokens_of_agents_inside_count() -> None:
+    clerk = agent(delegate("helper", number=2), call_find("P9"), "Done.", budget=Budget(tokens=40))
+    office = Office(clerk, agent(call_find("P1"), "Helped.", name="helper"), max_depth=2)
+    session, _ = await run(office, delegate(), "Sorry.")
+    assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 40 tokens.")
+    assert office.effects == ["find P1"]
+
+
+async def test_an_agent_that_hangs_is_stopped_after_its_seconds() -> None:
+    office = Office(agent(Answer(["x"], before=anyio.sleep_forever), budget=Budget(seconds=0.05)))
+    with anyio.fail_after(10):
+        session, _ = await run(office, delegate(), "Sorry.")
+    assert failure_of(session) == "Subagent 'clerk' failed: it has used its budget of 0.05 seconds."
+
+
+async def test_waiting_for_a_decision_costs_no_seconds() -> None:
+    office = Office(agent(call_pay(), "Paid.", budget=Budget(seconds=3)))
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Go.")
+    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":2.')
+    assert document != session.to_json()
+    session = AgentSession.from_json(document)
+    session.messages.tool("delegate_1", "pay_5").approve()
+    await collect(engine, office, session)
+    assert result_of(session) == "## Result from 'clerk'\n\nPaid."
+
+
+async def test_the_active_time_before_a_pause_counts() -> None:
+    office = Office(agent(call_pay(), Answer(["Paid."], before=anyio.sleep_forever), budget=Budget(seconds=100)))
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Go.")
+    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":99.9')
+    session = AgentSession.from_json(document)
+    session.messages.tool("delegate_1", "pay_5").approve()
+    with anyio.fail_after(10):
+        await collect(engine, office, session)
+    assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 100 seconds.")
