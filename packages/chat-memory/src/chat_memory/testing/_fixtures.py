@@ -78,7 +78,7 @@ def home(
     source: Source = "stated",
     *,
     until: int | None = None,
-    said: int | None = None,
+    stated_in: int | None = None,
     key: str | None = None,
 ) -> Statement:
     """Return a statement with the user, "lives in" and a city.
@@ -88,7 +88,7 @@ def home(
         since: the year from which it is true.
         source: the kind of source.
         until: the year until which it is true.
-        said: the year in which it was made. Default: `since`.
+        stated_in: the year in which it was made. Default: `since`.
         key: the key of the statement.
     """
     return Statement(
@@ -96,7 +96,7 @@ def home(
         "lives in",
         city,
         source=source,
-        said_at=year(said or since),
+        said_at=year(stated_in or since),
         valid_from=year(since),
         valid_to=year(until) if until else None,
         key=key,

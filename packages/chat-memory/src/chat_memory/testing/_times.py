@@ -14,7 +14,7 @@ async def a_fact_is_current_from_its_beginning(memories: Memories) -> None:
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
-        await ana.add(home("Paris", 2031, said=2029))
+        await ana.add(home("Paris", 2031, stated_in=2029))
         require_equal(objects(await ana.facts()), ["Berlin"], "a fact of the future is not current")
         memories.clock.advance(days=400)
         require_equal(objects(await ana.facts()), ["Paris"], "a fact is current when it begins")
@@ -47,7 +47,7 @@ async def the_same_fact_can_be_given_an_end(memories: Memories) -> None:
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
-        await ana.add(home("Berlin", 2020, until=2024, said=2025))
+        await ana.add(home("Berlin", 2020, until=2024, stated_in=2025))
         found = [objects(await ana.as_of(valid=year(number))) for number in (2021, 2025)]
         require_equal(found, [["Berlin"], []], "a fact ends when its latest statement ends")
 
@@ -67,7 +67,7 @@ async def a_weaker_statement_ends_nothing(memories: Memories) -> None:
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
-        await ana.add(home("Berlin", 2020, "inferred", until=2024, said=2025))
+        await ana.add(home("Berlin", 2020, "inferred", until=2024, stated_in=2025))
         require_equal(objects(await ana.facts()), ["Berlin"], "a weaker source does not end a fact")
 
 
