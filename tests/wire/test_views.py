@@ -18,6 +18,8 @@ from chat_core.messages import (
     Messages,
     Opaque,
     Reasoning,
+    Recalled,
+    RecalledNote,
     Text,
     Tool,
     Turn,
@@ -48,7 +50,8 @@ WIRES: dict[str, Encode] = {
     ),
 }
 STEPS = st.lists(
-    st.sampled_from(["user", "user", "answer", "calls", "pause", "system", "summary", "rewind"]), max_size=24
+    st.sampled_from(["user", "user", "answer", "calls", "pause", "system", "summary", "rewind", "recalled"]),
+    max_size=24,
 )
 
 
@@ -63,6 +66,11 @@ def add_step(messages: Messages, kind: str, number: int, pick: int) -> None:
         case "summary":
             if offsets := messages.view().boundaries(summarized=True):
                 messages.summarize(f"summary {number}", offsets[pick % len(offsets)])
+        case "recalled":
+            # A request before the notes are known fills the caches.
+            assert messages.view().tokens
+            WIRES["completions"](messages)
+            messages.append("user", Turn([Recalled((RecalledNote(f"note {number}"),))], by="engine"))
         case "rewind":
             count = sum(len(content.turns) for content in messages)
             messages.rewind(max(count - 1 - pick % 3, min(1, count - 1)))

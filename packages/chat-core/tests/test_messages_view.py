@@ -13,6 +13,8 @@ from chat_core.messages import (
     Failed,
     FunctionCall,
     Messages,
+    Recalled,
+    RecalledNote,
     Rewind,
     Role,
     Summary,
@@ -39,11 +41,20 @@ def called(result: str = "42", id: str = "t1") -> Turn:  # noqa: A002 - the fiel
     return Turn([tool], finish_reason="tool_calls")
 
 
+def note_in(text: str) -> str:
+    """Return the first note in a text of recalled notes, otherwise an empty text."""
+    return json.loads(text.split("\n")[1])["note"] if text.startswith("[Notes from memory") else ""
+
+
+def recall(messages: Messages, note: str) -> None:
+    messages.append("user", Turn([Recalled((RecalledNote(note),))], by="engine"))
+
+
 def shown(messages: Messages) -> list[str]:
     texts: list[str] = []
     for _, turn in messages.view().turns:
         text = "".join(tool.result_text() for tool in turn.tools) or turn.text
-        texts.append("SUMMARY" if text.startswith("[Summary") else text)
+        texts.append("SUMMARY" if text.startswith("[Summary") else note_in(text) or text)
     return texts
 
 
@@ -335,3 +346,82 @@ def test_fork_refuses_calls_that_could_run_twice() -> None:
         messages.fork(2)
     with pytest.raises(UsageError, match=r"fork\(at=3\)"):
         messages.fork(3)
+
+
+# --- Recalled notes ---------------------------------------------------------------------------------------------
+
+
+def test_recalled_notes_are_sent_before_the_message_that_they_follow() -> None:
+    messages = conversation("q1", "a1", "q2")
+    assert shown(messages) == ["q1", "a1", "q2"]
+    tokens = messages.view().tokens
+    recall(messages, "n2")
+
+    assert shown(messages) == ["q1", "a1", "n2", "q2"]
+    assert messages.view().tokens > tokens + 30
+    assert messages.last_turn == ("user", messages[-1].turns[0]), "the question is the last turn"
+    assert messages[-1].text == "q2"
+    assert [note.text for part in messages.recalled for note in part.notes] == ["n2"]
+
+    messages.append("model", Turn([Text("a2")], finish_reason="stop"))
+    messages.user("q3")
+    recall(messages, "n3")
+    messages.user("q4")
+    recall(messages, "n4")
+
+    assert shown(messages) == ["q1", "a1", "n2", "q2", "a2", "n3", "q3", "n4", "q4"]
+
+
+def test_recalled_notes_leave_the_view_with_their_message() -> None:
+    messages = conversation("q1")
+    recall(messages, "n1")
+    messages.append("model", Turn([Text("a1")], finish_reason="stop"))
+    messages.user("q2")
+    recall(messages, "n2")
+    messages.append("model", Turn([Text("a2")], finish_reason="stop"))
+    tokens = messages.view().tokens
+
+    assert [note_in(turn.text) or turn.text for _, turn in messages.view(View(3)).turns] == ["n2", "q2", "a2"]
+    messages.summarize("they spoke", 3)
+    assert shown(messages) == ["SUMMARY", "n2", "q2", "a2"]
+    assert messages.view().tokens < tokens
+    assert [note.text for part in messages.recalled for note in part.notes] == ["n2"]
+    assert [turn.text for _, turn in messages.view().turns_before(5)][1:] == ["q2"], "notes are not summarized again"
+
+
+def test_notes_of_a_question_before_the_view_are_sent_with_it() -> None:
+    messages = conversation("q1")
+    recall(messages, "n1")
+    messages.append("model", called("first"))
+    messages.append("model", called("second", "t2"))
+    messages.append("model", called("third", "t3"))
+
+    assert [note_in(turn.text) or turn.text for _, turn in messages.view(View(4)).turns] == ["n1", "q1", ""]
+    messages.choose_view(View(4))
+    assert len(messages.recalled) == 1
+
+
+def test_a_rewind_removes_recalled_notes_with_their_message() -> None:
+    messages = conversation("q1")
+    recall(messages, "n1")
+    messages.append("model", Turn([Text("a1")], finish_reason="stop"))
+    messages.rewind(2)
+    assert shown(messages) == ["n1", "q1"], "another answer uses the same notes"
+    messages.rewind(1)
+    assert shown(messages) == ["q1"]
+    tokens = messages.view().tokens
+    messages.rewind(0)
+    messages.user("q1")
+
+    assert shown(messages) == ["q1"]
+    assert messages.view().tokens == tokens
+    assert messages.recalled == []
+
+
+def test_recalled_notes_without_a_message_are_ignored() -> None:
+    messages = conversation("q1", "a1")
+    recall(messages, "n1")
+    messages.append("user", Turn([Text("Answer again.")], by="engine"))
+
+    assert shown(messages) == ["q1", "a1", "Answer again."]
+    assert [type(part) for part in messages.view().ignored] == [Recalled]

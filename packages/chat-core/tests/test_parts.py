@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
+import jsonschema
 import pytest
-from chat_core.errors import UsageError
-from chat_core.messages import Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
+from chat_core.errors import InvalidDocumentError, UsageError
+from chat_core.messages import (
+    Embedding,
+    File,
+    Messages,
+    Opaque,
+    ProviderPart,
+    Reasoning,
+    Recalled,
+    RecalledNote,
+    Structured,
+    Text,
+    Turn,
+)
+from chat_core.messages.codec import schema
 
 
 def test_parts_are_values() -> None:
@@ -76,3 +92,47 @@ def test_a_structured_value_that_is_no_json_is_refused(value: object) -> None:
 def test_a_structured_value_is_any_json() -> None:
     value = {"a": [1, 2.5, None, True, "x"]}
     assert Structured(value).value == value
+
+
+NOTES = Recalled(
+    (
+        RecalledNote("Ana drinks tea.", "Ana", datetime(2025, 3, 1, tzinfo=UTC), 0.5, "f1", {"weight": 2}),
+        RecalledNote("Ana lives in Rome."),
+    ),
+    {"query": "tea"},
+)
+
+
+def test_recalled_notes_are_stored_with_their_unknown_fields() -> None:
+    messages = Messages.from_user("What do I drink?")
+    messages.append("user", Turn([NOTES], by="engine"))
+
+    document = messages.to_json()
+
+    assert (
+        '{"type":"recalled","notes":[{"text":"Ana drinks tea.","source":"Ana","said_at":"2025-03-01T00:00:00+00:00",'
+        '"confidence":0.5,"id":"f1","weight":2},{"text":"Ana lives in Rome."}],"query":"tea"}'
+    ) in document
+    assert Messages.from_json(document) == messages
+    assert Messages.from_json(document).to_json() == document
+    jsonschema.validate(json.loads(document), schema())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("confidence", 2), ("confidence", "high"), ("confidence", True), ("said_at", "2025-03-01"), ("text", None)],
+)
+def test_a_malformed_note_is_refused_with_its_place(field: str, value: object) -> None:
+    note = {"text": "Ana drinks tea.", field: value}
+    turn = {"parts": [{"type": "recalled", "notes": [note]}], "created_at": "2025-03-01T00:00:00+00:00"}
+    document = {"version": 1, "contents": [{"role": "user", "turns": [turn]}]}
+
+    with pytest.raises(InvalidDocumentError, match=rf"notes\[0\]\.{field}"):
+        Messages.from_json(json.dumps(document))
+
+
+def test_a_note_has_a_time_zone_and_a_confidence_of_at_most_one() -> None:
+    with pytest.raises(UsageError, match="has no time zone"):
+        RecalledNote("a", said_at=datetime(2025, 3, 1))  # noqa: DTZ001 - that is the test
+    with pytest.raises(UsageError, match=r"between 0 and 1, not 1\.5"):
+        RecalledNote("a", confidence=1.5)

@@ -105,6 +105,8 @@ if TYPE_CHECKING:
         Pending,
         ProviderPart,
         Reasoning,
+        Recalled,
+        RecalledNote,
         Rejected,
         Rewind,
         Role,
@@ -141,6 +143,7 @@ if TYPE_CHECKING:
         ToolDeclaration,
         ToolDeclarations,
     )
+    from chat_core.recall import RecallSource
     from chat_core.response import ChatResponse, Delivery, Paused, PauseReason, StructuredResponse, Wait, WaitKind
     from chat_core.run_context import Injected, RunContext, ValueFactory, Values
     from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
@@ -259,6 +262,9 @@ __all__ = [
     "Reasoning",
     "ReasoningDelta",
     "ReasoningEffort",
+    "RecallSource",
+    "Recalled",
+    "RecalledNote",
     "RefusalError",
     "Reject",
     "Rejected",
@@ -362,7 +368,7 @@ _HOMES = {
     "messages": (
         "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "
-        "Turn Interrupted Rewind Summary View"
+        "Turn Interrupted Recalled RecalledNote Rewind Summary View"
     ),
     "messages.function_call": "CallContext",
     "middleware": "Middleware OpenStream ProviderRequest Send TurnStream",
@@ -374,6 +380,7 @@ _HOMES = {
         "OutputSchema ProviderMeta ProviderStream StreamProvider TokenCount TokenCounter ToolDeclaration "
         "ToolDeclarations"
     ),
+    "recall": "RecallSource",
     "response": "ChatResponse Delivery PauseReason Paused StructuredResponse Wait WaitKind",
     "run_context": "Injected RunContext ValueFactory Values",
     "tools.action": "Action Defer Execute Reject RequireApproval Schedule Strategy Withhold",

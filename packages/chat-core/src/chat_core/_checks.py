@@ -13,6 +13,7 @@ from chat_core.errors import UsageError
 from chat_core.middleware import Middleware
 from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, StreamProvider
+from chat_core.recall import RecallSource
 from chat_core.response import Paused
 from chat_core.run_context import type_name
 from chat_core.tools.action import Withhold
@@ -94,6 +95,16 @@ def require_hook(hook: object, method: str) -> None:
     """Raise `UsageError` unless `hook` is callable. The error message names `method`."""
     if not callable(hook):
         msg = f"{method} needs a function, not {hook!r}"
+        raise UsageError(msg)
+
+
+def require_memory(memory: object, scope: object) -> None:
+    """Raise `UsageError` unless `memory` has a method `recall()` and `scope` is callable."""
+    if not isinstance(memory, RecallSource):
+        msg = f"with_memory() needs a memory with a method recall(scope, question), not {memory!r}"
+        raise UsageError(msg)
+    if not callable(scope):
+        msg = f"with_memory() needs a function as scope, such as lambda context: context.owner, not {scope!r}"
         raise UsageError(msg)
 
 

@@ -35,6 +35,7 @@ from chat_core._checks import (
     require_factory,
     require_hook,
     require_instructions,
+    require_memory,
     require_middleware,
     require_model,
     require_number,
@@ -52,6 +53,7 @@ from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec, StructuredOutput, TextOutput
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
+from chat_core.recall import RecallSettings, RecallSource, ScopeFunction
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action, Withhold
@@ -81,6 +83,7 @@ _RUN_SETTINGS = {
     "tool_timeout": "with_tool_timeout",
     "now": "with_clock",
     "middleware": "with_middleware",
+    "recall": "with_memory",
 }
 """Settings that do not apply to an embeddings chat, with the builder methods that set them."""
 
@@ -226,6 +229,27 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         """
         require_middleware(middleware)
         return self._with_settings(middleware=(*self._settings.middleware, middleware))
+
+    def with_memory(
+        self, memory: RecallSource, *, scope: ScopeFunction, max_notes: int = 10, max_characters: int = 4_000
+    ) -> Self:
+        """Let the model receive notes from a memory before each new message of the user.
+
+        The memory is asked once about each message. Its notes are stored in a turn of the engine and sent before the
+        message, marked as data. A strategy finds them in `call.context.recalled`.
+
+        Args:
+            memory: the memory. If it raises, the run fails with that exception, and a later run asks again.
+            scope: function that returns the scope to search, such as `lambda context: context.owner`. Nothing is
+                searched if it returns `None`.
+            max_notes: maximum number of notes before one message.
+            max_characters: maximum number of characters of the text before one message. Notes are not cut: the first
+                note that does not fit and all later ones are omitted.
+        """
+        require_memory(memory, scope)
+        require_number(max_notes, "max_notes of with_memory()", least=1)
+        require_number(max_characters, "max_characters of with_memory()", least=1)
+        return self._with_settings(recall=RecallSettings(memory, scope, max_notes, max_characters))
 
     def with_before(self, hook: Hook) -> Self:
         """Call `hook` with the conversation before the first model request of a run. Hooks run in the order added."""

@@ -13,13 +13,12 @@ from chat_core.messages import (
     Interrupted,
     Messages,
     Pending,
-    Rewind,
     Role,
-    Summary,
     Suspended,
     Tool,
     Turn,
 )
+from chat_core.messages.view import is_view_turn
 from chat_core.response import Wait, iter_waits
 
 from chat_store._entries import Entry
@@ -73,7 +72,7 @@ class WaitIndex:
 
     def _add_turn(self, role: Role, turn: Turn) -> None:
         called_by_application = role == "model" and turn.by == APPLICATION
-        if not called_by_application and not _changes_view(turn):
+        if not called_by_application and not is_view_turn(turn):
             self.unanswered = _needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
@@ -117,11 +116,6 @@ def _needs_response(role: Role, turn: Turn) -> bool:
         # A run ends with a response that its provider withdrew.
         return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in WITHDRAWN_REASONS)
     return role == "user"
-
-
-def _changes_view(turn: Turn) -> bool:
-    """Return whether a turn only changes what a model receives, so that it does not need a response."""
-    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
 
 
 def is_waiting(tool: Tool) -> bool:

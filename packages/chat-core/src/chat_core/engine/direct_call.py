@@ -115,8 +115,8 @@ class _DirectRun(Run[Any, PauseT]):
     async def _call_before_hooks(self) -> None:
         """Skip the before-hooks, because this run sends no model request."""
 
-    def _declare_client_tools(self) -> None:
-        """Ignore the client tools, because this run calls only a tool of the chat."""
+    async def _read_input(self) -> None:
+        """Ignore client tools and the memory, because this run only calls a tool of the chat."""
 
     async def _take_answer(self) -> Turn | None:
         """Return the stored final turn. Posted input waits for a run that sends model requests."""

@@ -17,6 +17,7 @@ from chat_core.observer import Observer
 from chat_core.options import ChatOptions
 from chat_core.output import OutputSpec
 from chat_core.provider import MAX_CALLS, CompletionProvider, ToolDeclarations
+from chat_core.recall import RecallSettings
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.run_context import RunContext, ValueFactory
 from chat_core.tools.action import Action
@@ -55,6 +56,7 @@ class Settings:
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
         context: policy that chooses which part of a long conversation a request contains.
+        recall: memory that adds notes before the model answers a message of the user; `None` for no memory.
         before: hooks called before the first model call of a run.
         after: hooks called after the final response of a run.
         instructions: texts, and functions called at the start of each run.
@@ -73,6 +75,7 @@ class Settings:
     tool_timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
     context: ContextPolicy | None = None
+    recall: RecallSettings | None = None
     before: tuple[Hook, ...] = ()
     after: tuple[AfterHook, ...] = ()
     instructions: tuple[str | InstructionFunction, ...] = ()

@@ -11,8 +11,8 @@ the generator to its end with event delivery turned off; `stream()` passes it to
 wrote. A task renews the lease while the run lasts. The messages are locked by the run, so that no second run and no
 `push()` can change them. Every later step writes through `checkpoint.py`; on plain `Messages` those writes do nothing.
 
-**Start.** The values of the chat's factories are created (`values.py`), and its instructions are evaluated
-(`instructions.py`), before anything is sent.
+**Start.** The values of the chat's factories are created (`values.py`), its instructions are evaluated
+(`instructions.py`), and notes from its memory are added to a new message (`recall.py`), before anything is sent.
 
 **Advance.** `_advance()` chooses the next phase from the history alone. That is why a run can resume in any process:
 
@@ -72,6 +72,7 @@ from chat_core.engine.model_call import (
 )
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.posts import apply_posts, take_answer
+from chat_core.engine.recall import add_recalled
 from chat_core.engine.retry import RetryBudget
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
@@ -227,12 +228,9 @@ class Run(Generic[OutT, PauseT]):
             return await self._advance_model_call(self._model_call)
         if self._messages.pending():
             self._is_requesting = False
+            plan, checkpoint = self._plan, self._checkpoint
             self._tool_pass = ToolPass(
-                self._plan,
-                self._checkpoint,
-                group,
-                deliver_events=self._deliver_events,
-                observed_run=self._observed_run,
+                plan, checkpoint, group, deliver_events=self._deliver_events, observed_run=self._observed_run
             )
             return ()
         if self._answer is not None:
@@ -242,7 +240,7 @@ class Run(Generic[OutT, PauseT]):
             return [ToolResult(tool) for tool in decided]
         self._is_requesting = True
         if await apply_posts(self._checkpoint):
-            self._declare_client_tools()
+            await self._read_input()
         events = None if self._plan.settings.context is None else await self._fit_context()
         if events is None:
             self._model_call = self._start_model_call()
@@ -254,14 +252,17 @@ class Run(Generic[OutT, PauseT]):
         if self._uses_values or self._instructions:
             await self._open_values_and_instructions(group)
         self._answer = await self._take_answer()
-        self._declare_client_tools()
+        await self._read_input()
         self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
 
     async def _take_answer(self) -> Turn | None:
         return await take_answer(self._checkpoint, hooks=self._plan.settings.after)
 
-    def _declare_client_tools(self) -> None:
+    async def _read_input(self) -> None:
+        """Declare the client tools of new input, and add notes from the memory to it."""
         self._plan = self._plan.for_messages(self._messages)
+        if self._plan.settings.recall is not None:
+            await add_recalled(self._plan.settings.recall, self._checkpoint)
 
     async def _open_values_and_instructions(self, group: TaskGroup | None) -> None:
         from chat_core.engine.instructions import evaluate_instructions  # noqa: PLC0415 - most chats have none
@@ -349,8 +350,7 @@ class Run(Generic[OutT, PauseT]):
         return call if self._observed_run is None else self._observed_run.call(call, request, self._retry_budget)
 
     def _create_model_call(self, request: ModelRequest) -> ModelCall:
-        plan = self._plan
-        model = plan.wrapped_model
+        plan, model = self._plan, self._plan.wrapped_model
         if not self._streaming:
             return CompleteCall(model, request, self._retry_budget)
         if not isinstance(plan.model, StreamProvider) or not isinstance(model, StreamProvider):

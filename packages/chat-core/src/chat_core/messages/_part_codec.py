@@ -16,13 +16,16 @@ from chat_core.messages._fields import (
     Fields,
     MalformedError,
     describe_mismatch,
+    format_time,
     merge_unknown_fields,
     read_array,
     read_integer,
+    read_items,
     read_nested,
     read_object,
     read_optional_object,
     read_optional_string,
+    read_optional_time,
     read_string,
     require_object,
     unknown_fields,
@@ -34,6 +37,8 @@ from chat_core.messages.parts import (
     Opaque,
     ProviderPart,
     Reasoning,
+    Recalled,
+    RecalledNote,
     Rewind,
     Structured,
     Summary,
@@ -43,7 +48,9 @@ from chat_core.messages.parts import (
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    SimplePart: TypeAlias = Text | Reasoning | Structured | File | Embedding | ProviderPart | Summary | Rewind
+    SimplePart: TypeAlias = (
+        Text | Reasoning | Structured | File | Embedding | ProviderPart | Summary | Rewind | Recalled
+    )
 
 OPAQUE = frozenset({"provider", "data"})
 TEXT = frozenset({"type", "text", "opaque"})
@@ -54,6 +61,8 @@ EMBEDDING = frozenset({"type", "vector"})
 PROVIDER = frozenset({"type", "provider", "kind", "data"})
 SUMMARY = frozenset({"type", "text", "covers", "digest"})
 REWIND = frozenset({"type", "to"})
+RECALLED = frozenset({"type", "notes"})
+NOTE = frozenset({"text", "source", "said_at", "confidence", "id"})
 
 
 def write_opaque(opaque: Opaque) -> Fields:
@@ -200,6 +209,44 @@ def _read_rewind(data: Fields) -> Rewind:
     return Rewind(read_integer(data, "to", -1), unknown_fields(data, REWIND))
 
 
+def write_recalled(part: Recalled) -> Fields:
+    """Return a part with recalled notes as a JSON object."""
+    data: Fields = {"type": "recalled", "notes": [_write_note(note) for note in part.notes]}
+    return merge_unknown_fields(data, part.extra, RECALLED)
+
+
+def _write_note(note: RecalledNote) -> Fields:
+    said_at = None if note.said_at is None else format_time(note.said_at)
+    optional = {"source": note.source, "said_at": said_at, "confidence": note.confidence, "id": note.id}
+    data: Fields = {"text": note.text, **{key: value for key, value in optional.items() if value is not None}}
+    return merge_unknown_fields(data, note.extra, NOTE)
+
+
+def _read_recalled(data: Fields) -> Recalled:
+    return Recalled(tuple(read_items(data, "notes", _read_note)), unknown_fields(data, RECALLED))
+
+
+def _read_note(value: object) -> RecalledNote:
+    data = require_object(value)
+    return RecalledNote(
+        read_string(data, "text"),
+        read_optional_string(data, "source"),
+        read_optional_time(data, "said_at"),
+        _read_confidence(data),
+        read_optional_string(data, "id"),
+        unknown_fields(data, NOTE),
+    )
+
+
+def _read_confidence(data: Fields) -> float | None:
+    value = data.get("confidence")
+    if value is None:
+        return None
+    if (type(value) is not float and type(value) is not int) or not 0 <= value <= 1:
+        raise MalformedError(describe_mismatch("a number from 0 to 1", value), "confidence")
+    return float(value)
+
+
 def write_provider(part: ProviderPart) -> Fields:
     """Return a provider part as a JSON object. A part of unknown type is written as it was read."""
     if part.provider == NOBODY:
@@ -213,6 +260,29 @@ def _read_provider(data: Fields) -> ProviderPart:
     if provider == NOBODY:
         raise MalformedError(describe_mismatch("a provider's name", provider), "provider")
     return ProviderPart(provider, read_string(data, "kind"), read_object(data, "data"), unknown_fields(data, PROVIDER))
+
+
+def write_simple_part(part: SimplePart) -> Fields:  # noqa: PLR0911 - one case for each part
+    """Return a part other than a tool call as a JSON object."""
+    match part:
+        case Text():
+            return write_text(part)
+        case Reasoning():
+            return write_reasoning(part)
+        case Structured():
+            return write_structured(part)
+        case File():
+            return write_file(part)
+        case Embedding():
+            return write_embedding(part)
+        case Summary():
+            return write_summary(part)
+        case Rewind():
+            return write_rewind(part)
+        case Recalled():
+            return write_recalled(part)
+        case ProviderPart():
+            return write_provider(part)
 
 
 def read_unknown(data: Fields, kind: str) -> ProviderPart:
@@ -229,5 +299,6 @@ READERS: dict[str, Callable[[Fields], SimplePart]] = {
     "provider": _read_provider,
     "summary": _read_summary,
     "rewind": _read_rewind,
+    "recalled": _read_recalled,
 }
 """Reader for each `type` of part. Tool calls are read in `_tool_codec.py`, because they can contain conversations."""

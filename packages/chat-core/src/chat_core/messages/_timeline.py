@@ -18,7 +18,7 @@ from chat_core.errors import UsageError
 from chat_core.json import dump_bytes
 from chat_core.messages.codec import turn_to_dict
 from chat_core.messages.content import Turn
-from chat_core.messages.parts import Rewind, Summary, Text
+from chat_core.messages.parts import Recalled, Rewind, Summary, Text
 from chat_core.messages.token_estimate import estimate_turn
 from chat_core.messages.view import View, elide_results, is_view_turn
 
@@ -66,16 +66,18 @@ class _Cached:
 class Timeline:
     """Index of a conversation history, from which views for models are built.
 
-    A turn is live if a model may see it: no rewind has removed it, and it is not itself a summary or a rewind.
+    A turn is live if a model may see it: no rewind has removed it, and it contains no part that changes the view.
+    Recalled notes belong to the live turn that they precede.
 
     Attributes:
         whole: view that contains every turn. It is valid if all turns are live.
-        ignored: summaries and rewinds that have no effect, because they do not match the turns before them.
+        ignored: parts that have no effect, because they do not match the turns before them.
     """
 
     __slots__ = (
-        "_boundaries", "_cached", "_last_user", "_live", "_previous", "_read", "_rewinds", "_run_may_begin_view",
-        "_sizes", "_summaries", "_systems", "_turns", "_user_boundaries", "_user_run", "ignored", "whole",
+        "_boundaries", "_cached", "_last_user", "_live", "_previous", "_read", "_recalled", "_rewinds",
+        "_run_may_begin_view", "_sizes", "_summaries", "_systems", "_turns", "_user_boundaries", "_user_run",
+        "ignored", "whole",
     )  # fmt: skip
 
     def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
@@ -86,7 +88,7 @@ class Timeline:
         """
         self._turns = turns
         self.whole: View = View(turns=turns, timeline=self)
-        self.ignored: list[Summary | Rewind] = []
+        self.ignored: list[Summary | Rewind | Recalled] = []
         self._read = 0
         self._rewinds = 0
         self._live: list[int] = []
@@ -95,6 +97,7 @@ class Timeline:
         self._boundaries: list[int] = []
         self._user_boundaries: list[int] = []
         self._summaries: list[tuple[Summary, Turn]] = []
+        self._recalled: dict[int, tuple[int, Recalled, Turn]] = {}
         self._previous: int | None = None
         self._user_run: list[int] = []
         self._run_may_begin_view = False
@@ -125,7 +128,7 @@ class Timeline:
             head = [self._turns[index] for index in self._systems[: bisect_left(self._systems, offset)]]
             if summary_turn is not None:
                 head.append(("user", summary_turn))
-            head += [self._turns[index] for index in question]
+            head += [item for index in question for item in (*self._notes_before(index), self._turns[index])]
             view = View(offset, turns=head, timeline=self)
             if chosen is not None:
                 view.elided, view.result_characters, view.cause = chosen.elided, chosen.result_characters, chosen.cause
@@ -141,6 +144,7 @@ class Timeline:
             shown = elide_results(turn, view.elided, view.result_characters) if view.elided else turn
             if shown is not turn:
                 cached.saved += estimate_turn(turn) - estimate_turn(shown)
+            cached.turns += self._notes_before(index)
             cached.turns.append((role, shown))
         cached.read = len(self._live)
 
@@ -156,7 +160,8 @@ class Timeline:
         self._update()
         sizes = self._sizes
         for index in self._live[len(sizes) - 1 :]:
-            sizes.append(sizes[-1] + estimate_turn(self._turns[index][1]))
+            turns = (*self._notes_before(index), self._turns[index])
+            sizes.append(sizes[-1] + sum([estimate_turn(turn) for _, turn in turns]))
         systems = self._systems[: bisect_left(self._systems, offset)]
         question = self._last_user if self._last_user and self._last_user[-1] < offset else []
         tokens = sizes[-1] - sizes[bisect_left(self._live, offset)]
@@ -220,6 +225,15 @@ class Timeline:
         self._require_boundary(offset, summarized=True)
         return Summary(text, offset, turn_digest(*self._turns[offset - 1]))
 
+    def recalled_from(self, offset: int) -> list[Recalled]:
+        """Return the recalled notes in the view that begins at `offset`, oldest first."""
+        self._update()
+        return [
+            recalled
+            for question, (_, recalled, _) in self._recalled.items()
+            if question >= offset or question in self._last_user
+        ]
+
     def _require_boundary(self, offset: int, *, summarized: bool) -> None:
         """Raise `UsageError` unless a view may begin at `offset`."""
         if not self._is_boundary(offset) or not (summarized or self._may_come_first(offset)):
@@ -248,7 +262,7 @@ class Timeline:
             role, turn = self._turns[index]
             if role == "model":
                 return turn, later
-            later.append(turn)
+            later += (turn, *[notes for _, notes in self._notes_before(index)])
         return None, later
 
     @property
@@ -286,6 +300,8 @@ class Timeline:
                         self._add_summary(index, part)
                     elif isinstance(part, Rewind):
                         self._rewind(index, part)
+                    elif isinstance(part, Recalled):
+                        self._add_recalled(index, part, turn)
             else:
                 self._add(index, role, turn)
 
@@ -340,6 +356,25 @@ class Timeline:
         last = self._turns[summary.covers - 1]
         return summary.digest == turn_digest(*last) or summary.digest == _rendered_digest(*last)
 
+    def _add_recalled(self, index: int, recalled: Recalled, turn: Turn) -> None:
+        """Add notes before the first message of a person in the current run of user turns that has none."""
+        last = max([at for at, _, _ in self._recalled.values()], default=-1)
+        persons = [item for item in self._user_run if item > last and self._turns[item][1].by != "engine"]
+        if not persons:
+            self.ignored.append(recalled)
+            return
+        self._recalled[persons[0]] = index, recalled, Turn([Text(recalled.text)], by=turn.by)
+        self._forget_from(bisect_left(self._live, persons[0]))
+
+    def _forget_from(self, place: int) -> None:
+        """Discard the sizes and views that were computed from the live turns at `place` and later."""
+        del self._sizes[place + 1 :]
+        self._cached = {key: cached for key, cached in self._cached.items() if cached.read <= place}
+
+    def _notes_before(self, index: int) -> list[tuple[Role, Turn]]:
+        """Return the recalled notes that are sent before the turn at `index`."""
+        return [("user", self._recalled[index][2])] if index in self._recalled else []
+
     def _rewind(self, index: int, rewind: Rewind) -> None:
         to = rewind.to
         if to > index:
@@ -352,6 +387,9 @@ class Timeline:
         for boundaries in (self._boundaries, self._user_boundaries):
             del boundaries[bisect_left(boundaries, to) :]
         self._summaries = [item for item in self._summaries if item[0].covers <= to]
+        for question in [question for question, (at, _, _) in self._recalled.items() if at >= to]:
+            del self._recalled[question]
+            self._forget_from(bisect_left(self._live, question))
         self._read_end_again()
 
     def _read_end_again(self) -> None:

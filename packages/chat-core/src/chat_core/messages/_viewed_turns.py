@@ -10,6 +10,7 @@ from chat_core.messages.view import is_view_turn
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Role, Turn
+    from chat_core.messages.parts import Recalled
     from chat_core.messages.view import View
 
 
@@ -60,6 +61,11 @@ class ViewedTurns:
     def choose_view(self, chosen: View | None) -> None:
         """Set the view that a context policy chose, which `view()` uses until the run ends. The engine calls this."""
         self._chosen = chosen
+
+    @property
+    def recalled(self) -> Sequence[Recalled]:
+        """Notes from a memory that a model receives, oldest first. They belong to the messages that follow them."""
+        return self._index().recalled_from(self.view().offset) if self._has_view_turns else ()
 
     @property
     def live_turns(self) -> Sequence[tuple[Role, Turn]]:

@@ -44,20 +44,14 @@ from chat_core.messages._part_codec import (
     READERS,
     read_text,
     read_unknown,
-    write_embedding,
-    write_file,
-    write_provider,
-    write_reasoning,
-    write_rewind,
-    write_structured,
-    write_summary,
+    write_simple_part,
     write_text,
 )
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
 from chat_core.messages.grants import Grant, Grants
-from chat_core.messages.parts import Embedding, Extra, File, Reasoning, Rewind, Structured, Summary, Text
+from chat_core.messages.parts import Extra, Text
 from chat_core.messages.tool import Tool
 
 if TYPE_CHECKING:
@@ -462,27 +456,13 @@ def _read_parts(data: Fields, read_inner: ReadInner) -> list[Part]:
     return parts
 
 
-def _write_part(part: Part) -> Fields:  # noqa: PLR0911 - one case for each part
+def _write_part(part: Part) -> Fields:
     # The most frequent types come first; a `match` on classes costs a call for each case.
     if type(part) is Text:
         return write_text(part)
     if isinstance(part, Tool):
         return write_tool(part, _write_inner)
-    match part:
-        case Reasoning():
-            return write_reasoning(part)
-        case Structured():
-            return write_structured(part)
-        case File():
-            return write_file(part)
-        case Embedding():
-            return write_embedding(part)
-        case Summary():
-            return write_summary(part)
-        case Rewind():
-            return write_rewind(part)
-        case _:
-            return write_provider(part)
+    return write_simple_part(part)
 
 
 def _read_part(value: object, read_inner: ReadInner) -> Part:

@@ -21,6 +21,7 @@ from chat_core.messages.parts import (
     File,
     ProviderPart,
     Reasoning,
+    Recalled,
     Rewind,
     Structured,
     Summary,
@@ -29,7 +30,7 @@ from chat_core.messages.parts import (
 from chat_core.messages.tool import Tool
 from chat_core.usage import Metadata, Usage
 
-Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart | Summary | Rewind
+Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart | Summary | Rewind | Recalled
 """Any part of a turn."""
 
 ClientToolObjects: TypeAlias = Iterable[Mapping[str, object]]

@@ -13,7 +13,7 @@ from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads_limited
-from chat_core.messages.parts import Extra, Opaque
+from chat_core.messages.parts import Extra, Opaque, Recalled
 from chat_core.messages.status import Decision
 from chat_core.run_context import NO_RUN, RunContext
 
@@ -38,6 +38,15 @@ class CallContext:
     messages: Sequence[Content]
     run: RunContext = NO_RUN
     decisions: tuple[Decision, ...] = ()
+
+    @property
+    def recalled(self) -> tuple[Recalled, ...]:
+        """Notes from a memory in this conversation before the call, oldest first. They are untrusted data.
+
+        A strategy may require an approval because of them: a note that was stored long ago may contain instructions.
+        """
+        turns = [turn for content in self.messages for turn in content.turns if turn.by == "engine"]
+        return tuple([part for turn in turns for part in turn.parts if isinstance(part, Recalled)])
 
 
 @final

@@ -8,9 +8,11 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeAlias, final
 
+from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
@@ -245,6 +247,74 @@ class Rewind:
 
     def __post_init__(self) -> None:
         _require_index("Rewind(to)", self.to)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RecalledNote:
+    """One note that a memory found, such as a fact or a message of an earlier conversation.
+
+    Attributes:
+        text: text of the note.
+        source: where the note comes from, such as the name of a speaker or of a conversation.
+        said_at: time at which it was said or written, with a time zone.
+        confidence: how certain the note is, from 0 to 1.
+        id: identifies the note in its memory. Models do not receive it.
+
+    Raises:
+        UsageError: `said_at` has no time zone, or `confidence` is not between 0 and 1.
+    """
+
+    text: str
+    source: str | None = None
+    said_at: datetime | None = None
+    confidence: float | None = None
+    id: str | None = None
+    extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.said_at is not None and self.said_at.utcoffset() is None:
+            msg = f"said_at={self.said_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
+            raise UsageError(msg)
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            msg = f"confidence must be between 0 and 1, not {self.confidence!r}"
+            raise UsageError(msg)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Notes from a memory, which a model receives before a message of the user, as data.
+
+    The part has this effect only in a user turn written by the engine. The turn follows the message in the history.
+    See `ChatBuilder.with_memory()`.
+
+    Attributes:
+        notes: the notes, most relevant first.
+    """
+
+    notes: tuple[RecalledNote, ...]
+    extra: Extra = field(default=None, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The text that a model receives: a heading, and each note as a line of JSON.
+
+        Control characters and invisible characters are removed. Characters that could end the quotation, or that mark
+        roles, tool calls or code in other texts, are escaped.
+        """
+        return model_texts.recalled([_shown_fields(note) for note in self.notes])
+
+
+def _shown_fields(note: RecalledNote) -> dict[str, str | float]:
+    fields: dict[str, str | float] = {"note": note.text}
+    if note.source is not None:
+        fields["source"] = note.source
+    if note.said_at is not None:
+        fields["date"] = note.said_at.date().isoformat()
+    if note.confidence is not None:
+        fields["confidence"] = round(note.confidence, 2)
+    return fields
 
 
 def _require_index(name: str, value: object) -> None:

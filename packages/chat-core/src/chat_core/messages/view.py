@@ -1,6 +1,7 @@
 """`View`, the turns of a conversation that a model receives.
 
-The history keeps every turn. A `Summary` or a `Rewind` in a user turn written by the engine changes only the view.
+The history keeps every turn. A `Summary`, a `Rewind` or a `Recalled` in a user turn written by the engine changes only
+the view.
 Providers encode a view; everything else reads the history.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.messages.content import Part, Role, Turn
-from chat_core.messages.parts import Rewind, Summary
+from chat_core.messages.parts import Recalled, Rewind, Summary
 from chat_core.messages.status import Completed, Failed
 from chat_core.messages.tool import Tool
 
@@ -26,8 +27,8 @@ _HEAD_SHARE: Final = 0.65
 
 
 def is_view_turn(turn: Turn) -> bool:
-    """Return whether the engine wrote this turn and it contains a `Summary` or a `Rewind`."""
-    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind)) for part in turn.parts)
+    """Return whether the engine wrote this turn and it contains a `Summary`, a `Rewind` or a `Recalled`."""
+    return turn.by == "engine" and any(isinstance(part, (Summary, Rewind, Recalled)) for part in turn.parts)
 
 
 @final
@@ -42,7 +43,8 @@ class View:
         elided: ids of tool calls whose results are sent shortened.
         result_characters: maximum number of characters in a shortened result.
         cause: error that made a policy choose this view instead of a summary. Observers receive it.
-        turns: turns to send, oldest first, each with its role; read-only. A summary is included as text.
+        turns: turns to send, oldest first, each with its role; read-only. Summaries and recalled notes are included as
+            text.
         timeline: index of the history, set if the view comes from `Messages.view()`.
     """
 
@@ -147,8 +149,8 @@ class View:
         return self._index.summary(text, offset)
 
     @property
-    def ignored(self) -> Sequence[Summary | Rewind]:
-        """Summaries and rewinds without effect, because they do not match the turns before them."""
+    def ignored(self) -> Sequence[Summary | Rewind | Recalled]:
+        """Parts without effect, because they do not match the turns before them."""
         return self._index.ignored
 
     @property

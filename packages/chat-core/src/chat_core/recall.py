@@ -1,0 +1,50 @@
+"""Recall: a memory adds notes to a conversation before the model answers a message of the user.
+
+    chat = ChatBuilder().with_model(model).with_memory(memory, scope=lambda context: context.owner).build()
+
+Any object with a method `recall()` can be the memory. The notes are stored with the conversation as a `Recalled` part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, final, runtime_checkable
+
+from chat_core.messages import RecalledNote
+from chat_core.run_context import RunContext
+
+ScopeFunction: TypeAlias = Callable[[RunContext], str | None]
+"""Function that returns the name of the memory scope of a run, or `None` for a run without memory."""
+
+
+@runtime_checkable
+class RecallSource(Protocol):
+    """Protocol of a memory for `ChatBuilder.with_memory()`."""
+
+    def recall(self, scope: str, question: str, /) -> Awaitable[Sequence[RecalledNote]]:
+        """Return the notes of a scope that are relevant to a question, most relevant first.
+
+        Args:
+            scope: name of the scope. Notes of other scopes must not be returned.
+            question: text of the user's message.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RecallSettings:
+    """The memory of a chat.
+
+    Attributes:
+        source: the memory.
+        scope: function that returns the scope of a run.
+        max_notes: maximum number of notes before one message.
+        max_characters: maximum number of characters of the text that the model receives before one message.
+    """
+
+    source: RecallSource
+    scope: ScopeFunction
+    max_notes: int
+    max_characters: int
