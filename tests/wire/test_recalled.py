@@ -6,12 +6,13 @@ import json
 import re
 import unicodedata
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 import pytest
 from chat_core.messages import Messages, Recalled, RecalledNote, Text, Turn
-from injections import INJECTIONS
-from test_views import WIRES
+
+from .injections import INJECTIONS
+from .test_views import WIRES
 
 SAID_AT = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -25,16 +26,17 @@ def asked_with(*notes: RecalledNote) -> Messages:
     return messages
 
 
-def texts(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], str]]:
-    """Return all strings of a request with the keys that lead to them."""
+def texts(value: object, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], str]]:
+    """Return all strings of a request with the keys and roles that lead to them."""
     if isinstance(value, str):
         return [(path, value)]
     if isinstance(value, list):
-        return [found for item in value for found in texts(item, path)]
+        return [found for item in cast("list[object]", value) for found in texts(item, path)]
     if isinstance(value, dict):
-        role = value.get("role")
+        fields = cast("dict[str, object]", value)
+        role = fields.get("role")
         inner = (*path, role) if isinstance(role, str) else path
-        return [found for key, item in value.items() for found in texts(item, (*inner, key))]
+        return [found for key, item in fields.items() for found in texts(item, (*inner, key))]
     return []
 
 

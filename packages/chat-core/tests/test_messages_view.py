@@ -425,3 +425,11 @@ def test_recalled_notes_without_a_message_are_ignored() -> None:
 
     assert shown(messages) == ["q1", "a1", "Answer again."]
     assert [type(part) for part in messages.view().ignored] == [Recalled]
+
+
+def test_a_part_without_notes_sends_nothing() -> None:
+    messages = conversation("q1")
+    messages.append("user", Turn([Recalled(())], by="engine"))
+
+    assert shown(messages) == ["q1"]
+    assert messages.view().ignored == []

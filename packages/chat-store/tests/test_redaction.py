@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
-from chat_core.messages import File, FunctionCall, Messages, Reasoning, Text, Tool, Turn
+from chat_core.messages import File, FunctionCall, Messages, Reasoning, Recalled, RecalledNote, Text, Tool, Turn
 from chat_store import FileConversation, Job, MemoryStore, SqliteStore
 from chat_store._redaction import REDACTED, SMALLEST_TEXT
 from chat_store.postgres import PostgresStore
@@ -188,3 +188,17 @@ async def test_any_redacted_text_is_gone_and_others_stay(texts: list[str], place
         turns = [turn.text for content in after.messages for turn in content.turns]
         assert turns == [REDACTED if number == target else text for number, text in enumerate(texts)]
         assert after.revision == before.revision
+
+
+async def test_redacted_notes_of_a_memory_are_not_sent_any_more() -> None:
+    store = MemoryStore()
+    messages = Messages.from_user("How do I pay?")
+    messages.append("user", Turn([Recalled((RecalledNote(f"The card is {CARD}."),))], by="engine"))
+    name = await store.create(messages)
+
+    await store.redact(name, 1, **WHO)
+
+    redacted = (await store.load(name)).messages
+    assert CARD not in redacted.to_json()
+    assert [turn.text for _, turn in redacted.view().turns] == ["How do I pay?"]
+    assert redacted[0].turns[1].parts == (Recalled(()),)

@@ -15,6 +15,8 @@ from chat_core import (
     Messages,
     Paused,
     PolicyError,
+    Recalled,
+    RecalledNote,
     RequireApproval,
     Rewind,
     Schedule,
@@ -503,3 +505,19 @@ async def test_a_call_of_the_application_first_delivers_the_answer() -> None:
     assert [turn.delivered for content in messages for turn in content.turns] == [None, True, None]
     assert len(clerk.keys) == 3
     assert len(set(clerk.keys)) == 1
+
+
+async def test_notes_of_a_memory_neither_answer_a_question_nor_ask_one() -> None:
+    billing = Billing()
+    billing.error = None
+    notes = Turn([Recalled((RecalledNote("Ana drinks tea."),))], by="engine")
+    question = Messages.from_user("What do I drink?")
+    question.append("user", notes)
+    asked = await billing.store.create(question)
+    answered = await billing.store.create(Messages.from_user("hi"))
+    await billing.run(answered)
+    async with billing.store.open(answered) as conversation:
+        conversation.messages.append("user", Turn(notes.parts, by="engine"))
+        await conversation.claim()
+
+    assert [name for name, _ in await billing.due()] == [asked]

@@ -16,6 +16,7 @@ from chat_core.messages import (
     FunctionCall,
     Messages,
     Part,
+    Recalled,
     Rejected,
     Rewind,
     Summary,
@@ -181,6 +182,8 @@ def _redact_part(part: Part) -> Part:
             return Summary(REDACTED, part.covers, "")
         case Rewind():
             return part
+        case Recalled():
+            return Recalled(())
         case _:
             return Text(REDACTED)
 

@@ -363,7 +363,8 @@ class Timeline:
         if not persons:
             self.ignored.append(recalled)
             return
-        self._recalled[persons[0]] = index, recalled, Turn([Text(recalled.text)], by=turn.by)
+        texts = [Text(recalled.text)] if recalled.notes else []
+        self._recalled[persons[0]] = index, recalled, Turn(texts, by=turn.by)
         self._forget_from(bisect_left(self._live, persons[0]))
 
     def _forget_from(self, place: int) -> None:
@@ -373,7 +374,8 @@ class Timeline:
 
     def _notes_before(self, index: int) -> list[tuple[Role, Turn]]:
         """Return the recalled notes that are sent before the turn at `index`."""
-        return [("user", self._recalled[index][2])] if index in self._recalled else []
+        found = self._recalled.get(index)
+        return [("user", found[2])] if found is not None and found[2].parts else []
 
     def _rewind(self, index: int, rewind: Rewind) -> None:
         to = rewind.to
