@@ -64,6 +64,9 @@ ALSO: Final = (
     "chat_core.wire.shapes",
     "chat_core.wire.strict",
     "chat_core.wire.surrogates",
+    "chat_memory.graph_export",
+    "chat_memory.postgres",
+    "chat_memory.recall",
     "chat_store.postgres",
     "chat_store.sql.notify",
     "chat_store.sql.pool",
@@ -79,7 +82,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
         "Chats and their builders",
         (
             "builder chat ask models context middleware run_context engine.stream options output engine.retry "
-            "engine.plan engine.subchat"
+            "engine.plan engine.subchat engine.subchat_report"
         ),
         "blocking",
     ),

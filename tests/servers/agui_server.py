@@ -11,9 +11,8 @@ from typing import final
 import uvicorn
 from chat_core.approvals import Principal, owner_may_decide
 from chat_inbox.__main__ import listen
-from chat_streams import AGUI
+from chat_streams import AGUI, Send
 from chat_streams.agui import MEDIA_TYPE
-from chat_streams.encoding import Send
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from chat_core.errors import UsageError
 from chat_memory import Memory, SqliteMemory, Statement, _fact_rows, _timeline, facts, sqlite
-from chat_memory.testing import SCENARIOS, Memories, MemoryConformance, MemoryFactory, run
+from chat_memory.testing import SCENARIOS, Memories, MemoryConformance, MemoryFactory, run_scenario
 
 MonkeyPatch = pytest.MonkeyPatch
 
@@ -168,7 +168,7 @@ ALL_WRONG = [
 def test_a_wrong_memory_fails_at_the_scenario_that_names_its_fault(wrong: Wrong, monkeypatch: MonkeyPatch) -> None:
     wrong.fault(monkeypatch)
     with memories() as factory, pytest.raises(AssertionError, match=f"^{wrong.scenario}: (?!the memory raised)"):
-        anyio.run(run, SCENARIOS[wrong.scenario], factory)
+        anyio.run(run_scenario, SCENARIOS[wrong.scenario], factory)
 
 
 def test_what_a_memory_raises_is_reported_with_the_scenario() -> None:
@@ -177,7 +177,7 @@ def test_what_a_memory_raises_is_reported_with_the_scenario() -> None:
         raise ExceptionGroup(msg, [ExceptionGroup(msg, [ValueError("this one")]), ValueError("that one")])
 
     with memories() as factory, pytest.raises(AssertionError, match=r"a_group: the memory raised .*this one"):
-        anyio.run(run, a_group, factory)
+        anyio.run(run_scenario, a_group, factory)
 
 
 def test_a_class_without_memories_says_what_it_needs() -> None:

@@ -14,7 +14,7 @@ from chat_streams.client_input import (
     apply_input,
     conversation_id,
 )
-from chat_streams.encoding import EventEncoder, send_failure, send_run
+from chat_streams.encoding import EventEncoder, Send, send_failure, send_run
 from chat_streams.errors import ClientInputError, ErrorCode, describe_error
 from chat_streams.open_waits import Decider, open_waits, wait_key
 from chat_streams.plain import PlainEncoder
@@ -36,6 +36,7 @@ __all__ = [
     "PostedDecision",
     "PostedMessage",
     "PostedResult",
+    "Send",
     "ShownMessage",
     "apply_input",
     "conversation_id",

@@ -7,8 +7,8 @@
                 yield lambda now: SqliteMemory(f"{folder}/memory.db", now=now)
 
 A scenario is an async function. Its docstring describes a requirement, and the message of its `AssertionError` a
-violation. Without pytest, call `await run(scenario, factory)` for each value of `SCENARIOS`, each time with a factory
-of an empty database.
+violation. Without pytest, call `await run_scenario(scenario, factory)` for each value of `SCENARIOS`, each time with a
+factory of an empty database.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SCENARIOS: dict[str, Scenario] = {
 """Every scenario, by its name."""
 
 
-async def run(scenario: Scenario, factory: MemoryFactory) -> None:
+async def run_scenario(scenario: Scenario, factory: MemoryFactory) -> None:
     """Run one scenario.
 
     Args:
@@ -84,7 +84,7 @@ def _as_test(scenario: Scenario) -> Callable[[MemoryConformance], None]:
     def test(self: MemoryConformance) -> None:
         for backend in self.backends:
             with self.memories() as factory:
-                anyio.run(run, scenario, factory, backend=backend)
+                anyio.run(run_scenario, scenario, factory, backend=backend)
 
     test.__doc__ = scenario.__doc__
     return test
