@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chat_agents.agent_files import read_agents
 from chat_agents.arche import export_arche, import_arche
 from chat_agents.config import AgentConfig
 from chat_agents.delegation import AgentPolicy, Budget, Delegation, ParentPolicy, SubAgent
@@ -36,5 +37,6 @@ __all__ = [
     "ToolStatus",
     "export_arche",
     "import_arche",
+    "read_agents",
     "to_sse_event",
 ]

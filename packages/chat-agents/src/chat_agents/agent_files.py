@@ -1,0 +1,107 @@
+"""`read_agents()`, which reads agents from Markdown files with front matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Never
+
+from chat_core import ChatProvider, UsageError
+
+from chat_agents.delegation import Budget, SubAgent
+
+_FENCE: Final = "---"
+_FIELDS: Final = ("name", "description", "tools", "model", "max_iterations")
+
+
+def read_agents(
+    folder: Path, /, *, models: Mapping[str, ChatProvider] | None = None, budget: Budget | None = None
+) -> list[SubAgent[Never]]:
+    """Read the agents in the `*.md` files of a folder, sorted by file name.
+
+    A file begins with front matter between two lines `---`, with one `field: value` per line. The fields are `name`,
+    `description`, `tools` (names separated by commas, or `[]`), `model` and `max_iterations`. Only `name` and
+    `description` are required. The text after the front matter has the instructions.
+
+    Args:
+        folder: the folder.
+        models: models by the name that files use in `model`.
+        budget: budget of each agent.
+
+    Raises:
+        UsageError: a file is malformed or names an unknown model. The error has the file and the line.
+        OSError: a file cannot be read.
+    """
+    return [_read_agent(path, models or {}, budget or Budget()) for path in sorted(folder.glob("*.md"))]
+
+
+def _read_agent(path: Path, models: Mapping[str, ChatProvider], budget: Budget) -> SubAgent[Never]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise _malformed(path, 1, "the file is not UTF-8") from error
+    fields, end = _read_fields(path, lines)
+    for name in ("name", "description"):
+        if not fields.get(name, (0, ""))[1]:
+            raise _malformed(path, 1, f"the field {name} is missing or empty")
+    model = None
+    if "model" in fields:
+        line, name = fields["model"]
+        model = models.get(name)
+        if model is None:
+            raise _malformed(
+                path, line, f"the model {name!r} is unknown: pass it in models, which has {sorted(models)}"
+            )
+    return SubAgent[Never](
+        name=fields["name"][1],
+        description=fields["description"][1],
+        instructions="\n".join(lines[end:]).strip(),
+        tools=_read_names(path, *fields["tools"]) if "tools" in fields else None,
+        model=model,
+        max_turns=_read_count(path, *fields["max_iterations"]) if "max_iterations" in fields else 10,
+        budget=budget,
+    )
+
+
+def _read_fields(path: Path, lines: list[str]) -> tuple[dict[str, tuple[int, str]], int]:
+    """Return the line number and value of each field, and the number of lines of the front matter."""
+    if not lines or lines[0].rstrip() != _FENCE:
+        raise _malformed(path, 1, f"the file must begin with a line {_FENCE!r}")
+    fields: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(lines[1:], 2):
+        if line.rstrip() == _FENCE:
+            return fields, number
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, value = line.partition(":")
+        if not colon or name not in _FIELDS:
+            raise _malformed(path, number, f"expected a field and its value, such as 'name: clerk'; fields: {_FIELDS}")
+        if name in fields:
+            raise _malformed(path, number, f"the field {name} is repeated")
+        fields[name] = (number, _unquote(value.strip()))
+    raise _malformed(path, len(lines), f"the line {_FENCE!r} after the front matter is missing")
+
+
+def _unquote(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value
+
+
+def _read_names(path: Path, line: int, value: str) -> list[str]:
+    is_list = value.startswith("[") and value.endswith("]")
+    names = [_unquote(name.strip()) for name in (value[1:-1] if is_list else value).split(",")]
+    if is_list and names == [""]:
+        return []
+    if not all(names):
+        raise _malformed(path, line, "tools must be names separated by commas, or [] for none")
+    return names
+
+
+def _read_count(path: Path, line: int, value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise _malformed(path, line, f"max_iterations must be a positive whole number, not {value!r}")
+    return int(value)
+
+
+def _malformed(path: Path, line: int, problem: str) -> UsageError:
+    return UsageError(f"{path}:{line}: {problem}")
