@@ -44,4 +44,4 @@ def x961_an_agent_is_not_a_name() -> None:  # R: AttributeError
 
 
 def x962_a_budget_in_words() -> None:  # R: UsageError: the limit tokens
-    Budget(tokens="many")  # E: str|tokens
+    Budget(tokens="many")  # E: str|tokens|many

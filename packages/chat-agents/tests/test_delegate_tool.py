@@ -318,3 +318,18 @@ async def test_an_agent_that_was_removed_while_its_call_waits_can_be_deployed_ag
     assert short(await collect(engine, without, session))[-1] == "done failed"
     await collect(engine, office, session)
     assert office.effects == ["pay 5"]
+
+
+async def test_a_paused_agent_is_decided_by_its_own_policies() -> None:
+    asked: list[str] = []
+
+    def parent(call: FunctionCall, path: tuple[str, ...]) -> Action[Paused]:
+        asked.append(f"{'/'.join(path)}: {call.name}")
+        return Execute()
+
+    office = Office(agent(call_pay(), "Paid."), agent("x", name="writer"), parent_policy=parent)
+    engine, _ = new_engine(delegate(), "Good.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Pay.")
+    await collect(engine, office, session)
+    assert asked == ["clerk: pay", "clerk: pay"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import anyio
 import pytest
 from agent_helpers import call_find, call_pay, collect, new_engine, short
-from chat_agents import AgentSession, Budget
+from chat_agents import AgentSession, Budget, limits
+from chat_core import FunctionCall, Paused, ScopedCollection, ToolCollection, ToolScope
 from chat_core.testing import Answer
+from chat_core.tools import execute_all
 from test_delegate_tool import Office, agent, delegate, failure_of, result_of, run
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +90,34 @@ async def test_waiting_for_a_decision_costs_no_seconds() -> None:
     session.messages.tool("delegate_1", "pay_5").approve()
     await collect(engine, office, session)
     assert result_of(session) == "## Result from 'clerk'\n\nPaid."
+
+
+async def test_the_time_of_tools_before_a_pause_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class Slow(Office):
+        def scopes(self) -> Sequence[ToolScope[Paused]]:
+            tools = ToolCollection()
+
+            @tools.tool
+            async def wait() -> str:
+                clock[0] += 50
+                return "waited"
+
+            return [*super().scopes(), ScopedCollection(tools, execute_all)]
+
+    waits = [FunctionCall("wait", id=f"wait_{number}") for number in (1, 2)]
+    script = [[waits[0], call_pay(5)], [waits[1], call_pay(6)], "Done."]
+    office = Slow(agent(*script, budget=Budget(seconds=80)))
+    engine, _ = new_engine(delegate(), "Sorry.")
+    session = AgentSession(flow="desk")
+    await collect(engine, office, session, "Go.")
+    for number in (5, 6):
+        session = AgentSession.from_json(session.to_json())
+        session.messages.tool("delegate_1", f"pay_{number}").approve()
+        await collect(engine, office, session)
+    assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 80 seconds.")
 
 
 async def test_the_active_time_before_a_pause_counts() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Never, TypeAlias, cast, final
 
-from chat_core import Action, ChatProvider, FunctionCall, Paused, UsageError
+from chat_core import Action, ChatProvider, CompletionProvider, FunctionCall, Paused, UsageError
 from typing_extensions import TypeVar
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -100,6 +100,7 @@ class Delegation(Generic[PauseT_co]):
             decision applies.
         max_depth: how many delegations may be inside each other. With 1, agents cannot delegate.
         max_result: maximum number of characters of a result that the model receives at once.
+        summarizer: model that summarizes longer results. If it fails, or without one, they are shortened.
 
     Raises:
         UsageError: two agents have the same name, or a limit is not positive.
@@ -109,6 +110,7 @@ class Delegation(Generic[PauseT_co]):
     parent_policy: ParentPolicy[PauseT_co] | None = None
     max_depth: int = 1
     max_result: int = 8_000
+    summarizer: CompletionProvider | None = None
 
     def __post_init__(self) -> None:
         names = [agent.name for agent in self.agents]

@@ -79,6 +79,12 @@ class RunningDelegation:
         """How many further calls the agent may make, or `None` without a limit."""
         return None if self.calls is None else self.calls - count_calls(self.messages)
 
+    def store_active_time(self) -> None:
+        """Add the active time that is not stored yet to the last turn of the model."""
+        role, turn = self.messages.last_turn or (None, None)
+        if turn is not None and role == "model":
+            add_active_time(turn, self)
+
     def require_tokens(self) -> None:
         """Check that the budget of tokens is not used up.
 
@@ -140,6 +146,19 @@ def active_seconds(messages: Messages) -> float:
     """
     turns = [turn for content in messages for turn in content.turns]
     return sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
+
+
+def add_active_time(turn: Turn, delegation: RunningDelegation) -> None:
+    """Add the active time of a delegation that is not stored yet to a turn.
+
+    Args:
+        turn: a turn of the delegation's conversation.
+        delegation: the delegation.
+    """
+    now = time.monotonic()
+    extra = turn.extra or {}
+    turn.extra = {**extra, SECONDS: cast("float", extra.get(SECONDS, 0.0)) + now - delegation.since}
+    delegation.since = now
 
 
 def _tools(messages: Messages) -> list[Tool]:
@@ -216,9 +235,7 @@ class _LimitedStream:
         """Return the complete turn, with its calls over the limits rejected."""
         turn = self._stream.close()
         own = self._delegations[-1]
-        now = time.monotonic()
-        turn.extra = {**(turn.extra or {}), SECONDS: now - own.since}
-        own.since = now
+        add_active_time(turn, own)
         remaining = [calls for item in self._delegations if (calls := item.remaining_calls) is not None]
         if count_turns(own.messages) + 1 >= own.max_turns:
             remaining.append(0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chat_core.engine.retry import Retry, RetryAttempt, RetryStrategy
     from chat_core.engine.stream import ChatStream
     from chat_core.engine.subchat import ChatTool
-    from chat_core.engine.subchat_report import InnerChat, InnerFailure, InnerHalt, InnerPause
+    from chat_core.engine.subchat_report import InnerChat, InnerFailure, InnerHalt, InnerPause, InnerUsage
     from chat_core.errors import (
         AuthenticationError,
         ChatError,
@@ -219,6 +219,7 @@ __all__ = [
     "InnerFailure",
     "InnerHalt",
     "InnerPause",
+    "InnerUsage",
     "InstructionFunction",
     "Instructions",
     "Interrupted",
@@ -347,7 +348,7 @@ _HOMES = {
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
     "engine.subchat": "ChatTool",
-    "engine.subchat_report": "InnerChat InnerFailure InnerHalt InnerPause",
+    "engine.subchat_report": "InnerChat InnerFailure InnerHalt InnerPause InnerUsage",
     "engine.plan": "AfterHook Hook InstructionFunction",
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",
