@@ -71,12 +71,12 @@ class RunningDelegation:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """How long the agent may still be active, or `None` without a limit."""
+        """Remaining active time of the agent in seconds, or `None` without a limit."""
         return None if self.seconds is None else self.seconds - active_seconds(self.messages)
 
     @property
     def remaining_calls(self) -> int | None:
-        """How many further calls the agent may make, or `None` without a limit."""
+        """Number of calls that the agent may still make, or `None` without a limit."""
         return None if self.calls is None else self.calls - count_calls(self.messages)
 
     def store_active_time(self) -> None:
