@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, NoReturn, cast
+from typing import Literal, NoReturn, TypeAlias, cast
 
 import anyio
 from chat_core import (
@@ -39,6 +39,8 @@ from chat_store.sqlite import SqliteBackend
 from .store_worker import StoppingPostgres, StoppingSqlite, Stops, open_store
 from .worker import Ledger, Order, Risk, StoppingDisk, policy, tell
 
+Run: TypeAlias = Callable[[Order], Awaitable[None]]
+"""Function that executes an order and reports its outcome."""
 OFFICES = 2
 EFFECTS = {"ship-firm": 1, "sign-0": OFFICES, "ship-x": OFFICES, "pay-1": OFFICES, "ship-y": OFFICES}
 """How often each effect happens in the whole story."""
@@ -114,7 +116,7 @@ async def run(order: Order) -> None:
         tell(event="outcome", kind="Done", text=outcome.text)
 
 
-def main_of_child(order: Order) -> NoReturn:
+def main_of_child(order: Order, run: Run) -> NoReturn:
     """Execute an order in the forked process."""
     code = 1
     try:
@@ -138,19 +140,19 @@ def main_of_child(order: Order) -> NoReturn:
         os._exit(code)
 
 
-def serve() -> None:
-    """Fork for each order, and report the end of each child."""
+def serve(run: Run) -> None:
+    """Fork for each order, call `run` in the child, and report the end of each child."""
     for name in ("anyio._backends._asyncio", "anyio._backends._trio"):
         importlib.import_module(name)
-    make_firm(Ledger(Path(), None, None, None))
     tell(event="serving")
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            main_of_child(cast("Order", json.loads(line)))
+            main_of_child(cast("Order", json.loads(line)), run)
         _, status = os.waitpid(pid, 0)
         os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
 
 
 if __name__ == "__main__":
-    serve()
+    make_firm(Ledger(Path(), None, None, None))
+    serve(run)
