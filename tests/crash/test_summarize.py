@@ -98,11 +98,11 @@ def test_a_kill_during_a_summary_loses_nothing_and_pays_at_most_once_more(
     server.order(**place.order(step=0))
     steps = cast("int", server.until("steps")["steps"])
     server.until("gone")
-    stops: list[Order] = [
+    asked: list[Order] = [{"tool": "summary", "phase": "begun"}, {"tool": "answer", "phase": "done"}]
+    stored: list[Order] = [
         {"step": step, "phase": phase} for step in range(1, steps + 1) for phase in PHASES[place.kind]
     ]
-    stops += [{"tool": "summary", "phase": "begun"}, {"tool": "answer", "phase": "done"}]
-    kills = [UNSTORED, UNUSED, *sample(stops, 3)]
+    kills = [UNSTORED, UNUSED, *sample([*asked, *stored], 3)]
     before = turns_of(long_conversation())
     for number, stop in enumerate(kills):
         place = make_place(number)
