@@ -183,3 +183,27 @@ def test_over_a_socket_it_goes_on_from_what_is_not_stored() -> None:
     assert previous(asked(answer(store=False), over_socket), over_socket) == "resp_1"
     over_http = replace(over_socket, socket=False)
     assert previous(asked(answer(store=False), over_http), over_http) is None
+
+
+def summarized() -> Messages:
+    """Return two answered questions, of which a summary replaces the first, and a third question."""
+    messages = asked(answer())
+    messages.append("model", sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING))
+    messages.user("Sure?")
+    assert previous(messages) == "resp_2"
+    return messages.summarize("They greeted.", 3)
+
+
+def test_a_response_before_a_summary_is_not_continued() -> None:
+    sent = composed(summarized())
+    assert sent.previous is None
+    assert b"resp_" not in sent.body
+    assert b"They greeted." in sent.body
+
+
+def test_a_response_to_a_summary_is_continued() -> None:
+    messages = summarized()
+    sent = composed(messages)
+    messages.append("model", sealed(answer("Sure.", name="resp_3"), sent.history, sent.dialect))
+    messages.user("Thanks")
+    assert previous(Messages.from_json(messages.to_json())) == "resp_3"
