@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import anyio
 import pytest
 from agent_helpers import call_find, call_pay, collect, new_engine, short
 from chat_agents import AgentSession, Budget, limits
-from chat_core import FunctionCall, Paused, ScopedCollection, ToolCollection, ToolScope
-from chat_core.testing import Answer
+from chat_core import (
+    ChatOptions,
+    FunctionCall,
+    Messages,
+    OutputSchema,
+    Paused,
+    ProviderStream,
+    ScopedCollection,
+    ToolCollection,
+    ToolDeclarations,
+    ToolScope,
+)
+from chat_core.testing import Answer, ScriptedProvider
 from chat_core.tools import execute_all
 from test_delegate_tool import Office, agent, delegate, failure_of, result_of, run
 
@@ -131,3 +143,32 @@ async def test_the_active_time_before_a_pause_counts() -> None:
     with anyio.fail_after(10):
         await collect(engine, office, session)
     assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 100 seconds.")
+
+
+class SlowlyClosed:
+    """A provider whose connection closes only when that of another provider does."""
+
+    def __init__(self, number: int, closed: list[anyio.Event]) -> None:
+        self._inner = ScriptedProvider([call_find(f"{number}{index}") for index in range(3)], "Helped.")
+        self._mine, self._other = closed[number], closed[1 - number]
+        self.metadata = self._inner.metadata
+        self.complete = self._inner.complete
+
+    @asynccontextmanager
+    async def stream(
+        self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
+    ) -> AsyncGenerator[ProviderStream]:
+        async with self._inner.stream(messages, tools, options, structured_output) as stream:
+            yield stream
+        self._mine.set()
+        await self._other.wait()
+
+
+async def test_agents_that_run_at_the_same_time_share_the_calls() -> None:
+    closed = [anyio.Event(), anyio.Event()]
+    clerk = agent([delegate("a", number=2), delegate("b", number=3)], "Done.", budget=Budget(calls=6))
+    helpers = [agent(name=name, model=SlowlyClosed(number, closed)) for number, name in enumerate("ab")]
+    office = Office(clerk, *helpers, max_depth=2)
+    with anyio.fail_after(10):
+        await run(office, delegate(), "Good.")
+    assert len(office.effects) == 4

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, cast, final
 
 from chat_core import (
@@ -49,6 +49,7 @@ class RunningDelegation:
         calls: limit on tool calls, or `None`.
         seconds: limit on active time, or `None`.
         since: monotonic time from which active time is not stored yet.
+        closing: turns of this agent and of agents inside it, each with its conversation, which may not contain it yet.
     """
 
     messages: Messages
@@ -57,6 +58,7 @@ class RunningDelegation:
     calls: int | None
     seconds: float | None
     since: float
+    closing: list[tuple[Messages, Turn]] = field(default_factory=list[tuple[Messages, Turn]])
 
     @classmethod
     def of(cls, messages: Messages) -> RunningDelegation:
@@ -77,7 +79,11 @@ class RunningDelegation:
     @property
     def remaining_calls(self) -> int | None:
         """Number of calls that the agent may still make, or `None` without a limit."""
-        return None if self.calls is None else self.calls - count_calls(self.messages)
+        if self.calls is None:
+            return None
+        self.closing = [(messages, turn) for messages, turn in self.closing if not _contains(messages, turn)]
+        unstored = sum([not tool.resolved for _, turn in self.closing for tool in turn.tools])
+        return self.calls - count_calls(self.messages) - unstored
 
     def store_active_time(self) -> None:
         """Add the active time that is not stored yet to the last turn of the model."""
@@ -159,6 +165,10 @@ def add_active_time(turn: Turn, delegation: RunningDelegation) -> None:
     extra = turn.extra or {}
     turn.extra = {**extra, SECONDS: cast("float", extra.get(SECONDS, 0.0)) + now - delegation.since}
     delegation.since = now
+
+
+def _contains(messages: Messages, turn: Turn) -> bool:
+    return any(stored is turn for content in messages for stored in content.turns)
 
 
 def _tools(messages: Messages) -> list[Tool]:
@@ -243,6 +253,8 @@ class _LimitedStream:
             for tool in turn.tools[max(0, min(remaining)) :]:
                 if not tool.resolved:
                     tool.refuse(CALL_OVER_LIMIT)
+        for item in self._delegations:
+            item.closing.append((own.messages, turn))
         return turn
 
     def partial(self) -> Turn:
