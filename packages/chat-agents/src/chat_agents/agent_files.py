@@ -49,9 +49,7 @@ def _read_agent(path: Path, models: Mapping[str, ChatProvider], budget: Budget) 
         line, name = fields["model"]
         model = models.get(name)
         if model is None:
-            raise _malformed(
-                path, line, f"the model {name!r} is unknown: pass it in models, which has {sorted(models)}"
-            )
+            raise _malformed(path, line, f"the model {name!r} is not in models: {sorted(models)}")
     return SubAgent[Never](
         name=fields["name"][1],
         description=fields["description"][1],
