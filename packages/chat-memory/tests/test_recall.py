@@ -191,9 +191,9 @@ async def test_another_embedder_computes_its_own_vectors(memory: SqliteMemory) -
 
 
 async def test_wrong_limits_are_refused(memory: SqliteMemory) -> None:
-    for wrong in ({"gate": -1.0}, {"relative_gate": 2.0}):
+    for gate, relative_gate in ((-1.0, 0.5), (0.2, 2.0), (0.2, -0.1)):
         with pytest.raises(UsageError, match="gate must be"):
-            Recall(memory, **wrong)
+            Recall(memory, gate=gate, relative_gate=relative_gate)
     with pytest.raises(UsageError, match="max_scopes"):
         Recall(memory, max_scopes=0)
     with pytest.raises(UsageError, match="limit"):

@@ -126,8 +126,9 @@ async def test_a_snapshot_keeps_grants(opens: Open) -> None:
         return "x" * SMALLEST_TAIL
 
     scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
-    script = [FunctionCall("pay", {}, id="a"), FunctionCall("pay", {}, id="b"), "Done."]
-    chat = ChatBuilder().with_model(ScriptedProvider(*script, by_history=True)).with_scoped_tools(scope).build()
+    calls = (FunctionCall("pay", {}, id="a"), FunctionCall("pay", {}, id="b"))
+    model = ScriptedProvider(*calls, "Done.", by_history=True)
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).build()
     async with opens() as conversation:
         conversation.messages.user("pay")
         await chat.complete(conversation)

@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
-from chat_core.messages import File, FunctionCall, Messages, Reasoning, Recalled, RecalledNote, Text, Tool, Turn
+from chat_core.messages import File, FunctionCall, Messages, Part, Reasoning, Recalled, RecalledNote, Text, Tool, Turn
 from chat_store import FileConversation, Job, MemoryStore, SqliteStore
 from chat_store._redaction import REDACTED, SMALLEST_TEXT
 from chat_store.postgres import PostgresStore
@@ -40,7 +40,12 @@ def conversation() -> Messages:
     tool.approve(by="bo", note=CARD, arguments={"card": CARD, "cents": 5})
     tool.fail(f"{CARD} was refused")
     messages = Messages.from_user(f"My card is {CARD}.")
-    parts = [Reasoning(CARD, signature=CARD), Text(CARD), File("text/plain", CARD.encode(), name=CARD), tool]
+    parts: list[Part] = [
+        Reasoning(CARD, signature=CARD),
+        Text(CARD),
+        File("text/plain", CARD.encode(), name=CARD),
+        tool,
+    ]
     messages.append("model", Turn(parts, finish_reason="tool_calls"))
     messages.append("user", Turn([Text("Thanks.")], state={"card": CARD}))
     return messages

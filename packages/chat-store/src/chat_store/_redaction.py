@@ -82,8 +82,8 @@ class Redaction:
         if self.changed:
             records.append({"at": now.isoformat(), "target": target, "by": by, "reason": reason})
         snapshot = self._state.to_snapshot()
-        kept = {name: self.clean(snapshot[name]) for name in ("meta", "jobs") if name in snapshot}
-        first = {
+        kept: dict[str, object] = {name: self.clean(snapshot[name]) for name in ("meta", "jobs") if name in snapshot}
+        first: dict[str, object] = {
             **snapshot,
             **kept,
             "n": 1,
@@ -189,6 +189,7 @@ def _redact_part(part: Part) -> Part:
 
 
 def _redact_tool(tool: Tool) -> Tool:
+    status: Completed | Failed | Rejected
     match tool.status:
         case Completed():
             status = Completed(REDACTED)
