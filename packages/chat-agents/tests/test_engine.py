@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Never, cast
 
 import anyio
@@ -59,6 +60,21 @@ def test_two_flows_have_two_chats() -> None:
     engine, _ = new_engine()
 
     assert engine.chat(Desk()) is not engine.chat(Desk())
+
+
+async def test_a_flow_may_be_a_dataclass() -> None:
+    @dataclass
+    class Shop(AgentFlow):
+        city: str
+        name = "shop"
+
+    engine, _ = new_engine("hello")
+    flow, session = Shop("Utrecht"), AgentSession(flow="shop")
+
+    async with engine.run(flow, session, "hi") as run:
+        assert short([event async for event in run]) == ["text hello", "done answered"]
+    assert engine.chat(flow) is engine.chat(flow)
+    assert engine.chat(flow) is not engine.chat(Shop("Utrecht"))
 
 
 async def test_the_chat_of_a_flow_answers_which_calls_need_an_approval() -> None:

@@ -11,14 +11,20 @@ from chat_core import (
     Approved,
     ConflictError,
     ConversationBusyError,
+    Execute,
     FunctionCall,
+    Injected,
+    Interrupted,
+    Messages,
     Paused,
     PendingToolsError,
     RequireApproval,
     RunContext,
     ScopedCollection,
+    Tool,
     ToolCollection,
     ToolScope,
+    Turn,
     UsageError,
 )
 from chat_store import MemoryStore
@@ -93,6 +99,7 @@ async def test_a_second_run_of_a_stored_session_is_refused_and_stores_nothing() 
             assert short([event async for event in run])[-1] == "done answered"
 
         assert [content.text for content in (await store.load("s")).messages] == ["hi", "one"]
+        assert [content.text for content in second.messages] == []
 
 
 async def test_after_done_another_run_may_start_inside_the_block() -> None:
@@ -144,6 +151,68 @@ async def test_a_message_is_refused_while_a_call_waits_for_a_decision() -> None:
     assert short(await collect(engine, flow, session)) == ["pay calling", "pay done", "text paid", "done answered"]
 
 
+class Database:
+    """A value that a tool needs."""
+
+
+class Clerk(Desk):
+    """A flow with a tool that needs a value."""
+
+    def scopes(self) -> Sequence[ToolScope[Paused]]:
+        tools = ToolCollection()
+
+        @tools.tool
+        async def look_up(database: Injected[Database]) -> str:
+            """Look something up."""
+            return repr(database)
+
+        return [*super().scopes(), ScopedCollection(tools, lambda call, meta: Execute())]
+
+
+async def test_a_run_without_a_value_that_a_tool_needs_changes_nothing() -> None:
+    engine, _ = new_engine([call_find("A"), call_find("B")])
+    session = AgentSession(flow="desk")
+    async with engine.run(Desk(), session, "go") as run:
+        await anext(run)  # and leave: the calls have not ended
+    before = session.to_json()
+
+    with pytest.raises(UsageError, match="needs a value of the type Database"):
+        async with engine.run(Clerk(), session, "Never mind."):
+            pass
+
+    assert session.to_json() == before
+
+
+async def test_a_conflict_in_a_run_that_has_begun_ends_it_with_done() -> None:
+    engine, _ = new_engine(call_find(), ConflictError("somebody else was faster"))
+
+    events = short(await collect(engine, Desk(), AgentSession(flow="desk"), "go"))
+
+    assert events == ["find calling", "data map", "find done", "error internal", "done failed"]
+
+
+async def test_a_message_is_refused_until_the_outcome_that_a_flow_requires_is_recorded() -> None:
+    class Strict(Desk):
+        def interrupted(self) -> RequireApproval:
+            return RequireApproval()
+
+    messages = Messages.from_user("go")
+    messages.append("model", Turn([Tool(call_find("A"), id="a", status=Interrupted("1"))]))
+    engine, _ = new_engine("found", "well")
+    session, flow = AgentSession(flow="desk", messages=messages), Strict()
+
+    for _ in range(2):  # before and after the pause
+        with pytest.raises(PendingToolsError, match="a"):
+            async with engine.run(flow, session, "hello?"):
+                pass
+        assert short(await collect(engine, flow, session))[1:] == ["find waiting", "paused 1", "done paused"]
+
+    async with session.edit() as edited:
+        edited.tool("a").complete("A is in Utrecht")
+    assert short(await collect(engine, flow, session))[-2:] == ["text found", "done answered"]
+    assert short(await collect(engine, flow, session, "hello?")) == ["text well", "done answered"]
+
+
 async def test_instructions_that_raise_leave_the_session_unchanged() -> None:
     class Broken(AgentFlow):
         name = "desk"
@@ -161,6 +230,10 @@ async def test_instructions_that_raise_leave_the_session_unchanged() -> None:
         assert events == ["error internal", "done failed"]
         assert provider.asked == []
         assert len((await store.load("s")).messages) == len(session.messages) == 0
+
+    in_memory = AgentSession(flow="desk")
+    assert short(await collect(engine, Broken(), in_memory, "hi")) == ["error internal", "done failed"]
+    assert len(in_memory.messages) == 0
 
 
 async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> None:

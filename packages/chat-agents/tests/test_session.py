@@ -49,7 +49,7 @@ async def test_a_session_survives_its_document() -> None:
 
 
 def test_unknown_fields_of_a_document_are_kept() -> None:
-    document = {**json.loads(AgentSession("s", flow="desk").to_json()), "theme": {"dark": True}}
+    document = {**json.loads(AgentSession("s", flow="desk").to_json()), "theme": {"dark": True}, "color": None}
 
     written = AgentSession.from_json(json.dumps(document)).to_json()
 
@@ -145,6 +145,7 @@ async def test_an_edit_block_that_raises_stores_nothing() -> None:
                 raise LookupError
 
         assert (await store.load(session.id)).messages.tool("pay_5").decisions == ()
+        assert session.messages.tool("pay_5").decisions == ()
 
 
 async def test_a_session_cannot_be_edited_during_a_run() -> None:

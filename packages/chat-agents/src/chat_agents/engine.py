@@ -36,6 +36,22 @@ _SPARE_STEPS = 16
 
 
 @final
+class _FlowKey:
+    """A flow as a key of a cache, compared by identity. A flow that is a dataclass has no hash of its own."""
+
+    __slots__ = ("flow",)
+
+    def __init__(self, flow: AgentFlow[Paused]) -> None:
+        self.flow = flow
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FlowKey) and other.flow is self.flow
+
+    def __hash__(self) -> int:
+        return id(self.flow)
+
+
+@final
 class AgentEngine:
     """Runs flows on sessions. One engine serves any number of sessions and flows at the same time."""
 
@@ -78,7 +94,7 @@ class AgentEngine:
         Raises:
             UsageError: two tools of the flow have the same name.
         """
-        return cast("StreamingChat[ChatResponse, PauseT]", self._find_chat(cast("AgentFlow[Paused]", flow)))
+        return cast("StreamingChat[ChatResponse, PauseT]", self._find_chat(_FlowKey(cast("AgentFlow[Paused]", flow))))
 
     def run(
         self,
@@ -107,7 +123,8 @@ class AgentEngine:
         settings = RunSettings(flow, self.chat(flow), self._config, self._limit)
         return AgentRun(settings, session, message, inject)
 
-    def _build_chat(self, flow: AgentFlow[PauseT]) -> StreamingChat[ChatResponse, PauseT]:
+    def _build_chat(self, key: _FlowKey) -> StreamingChat[ChatResponse, Paused]:
+        flow = key.flow
         steps = self._config.max_tool_rounds + _SPARE_STEPS
         builder = self._new_builder(flow, self._model, self._limit).with_max_steps(steps)
         scopes, delegation = flow.scopes(), flow.delegation()

@@ -49,6 +49,6 @@ class AgentFlow(Generic[PauseT_co]):
         """Return what happens to calls that a crash or a closed stream interrupted.
 
         By default, the calls are rejected, and the model receives the reason that their outcome is unknown.
-        `RequireApproval()` makes them wait until their outcome is recorded.
+        `RequireApproval()` makes them wait until their outcome is recorded. Until then, the user cannot send a message.
         """
         return _INTERRUPTED

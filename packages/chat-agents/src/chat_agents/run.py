@@ -24,11 +24,13 @@ from chat_core import (
     ChatStream,
     ConflictError,
     Instructions,
+    Interrupted,
     Messages,
     Part,
     Paused,
     Pending,
     PendingToolsError,
+    Reject,
     RunContext,
     Running,
     StreamingChat,
@@ -38,6 +40,7 @@ from chat_core import (
     Usage,
     UsageError,
     Values,
+    Withhold,
 )
 from chat_core import Done as ChatDone
 from chat_core.options import ChatOptions, join_instructions
@@ -83,7 +86,8 @@ class AgentRun(Generic[PauseT_co]):
     """The events of one run. Iterate with `async for` inside an `async with` block.
 
     The last event is always `Done`. Exiting the block earlier closes the connection, cancels running tools and leaves
-    the session valid: everything that was completed is recorded, and the next run continues from there.
+    the session valid: everything that was completed is recorded, and the next run continues from there. Cancelling a
+    read, for example with a timeout, also ends the run, without `Done`.
     """
 
     def __init__(
@@ -144,13 +148,14 @@ class AgentRun(Generic[PauseT_co]):
             msg = f"the session {session.id!r} belongs to the flow {session.flow!r}, not to {settings.flow.name!r}"
             raise UsageError(msg)
         messages = target if isinstance(target, Messages) else target.messages
-        _require_message(messages, self._message)
+        _require_message(messages, self._message, settings.flow.interrupted())
         options = await self._evaluate_options()
-        if self._message is not None:
-            _cancel_abandoned(messages)
-            messages.user(*((self._message,) if isinstance(self._message, str) else self._message))
         owner = None if isinstance(target, OpenConversation) else session.owner
         stream = settings.chat.stream(target, options=options, inject=self._inject, owner=owner)
+        if self._message is not None:
+            parts = (self._message,) if isinstance(self._message, str) else tuple(self._message)
+            _cancel_abandoned(messages)
+            messages.user(*parts)
         self._stream = await self._stack.enter_async_context(stream)
 
     async def _evaluate_options(self) -> ChatOptions:
@@ -187,10 +192,11 @@ class AgentRun(Generic[PauseT_co]):
 
     async def _read(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
         """Yield the translated events of the chat, then the last events of this run."""
-        stream, translation = self._stream, self._translation
+        stream, translation, has_started = self._stream, self._translation, False
         if stream is not None:
             try:
                 async for event in stream:
+                    has_started = True
                     if type(event) is TextDelta and translation.has_output:
                         # Not in `translation`, for speed: most events are pieces of text.
                         if text := event.text:
@@ -199,11 +205,10 @@ class AgentRun(Generic[PauseT_co]):
                         for translated in translation.events(event):
                             yield translated
                 last = self._finish(stream.response)
-            except ConflictError as error:
+            except Exception as error:  # a tool, a store or a provider may raise anything
                 self._failure = error
-                raise
-            except Exception as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
-                self._failure = error
+                if isinstance(error, ConflictError) and not has_started:
+                    raise  # the run is refused: another run is active
                 last = self._fail(error)
         else:
             assert self._failure is not None  # noqa: S101 - the run failed before it entered the stream
@@ -231,8 +236,13 @@ class AgentRun(Generic[PauseT_co]):
         return Done(self._session.id, outcome, usage)
 
 
-def _require_message(messages: Messages, message: object) -> None:
+def _require_message(messages: Messages, message: object, interrupted: Withhold[Paused]) -> None:
     """Check that the conversation can continue with or without a message.
+
+    Args:
+        messages: the conversation.
+        message: message of the user, or `None`.
+        interrupted: the rule of the flow for interrupted calls.
 
     Raises:
         PendingToolsError: a message was given, and calls wait or have been decided.
@@ -243,7 +253,7 @@ def _require_message(messages: Messages, message: object) -> None:
             msg = "the session is empty: pass a message to run()"
             raise UsageError(msg)
         return
-    if waiting := [tool.id for tool in messages.pending() if _is_decision_needed(tool)]:
+    if waiting := [tool.id for tool in messages.pending() if _is_decision_needed(tool, interrupted)]:
         msg = (
             f"{len(waiting)} tool call(s) are waiting or were decided ({', '.join(waiting)}): decide or cancel them "
             "inside `async with session.edit() as messages`, and call run() without a message first"
@@ -251,8 +261,10 @@ def _require_message(messages: Messages, message: object) -> None:
         raise PendingToolsError(msg, waiting)
 
 
-def _is_decision_needed(tool: Tool) -> bool:
+def _is_decision_needed(tool: Tool, interrupted: Withhold[Paused]) -> bool:
     status = tool.status
+    if isinstance(status, (Interrupted, Running)):
+        return not isinstance(interrupted, Reject)
     return isinstance(status, (Approved, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 

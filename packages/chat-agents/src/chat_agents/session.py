@@ -184,6 +184,8 @@ class AgentSession:
     async def edit(self) -> AsyncGenerator[Messages]:
         """Open the conversation to decide its waiting calls. If the block succeeds, the changes are stored.
 
+        If the block raises, the changes to a stored session are discarded. A session in memory keeps them.
+
         Raises:
             ConversationBusyError: a run of this object is active.
             ConversationClosedError: the session is closed.
@@ -232,9 +234,15 @@ class AgentSession:
         if meta.state == "closed":
             msg = f"the session {self.id!r} is closed: call reopen() of the store first"
             raise ConversationClosedError(msg)
+        before = self._messages
         async with store.open(self.id) as conversation:
-            self._messages = conversation.messages
-            yield conversation
+            self._messages, revision = conversation.messages, conversation.revision
+            try:
+                yield conversation
+            except BaseException:
+                if conversation.revision == revision:  # nothing of the block is stored
+                    self._messages = before
+                raise
 
     def touch(self) -> None:
         """Set `last_active` to the current time. For the engine."""
@@ -256,7 +264,7 @@ class AgentSession:
             _IMPORTED: self._imported.to_dict() if self._imported.turns else None,
             "messages": messages,
         }
-        return dumps({name: value for name, value in fields.items() if value is not None})
+        return dumps({name: value for name, value in fields.items() if value is not None or name in self.extra})
 
     @classmethod
     def from_json(cls, document: str | bytes) -> AgentSession:
