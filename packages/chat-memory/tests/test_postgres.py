@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from hashlib import sha256
 from uuid import uuid4
 
 import pytest
 from chat_core.errors import UsageError
 from chat_memory import Statement
+from chat_memory import postgres as postgres_memory
+from chat_memory._postgres_tables import MIGRATIONS
 from chat_memory.postgres import PostgresDatabase, PostgresMemory
 from chat_memory.testing import MemoryConformance, MemoryFactory
 from chat_store.testing.postgres_server import PostgresServer
@@ -57,3 +60,22 @@ async def test_a_declaration_waits_for_writers(postgres: PostgresServer) -> None
             await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
         await memory.declare(multi=["lives in"])
     database.close()
+
+
+async def test_a_schema_of_version_1_is_upgraded(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = f"memory_{uuid4().hex}"
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres_memory, "MIGRATIONS", MIGRATIONS[:1])
+        async with PostgresMemory(postgres.dsn, schema=schema) as memory:
+            await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
+    async with PostgresMemory(postgres.dsn, schema=schema) as memory:
+        ana = memory.scope("ana")
+        assert [fact.object for fact in await ana.facts()] == ["Berlin"]
+        assert await ana.put_record("chat-17", "report", {"facts": 1}) == {"facts": 1}
+
+
+def test_the_tables_of_version_1_never_change() -> None:
+    assert (
+        sha256("".join(MIGRATIONS[0]).encode()).hexdigest()
+        == "1aab8acfec6cf4ef29f6f3a9931600f9a38bd6c920a1004ac99a2e135df1eae3"
+    )

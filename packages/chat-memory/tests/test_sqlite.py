@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,3 +49,24 @@ async def test_a_newer_file_is_refused_unchanged(tmp_path: Path) -> None:
     async with SqliteMemory(path) as memory:
         with pytest.raises(NewerVersionError, match="upgrade the library"):
             await memory.scopes()
+
+
+async def test_a_file_of_version_1_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with SqlitePool(path, 1, MIGRATIONS[:1], "chat_memory_schema").write() as connection:
+        connection.execute("INSERT INTO chat_memory_scopes (scope, revision) VALUES ('ana', 1)")
+        connection.execute(
+            "INSERT INTO chat_memory_documents (scope, kind, conversation, position, text) "
+            "VALUES (1, 'turn', 'chat-17', 0, 'I live in Berlin.')"
+        )
+    async with SqliteMemory(path) as memory:
+        ana = memory.scope("ana")
+        assert [item.text for item in await ana.documents()] == ["I live in Berlin."]
+        assert await ana.put_record("chat-17", "report", {"facts": 1}) == {"facts": 1}
+
+
+def test_the_tables_of_version_1_never_change() -> None:
+    assert (
+        sha256("".join(MIGRATIONS[0]).encode()).hexdigest()
+        == "27a8c9d95f75baf91bbada8e0128064f2986e64ca36d8f924d7a1d9dad11d8fc"
+    )

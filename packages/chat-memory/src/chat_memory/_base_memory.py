@@ -16,6 +16,7 @@ from chat_memory._document_rows import DocumentRows
 from chat_memory._fact_queries import FactFilter
 from chat_memory._fact_rows import FactRows, read_multi_valued
 from chat_memory._graph_rows import GraphRows
+from chat_memory._record_rows import RecordRows
 from chat_memory._scope_export import export_scope, read_stats
 from chat_memory.citations import Citation
 from chat_memory.errors import UnknownFactError
@@ -54,6 +55,7 @@ class Rows:
         self.facts = FactRows(session, scope, name, now)
         self.graph = GraphRows(session, scope)
         self.documents = DocumentRows(session, scope, now)
+        self.records = RecordRows(session, scope)
 
 
 class Scope:
@@ -236,6 +238,22 @@ class Scope:
         """Implement `MemoryScope.drop_vectors()`."""
         return await self._write(lambda rows: rows.documents.drop_vectors(keep))
 
+    # --- Records -----------------------------------------------------------------------------------------------------
+
+    async def put_record(
+        self, conversation: str, name: str, document: Mapping[str, object], *, replace: bool = False
+    ) -> Mapping[str, object]:
+        """Implement `MemoryScope.put_record()`."""
+        return await self._write(lambda rows: rows.records.put(conversation, name, document, replace=replace))
+
+    async def records(self, conversation: str) -> dict[str, Mapping[str, object]]:
+        """Implement `MemoryScope.records()`."""
+        return await self._read(lambda rows: rows.records.find(conversation))
+
+    async def recorded_conversations(self) -> list[str]:
+        """Implement `MemoryScope.recorded_conversations()`."""
+        return await self._read(lambda rows: rows.records.conversations())
+
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def stats(self) -> MemoryStats:
@@ -244,7 +262,9 @@ class Scope:
 
     async def export(self) -> dict[str, object]:
         """Implement `MemoryScope.export()`."""
-        return await self._read(lambda rows: export_scope(self._name, rows.facts, rows.graph, rows.documents))
+        return await self._read(
+            lambda rows: export_scope(self._name, rows.facts, rows.graph, rows.documents, rows.records)
+        )
 
     async def delete_all(self) -> None:
         """Implement `MemoryScope.delete_all()`."""

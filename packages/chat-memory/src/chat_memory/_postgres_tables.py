@@ -139,5 +139,16 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_memory_texts ON chat_memory_documents USING gin (words)",
         "CREATE INDEX chat_memory_documents_scope ON chat_memory_documents (scope)",
     ),
+    (
+        """
+        CREATE TABLE chat_memory_records (
+            scope BIGINT NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            conversation TEXT COLLATE "C" NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            document TEXT COLLATE "C" NOT NULL,
+            PRIMARY KEY (scope, conversation, name)
+        )
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -11,6 +11,7 @@ from chat_memory._document_rows import DocumentRows
 from chat_memory._fact_queries import FactFilter, StoredStatement
 from chat_memory._fact_rows import FactRows
 from chat_memory._graph_rows import GraphRows
+from chat_memory._record_rows import RecordRows
 from chat_memory.citations import citation_to_dict
 from chat_memory.facts import Fact, FactStatus
 from chat_memory.graph import MemoryStats
@@ -40,7 +41,9 @@ def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
     return MemoryStats(*cast("tuple[int, int, int, int, int, int, int]", tuple(row)))
 
 
-def export_scope(name: str, facts: FactRows, graph: GraphRows, documents: DocumentRows) -> dict[str, object]:
+def export_scope(
+    name: str, facts: FactRows, graph: GraphRows, documents: DocumentRows, records: RecordRows
+) -> dict[str, object]:
     """Return everything that is stored in a scope as a JSON object, without vectors."""
     entities = graph.entities()
     return {
@@ -66,6 +69,7 @@ def export_scope(name: str, facts: FactRows, graph: GraphRows, documents: Docume
             for relation in graph.relations(entity.id for entity in entities)
         ],
         "passages": [_passage_to_dict(item) for item in documents.find(None, None, None) if item.fact is None],
+        "records": {conversation: records.find(conversation) for conversation in records.conversations()},
     }
 
 

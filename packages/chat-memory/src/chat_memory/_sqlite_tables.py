@@ -162,5 +162,16 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         END
         """,
     ),
+    (
+        """
+        CREATE TABLE chat_memory_records (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            conversation TEXT NOT NULL,
+            name TEXT NOT NULL,
+            document TEXT NOT NULL,
+            PRIMARY KEY (scope, conversation, name)
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

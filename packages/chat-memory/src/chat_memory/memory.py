@@ -259,6 +259,36 @@ class MemoryScope(Protocol):
         """
         ...
 
+    # --- Records -----------------------------------------------------------------------------------------------------
+
+    async def put_record(
+        self, conversation: str, name: str, document: Mapping[str, object], *, replace: bool = False
+    ) -> Mapping[str, object]:
+        """Store a JSON object about a conversation, such as the output of an extraction.
+
+        Args:
+            conversation: the id of the conversation.
+            name: identifies the record among those of the conversation.
+            document: the JSON object.
+            replace: whether it replaces a stored record of this name. By default, the stored record stays.
+
+        Returns:
+            The record that is stored now.
+        """
+        ...
+
+    async def records(self, conversation: str) -> dict[str, Mapping[str, object]]:
+        """Return the records about a conversation, by name.
+
+        Args:
+            conversation: the id of the conversation.
+        """
+        ...
+
+    async def recorded_conversations(self) -> list[str]:
+        """List the ids of the conversations that have records."""
+        ...
+
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def stats(self) -> MemoryStats:

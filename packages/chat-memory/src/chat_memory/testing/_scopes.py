@@ -109,6 +109,21 @@ async def a_graph_of_another_scope_is_not_seen(memories: Memories) -> None:
         require_equal(await ben.facts_about("Berlin"), [], "facts of another scope are not linked")
 
 
+async def records_of_another_scope_are_not_seen(memories: Memories) -> None:
+    """Records of conversations with equal ids belong to their own scopes, are exported, and deleted with them."""
+    async with memories.open() as memory:
+        ana, ben = memory.scope("ana"), memory.scope("ben")
+        await ana.put_record("chat-17", "report", {"facts": 1})
+        require_equal(await ben.records("chat-17"), {}, "records of another scope are not read")
+        require_equal(await ben.recorded_conversations(), [], "nor are their conversations listed")
+        await ben.put_record("chat-17", "report", {"facts": 2}, replace=True)
+        require_equal(await ana.records("chat-17"), {"report": {"facts": 1}}, "the other scope is unchanged")
+        require_equal((await ana.export())["records"], {"chat-17": {"report": {"facts": 1}}}, "records are exported")
+        await ana.delete_all()
+        require_equal(await ana.recorded_conversations(), [], "records are deleted with their scope")
+        require_equal(await ben.recorded_conversations(), ["chat-17"], "records of another scope stay")
+
+
 async def names_of_scopes_are_exact(memories: Memories) -> None:
     """Names that differ in case, spaces or special characters are different scopes."""
     async with memories.open() as memory:
@@ -179,6 +194,7 @@ SCENARIOS = (
     texts_of_another_scope_are_not_found,
     vectors_of_another_scope_are_not_found,
     a_graph_of_another_scope_is_not_seen,
+    records_of_another_scope_are_not_seen,
     names_of_scopes_are_exact,
     a_scope_needs_a_name,
     scopes_are_listed_in_pages,

@@ -159,6 +159,20 @@ async def the_revision_grows_with_each_change(memories: Memories) -> None:
         require_equal((await ana.stats()).revision, seen[-1], "another scope does not change it")
 
 
+async def the_first_record_of_a_name_stays(memories: Memories) -> None:
+    """A record is stored once, so that two workers use the same one. Only `replace` changes it."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        first = await ana.put_record("chat-17", "output", {"text": "a\u0308 \U0001f600"})
+        require_equal(first, {"text": "a\u0308 \U0001f600"}, "the stored record is returned")
+        second = await ana.put_record("chat-17", "output", {"text": "other"})
+        require_equal(second, first, "a second record of the name changes nothing")
+        require_equal(await ana.put_record("chat-17", "output", {}, replace=True), {}, "replace=True replaces it")
+        await ana.put_record("chat-18", "output", {"n": 1})
+        require_equal(await ana.records("chat-17"), {"output": {}}, "records of a conversation are read by name")
+        require_equal(await ana.recorded_conversations(), ["chat-17", "chat-18"], "conversations are listed")
+
+
 SCENARIOS = (
     a_passage_is_stored_once,
     words_are_found_by_their_stem,
@@ -168,4 +182,5 @@ SCENARIOS = (
     a_changed_text_loses_its_vector,
     vectors_of_a_model_have_one_length,
     the_revision_grows_with_each_change,
+    the_first_record_of_a_name_stays,
 )

@@ -1,0 +1,235 @@
+"""Knowledge extracted from a transcript, and the protocols of extractors and entity recognizers.
+
+An `Extractor` reads the turns of a conversation and returns an `Extraction`. `chat_memory.model_extractor` has one that
+asks a language model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from chat_memory.transcript import TranscriptTurn
+
+Certainty: TypeAlias = Literal["stated", "observed", "inferred"]
+"""How the transcript supports a fact: the user states it, a tool or document shows it, or it follows from the text."""
+
+ENTITY_LABELS: tuple[str, ...] = ("person", "tool", "language", "project", "concept", "organization", "file", "config")
+"""The types of entities that are extracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedEntity:
+    """An entity that a transcript mentions.
+
+    Attributes:
+        name: its name.
+        type: its type, usually one of `ENTITY_LABELS`.
+        context: its description in the transcript.
+    """
+
+    name: str
+    type: str = "concept"
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedFact:
+    """A fact that a transcript supports.
+
+    Attributes:
+        subject: the subject.
+        predicate: the property.
+        object: the value.
+        certainty: how the transcript supports it.
+        turn: the index of the turn that supports it. Default: the last turn of the transcript.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+    certainty: Certainty = "inferred"
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedRelation:
+    """A relation between two entities.
+
+    Attributes:
+        source: the name of the entity where it begins.
+        label: the word that describes it.
+        target: the name of the entity where it ends.
+    """
+
+    source: str
+    label: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Everything that was extracted from some turns.
+
+    Attributes:
+        entities: the entities.
+        facts: the facts.
+        relations: the relations.
+        problems: parts that could not be extracted, for the report.
+    """
+
+    entities: Sequence[ExtractedEntity] = ()
+    facts: Sequence[ExtractedFact] = ()
+    relations: Sequence[ExtractedRelation] = ()
+    problems: Sequence[str] = ()
+
+
+class Extractor(Protocol):
+    """Extracts knowledge from turns and summarizes them."""
+
+    @property
+    def version(self) -> str:
+        """The name of the extractor and everything that changes its results, such as the model and the prompt."""
+        ...
+
+    async def extract(self, turns: Sequence[TranscriptTurn], known: Sequence[str], /) -> Extraction:
+        """Extract entities, facts and relations.
+
+        Args:
+            turns: the turns.
+            known: names of entities that a recognizer found in them.
+
+        Raises:
+            ChatError: the extraction failed and may succeed later.
+        """
+        ...
+
+    async def summarize(self, turns: Sequence[TranscriptTurn], summary: str, /) -> str:
+        """Return a summary of a conversation in two or three sentences.
+
+        Args:
+            turns: the turns.
+            summary: the summary of the turns before them. Empty for the first turns.
+
+        Raises:
+            ChatError: the summary failed and may succeed later.
+        """
+        ...
+
+
+class EntityRecognizer(Protocol):
+    """Finds entities in texts without a language model."""
+
+    @property
+    def version(self) -> str:
+        """The name of the recognizer and everything that changes its results, such as the model and the threshold."""
+        ...
+
+    async def recognize(self, texts: Sequence[str], /) -> Extraction:
+        """Return the entities in the texts, and relations if the recognizer supports them."""
+        ...
+
+
+def extraction_to_dict(extraction: Extraction) -> dict[str, object]:
+    """Convert an extraction to a JSON object."""
+    return {
+        "entities": [asdict(item) for item in extraction.entities],
+        "facts": [asdict(item) for item in extraction.facts],
+        "relations": [asdict(item) for item in extraction.relations],
+        "problems": list(extraction.problems),
+    }
+
+
+def extraction_from_dict(document: Mapping[str, object]) -> Extraction:
+    """Parse the JSON object of an extraction that `extraction_to_dict()` wrote."""
+    return Extraction(
+        [ExtractedEntity(**item) for item in _objects(document, "entities")],
+        [ExtractedFact(**item) for item in _objects(document, "facts")],
+        [ExtractedRelation(**item) for item in _objects(document, "relations")],
+        cast("list[str]", document["problems"]),
+    )
+
+
+def parse_answer(text: str) -> Extraction:
+    """Parse the answer of a model, which may be inside a fence or between other text.
+
+    An item that is not of the expected form is left out and reported in `problems`. A missing list is empty, and a fact
+    without a valid `confidence` is inferred.
+    """
+    document = _find_object(text)
+    if document is None:
+        return Extraction(problems=[f"the answer has no JSON object: {text[:200]!r}"])
+    problems: list[str] = []
+    entities = [
+        ExtractedEntity(_text(item, "name"), _text(item, "entity_type", "concept"), _text(item, "context"))
+        for item in _items(document, "entities", ("name",), problems)
+    ]
+    facts = [_fact(item) for item in _items(document, "facts", ("subject", "predicate", "object"), problems)]
+    relations = [
+        ExtractedRelation(_text(item, "from"), _text(item, "relation"), _text(item, "to"))
+        for item in _items(document, "relationships", ("from", "relation", "to"), problems)
+    ]
+    return Extraction(entities, facts, relations, problems)
+
+
+def _fact(item: Mapping[str, object]) -> ExtractedFact:
+    certainty, turn = item.get("confidence"), item.get("turn")
+    return ExtractedFact(
+        _text(item, "subject"),
+        _text(item, "predicate"),
+        _text(item, "object"),
+        cast("Certainty", certainty) if certainty in {"stated", "observed"} else "inferred",
+        cast("int", turn) if type(turn) is int else None,
+    )
+
+
+def _find_object(text: str) -> Mapping[str, object] | None:
+    """Return the first JSON object in a text."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found: object = decoder.raw_decode(text, start)[0]
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        return cast("Mapping[str, object]", found)
+    return None
+
+
+def _items(
+    document: Mapping[str, object], name: str, fields: Iterable[str], problems: list[str]
+) -> list[Mapping[str, object]]:
+    """Return the objects of a list whose fields are texts, and report the others."""
+    found = document.get(name) or []
+    if not isinstance(found, list):
+        problems.append(f"{name} is not a list: {found!r:.200}")
+        return []
+    valid: list[Mapping[str, object]] = []
+    for item in cast("list[object]", found):
+        fields_of = cast("Mapping[str, object]", item if isinstance(item, dict) else {})
+        if all(_is_text(fields_of.get(field)) for field in fields):
+            valid.append(fields_of)
+        else:
+            problems.append(f"an item of {name} was left out, because a field is missing or blank: {item!r:.200}")
+    return valid
+
+
+def _is_text(value: object) -> bool:
+    return bool(_clean(value).strip(" _\t\r\n"))
+
+
+def _text(item: Mapping[str, object], name: str, default: str = "") -> str:
+    value = item.get(name)
+    return _clean(value) if _is_text(value) else default
+
+
+def _clean(value: object) -> str:
+    """Return a text without null characters and unpaired surrogates, which a database cannot store."""
+    return value.replace("\0", "").encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _objects(document: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", document[name])

@@ -1,0 +1,412 @@
+"""Turns stored conversations into passages, entities, facts, relations and a summary.
+
+    indexer = Indexer(memory, ModelExtractor(model), scope=lambda meta: meta.owner)
+    await store.close("chat-17", jobs=[index_job("chat-17")])
+    await indexer.run_next(store)
+
+The output of the extractor is stored before anything that follows from it, so that a run after a crash continues, and
+writes the same facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Final, TypeAlias, cast
+from uuid import uuid4
+
+from chat_core.errors import ChatError, UsageError
+from chat_core.messages import Messages
+from chat_store import ConversationStore, Job
+from chat_store.meta import ConversationMeta
+
+from chat_memory.citations import SessionCitation
+from chat_memory.extraction import (
+    EntityRecognizer,
+    ExtractedFact,
+    Extraction,
+    Extractor,
+    extraction_from_dict,
+    extraction_to_dict,
+)
+from chat_memory.facts import Candidate, Historical, Inserted, Outcome, Reinforced, Statement, Superseded, normalize
+from chat_memory.graph import Entity, Relation
+from chat_memory.memory import Memory, MemoryScope
+from chat_memory.passages import Passage
+from chat_memory.recall import Recall
+from chat_memory.transcript import TranscriptTurn, read_turns, split_turns
+
+INDEX_JOB: Final = "index"
+"""The kind of the jobs that `Indexer.run_next()` takes."""
+
+_REPORT = "report"
+_MAX_ERROR_CHARACTERS = 500
+_Counts: TypeAlias = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StageError:
+    """An error of one stage.
+
+    Attributes:
+        stage: "passages", "extract", "entities", "facts", "relations", "summary" or "embed".
+        error: the error.
+        retry: whether the stage may succeed later.
+    """
+
+    stage: str
+    error: str
+    retry: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """The result of indexing a conversation. After a crash, the next run counts what the first one stored, too.
+
+    Attributes:
+        entities_stored: entities that were mentioned.
+        facts_inserted: facts that became current.
+        facts_reinforced: statements that support a fact that was current already.
+        facts_superseded: facts that were replaced by one that became current.
+        facts_candidates: facts that contradict one of a stronger source.
+        facts_historical: facts about the past.
+        relationships_stored: relations that were mentioned.
+        summary_stored: whether a summary of the whole conversation is stored.
+        errors: the errors of all stages.
+        version: the version of the extractor.
+        turns: the number of turns of the conversation that are indexed completely, counted from the beginning.
+    """
+
+    entities_stored: int = 0
+    facts_inserted: int = 0
+    facts_reinforced: int = 0
+    facts_superseded: int = 0
+    facts_candidates: int = 0
+    facts_historical: int = 0
+    relationships_stored: int = 0
+    summary_stored: bool = False
+    errors: Sequence[StageError] = ()
+    version: str = ""
+    turns: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether no stage needs to run again."""
+        return not any(error.retry for error in self.errors)
+
+
+class IncompleteIndexError(ChatError):
+    """A stage of an indexing failed and may succeed later.
+
+    Attributes:
+        report: the report, which is stored.
+    """
+
+    def __init__(self, report: IndexReport) -> None:
+        failed = "; ".join(f"{error.stage}: {error.error}" for error in report.errors if error.retry)
+        super().__init__(f"the conversation is not indexed completely: {failed}")
+        self.report = report
+
+
+def index_job(conversation: str, *, key: str | None = None, at: datetime | None = None, max_attempts: int = 8) -> Job:
+    """Return a job that indexes a conversation, for `store.close(id, jobs=[index_job(id)])`.
+
+    Args:
+        conversation: the id of the conversation.
+        key: identifies the job, so that it is queued once. Default: a new key. A second job finds
+            nothing to do.
+        at: the earliest time. Default: now.
+        max_attempts: how often the job is tried.
+    """
+    return Job(INDEX_JOB, key or f"{conversation}/{uuid4().hex}", at=at, max_attempts=max_attempts)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of `Indexer.index()`: what it has read, counted and failed to do."""
+
+    rows: MemoryScope
+    conversation: str
+    version: str
+    records: Mapping[str, Mapping[str, object]]
+    chunks: Sequence[Sequence[TranscriptTurn]]
+    extractions: list[Extraction] = field(default_factory=list[Extraction])
+    counts: _Counts = field(default_factory=dict[str, int])
+    errors: list[StageError] = field(default_factory=list[StageError])
+    summarized: bool = False
+
+    def count(self, name: str, number: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
+
+    def fail(self, stage: str, error: Exception | str) -> None:
+        retry = not isinstance(error, (UsageError, str))
+        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self.errors.append(StageError(stage, text[:_MAX_ERROR_CHARACTERS], retry))
+
+
+class Indexer:
+    """Indexes conversations in stages: passages, extract, entities, facts, relations and summary.
+
+    A stage that fails is reported, and the next one runs. A conversation that was indexed completely is not indexed
+    again; only turns that were added since then are.
+
+    Args:
+        memory: the memory.
+        extractor: extracts knowledge and writes summaries.
+        scope: returns the name of the scope that the knowledge of a conversation belongs to.
+        recognizer: finds entities without a language model. If it fails, the entities of the extractor are used.
+        recall: computes vectors of the new texts, if it has an embedder.
+        chunk_characters: the number of characters of a transcript for one request. Turns are not split.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        extractor: Extractor,
+        *,
+        scope: Callable[[ConversationMeta], str | None],
+        recognizer: EntityRecognizer | None = None,
+        recall: Recall | None = None,
+        chunk_characters: int = 24_000,
+    ) -> None:
+        self._memory = memory
+        self._extractor = extractor
+        self._scope = scope
+        self._recognizer = recognizer
+        self._recall = recall
+        self._chunk_characters = chunk_characters
+
+    async def run_next(self, store: ConversationStore) -> IndexReport | None:
+        """Take the next job of a store, and index its conversation. Without a job, return None.
+
+        Raises:
+            IncompleteIndexError: a stage failed. The store tries the job again later.
+            UsageError: the conversation has no scope.
+        """
+        async with store.take_job(INDEX_JOB) as job:
+            if job is None:
+                return None
+            meta = await store.meta(job.conversation)
+            scope = self._scope(meta)
+            if scope is None:
+                msg = f"conversation {meta.id!r} cannot be indexed: the function scope() returned None for it"
+                raise UsageError(msg)
+            report = await self.index(scope, meta.id, (await store.load(meta.id)).messages)
+            if not report.complete:
+                raise IncompleteIndexError(report)
+            return report
+
+    async def index(self, scope: str, conversation: str, messages: Messages) -> IndexReport:
+        """Index the turns of a conversation that were not indexed before, and return the stored report.
+
+        Args:
+            scope: the name of the scope.
+            conversation: the id of the conversation.
+            messages: its messages.
+        """
+        rows = self._memory.scope(scope)
+        records = await rows.records(conversation)
+        version = self._extractor.version + (f" {self._recognizer.version}" if self._recognizer else "")
+        before = _stored_report(records, version)
+        turns = [turn for turn in read_turns(messages) if turn.index >= before.turns]
+        if not turns:
+            return before
+        run = _Run(rows, conversation, version, records, _chunks(records, version, turns, self._chunk_characters))
+        await self._run_stage(run, "passages", self._add_passages)
+        await self._run_stage(run, "extract", self._extract)
+        for extraction in run.extractions:
+            for problem in extraction.problems:
+                run.fail("extract", problem)
+        await self._run_stage(run, "entities", self._add_entities)
+        await self._run_stage(run, "facts", self._add_facts)
+        await self._run_stage(run, "relations", self._add_relations)
+        await self._run_stage(run, "summary", self._summarize)
+        if self._recall is not None:
+            await self._run_stage(run, "embed", self._embed)
+        report = _merge(before, run, turns[-1].index + 1)
+        document = {**asdict(report), "indexed": asdict(report if report.complete else before)}
+        await rows.put_record(conversation, _REPORT, document, replace=True)
+        return report
+
+    async def report(self, scope: str, conversation: str) -> IndexReport | None:
+        """Return the report of the last run for a conversation, or None if it was never indexed.
+
+        Args:
+            scope: the name of the scope.
+            conversation: the id of the conversation.
+        """
+        document = (await self._memory.scope(scope).records(conversation)).get(_REPORT)
+        return None if document is None else _report_from_dict(document)
+
+    async def _run_stage(self, run: _Run, name: str, stage: Callable[[_Run], Awaitable[None]]) -> None:
+        try:
+            await stage(run)
+        except Exception as error:  # noqa: BLE001 - it is reported, and the other stages run
+            run.fail(name, error)
+
+    async def _add_passages(self, run: _Run) -> None:
+        for chunk in run.chunks:
+            await run.rows.add_passages(
+                [
+                    Passage(turn.text, run.conversation, turn.index, speaker=turn.speaker, said_at=turn.said_at)
+                    for turn in chunk
+                ]
+            )
+
+    async def _extract(self, run: _Run) -> None:
+        for chunk in run.chunks:
+            name = _record_name("extraction", run.version, chunk)
+            document = run.records.get(name)
+            if document is None:
+                # The first record of a name stays, so that two workers write the same facts.
+                output = {**_range(run.version, chunk), "output": extraction_to_dict(await self._extract_chunk(chunk))}
+                document = await run.rows.put_record(run.conversation, name, output)
+            run.extractions.append(extraction_from_dict(cast("Mapping[str, object]", document["output"])))
+
+    async def _extract_chunk(self, chunk: Sequence[TranscriptTurn]) -> Extraction:
+        recognized, problems = Extraction(), list[str]()
+        if self._recognizer is not None:
+            try:
+                recognized = await self._recognizer.recognize([turn.text for turn in chunk])
+            except Exception as error:  # noqa: BLE001 - the entities of the extractor are used
+                problems.append(f"the recognizer failed: {type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS])
+        found = await self._extractor.extract(chunk, [entity.name for entity in recognized.entities])
+        return replace(
+            found,
+            entities=recognized.entities or found.entities,
+            relations=recognized.relations or found.relations,
+            problems=[*problems, *found.problems],
+        )
+
+    async def _add_entities(self, run: _Run) -> None:
+        found: dict[str, Entity] = {}
+        for item in (item for extraction in run.extractions for item in extraction.entities):
+            try:
+                entity = Entity(item.name, item.type, {"context": item.context} if item.context else {})
+            except UsageError as error:
+                run.fail("entities", error)
+                continue
+            await run.rows.add_entity(entity)
+            found[entity.id] = entity
+        run.count("entities_stored", len(found))
+
+    async def _add_facts(self, run: _Run) -> None:
+        # A failed extraction ends the list of extractions early.
+        for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
+            for fact in extraction.facts:
+                try:
+                    statement = _statement(run.conversation, chunk, fact)
+                except UsageError as error:
+                    run.fail("facts", error)
+                    continue
+                _count_outcome(run, await run.rows.add(statement))
+
+    async def _add_relations(self, run: _Run) -> None:
+        found: set[tuple[str, str, str]] = set()
+        for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
+            for item in extraction.relations:
+                try:
+                    relation = Relation(item.source, item.label, item.target)
+                except UsageError as error:
+                    run.fail("relations", error)
+                    continue
+                await run.rows.relate(relation, key=f"{run.conversation} {chunk[0].index}")
+                found.add((normalize(item.source), normalize(item.label), normalize(item.target)))
+        run.count("relationships_stored", len(found))
+
+    async def _summarize(self, run: _Run) -> None:
+        earlier = await run.rows.documents(conversation=run.conversation, kind="summary")
+        summary = earlier[0].text if earlier else ""
+        for chunk in run.chunks:
+            name = _record_name("summary", run.version, chunk)
+            document = run.records.get(name)
+            if document is None:
+                text = (await self._extractor.summarize(chunk, summary)).replace("\0", "").strip()
+                document = await run.rows.put_record(run.conversation, name, {"text": text})
+            summary = str(document["text"])
+        if summary:
+            last = run.chunks[-1][-1]
+            await run.rows.add_passages([Passage(summary, run.conversation, 0, "summary", None, last.said_at)])
+            run.summarized = True
+
+    async def _embed(self, run: _Run) -> None:
+        if self._recall is not None:
+            await self._recall.embed(run.rows.name)
+
+
+def _statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
+    """Return the statement of a fact, with the turn that supports it.
+
+    A fact from a turn of a model is never stated by the user, even if the extractor reports so.
+    """
+    turn = next((turn for turn in chunk if turn.index == fact.turn), chunk[-1])
+    source = "inferred" if fact.certainty == "stated" and turn.speaker == "model" else fact.certainty
+    return Statement(
+        fact.subject,
+        fact.predicate,
+        fact.object,
+        source=source,
+        said_at=turn.said_at,
+        citation=SessionCitation(conversation, turn.index, turn.said_at),
+    )
+
+
+def _count_outcome(run: _Run, outcome: Outcome) -> None:
+    match outcome:
+        case Inserted():
+            run.count("facts_inserted")
+        case Reinforced():
+            run.count("facts_reinforced")
+        case Superseded(_, replaced):
+            run.count("facts_inserted")
+            run.count("facts_superseded", len(replaced))
+        case Candidate():
+            run.count("facts_candidates")
+        case Historical():
+            run.count("facts_historical")
+
+
+def _chunks(
+    records: Mapping[str, Mapping[str, object]], version: str, turns: Sequence[TranscriptTurn], characters: int
+) -> list[list[TranscriptTurn]]:
+    """Split turns into the chunks of an interrupted run, and chunks of the turns after it."""
+    ranges = sorted(
+        (cast("int", item["first"]), cast("int", item["last"]))
+        for item in records.values()
+        if item.get("version") == version and "output" in item and cast("int", item["first"]) >= turns[0].index
+    )
+    known = [[turn for turn in turns if first <= turn.index <= last] for first, last in ranges]
+    end = ranges[-1][1] if ranges else -1
+    return [chunk for chunk in known if chunk] + list(split_turns([t for t in turns if t.index > end], characters))
+
+
+def _record_name(kind: str, version: str, chunk: Sequence[TranscriptTurn]) -> str:
+    return f"{kind} {chunk[0].index}-{chunk[-1].index} {version}"
+
+
+def _range(version: str, chunk: Sequence[TranscriptTurn]) -> dict[str, object]:
+    return {"version": version, "first": chunk[0].index, "last": chunk[-1].index}
+
+
+def _stored_report(records: Mapping[str, Mapping[str, object]], version: str) -> IndexReport:
+    """Return the report of the turns that are indexed completely, to which a new run adds."""
+    document = records.get(_REPORT, {}).get("indexed")
+    if document is None:
+        return IndexReport(version=version)
+    report = _report_from_dict(cast("Mapping[str, object]", document))
+    return report if report.version == version else IndexReport(version=version)
+
+
+def _report_from_dict(document: Mapping[str, object]) -> IndexReport:
+    known = {item.name for item in fields(IndexReport)}
+    values: dict[str, Any] = {name: value for name, value in document.items() if name in known}
+    values["errors"] = tuple(StageError(**item) for item in cast("list[dict[str, Any]]", document["errors"]))
+    return IndexReport(**values)
+
+
+def _merge(before: IndexReport, run: _Run, turns: int) -> IndexReport:
+    """Return the report of a run, with the counts of the turns that were indexed before."""
+    counts: dict[str, Any] = {name: getattr(before, name) + number for name, number in run.counts.items()}
+    report = replace(before, **counts, summary_stored=run.summarized, errors=tuple(run.errors))
+    return replace(report, turns=turns) if report.complete else report

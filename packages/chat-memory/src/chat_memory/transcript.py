@@ -1,0 +1,83 @@
+"""The indexable turns of a conversation: those of users and models, without texts that this library added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast
+
+from chat_core.messages import Messages
+
+_MARKUP = str.maketrans({"<": "\\u003c", ">": "\\u003e", "`": "\\u0060"})
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTurn:
+    """The text of one turn.
+
+    Attributes:
+        index: the index of the turn in the conversation.
+        speaker: the role of the turn.
+        text: its text.
+        said_at: its time.
+    """
+
+    index: int
+    speaker: Literal["user", "model"]
+    text: str
+    said_at: datetime
+
+
+def read_turns(messages: Messages) -> list[TranscriptTurn]:
+    """Return the turns of users and models, in order.
+
+    Turns written by the engine or the application, system turns, turns that were removed by a rewind and parts other
+    than text are left out.
+    """
+    live = {id(turn) for _, turn in messages.live_turns}
+    found: list[TranscriptTurn] = []
+    for index, (role, turn) in enumerate((content.role, turn) for content in messages for turn in content.turns):
+        text = turn.text.replace("\0", "").encode("utf-8", "replace").decode().strip()
+        if role in {"user", "model"} and turn.by is None and id(turn) in live and text:
+            found.append(TranscriptTurn(index, cast("Literal['user', 'model']", role), text, turn.created_at))
+    return found
+
+
+def split_turns(turns: Sequence[TranscriptTurn], characters: int) -> Iterator[list[TranscriptTurn]]:
+    """Split turns into chunks of at most `characters` of text. A longer turn is a chunk of its own.
+
+    Args:
+        turns: the turns.
+        characters: the maximum number of characters in a chunk.
+    """
+    chunk: list[TranscriptTurn] = []
+    size = 0
+    for turn in turns:
+        if chunk and size + len(turn.text) > characters:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(turn)
+        size += len(turn.text)
+    if chunk:
+        yield chunk
+
+
+def write_transcript(turns: Sequence[TranscriptTurn]) -> str:
+    """Serialize turns as lines of JSON, so that no text can imitate another turn or the end of the transcript.
+
+    Invisible and bidirectional characters and characters of markup are escaped.
+    """
+    lines = [
+        {"turn": turn.index, "speaker": turn.speaker, "time": turn.said_at.isoformat(), "text": turn.text}
+        for turn in turns
+    ]
+    return "\n".join(map(quote, lines))
+
+
+def quote(value: object) -> str:
+    """Return a value as one line of JSON without invisible characters and characters of markup."""
+    line = json.dumps(value, ensure_ascii=False)
+    shown = "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
+    return shown.translate(_MARKUP)
