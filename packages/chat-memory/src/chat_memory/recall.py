@@ -19,7 +19,7 @@ from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
-from chat_core import ChatOptions
+from chat_core import ChatOptions, RecalledNote
 from chat_core.clock import utc_clock
 from chat_core.errors import ChatError, UsageError
 from chat_core.provider import EmbeddingsProvider
@@ -168,6 +168,24 @@ class Recall:
         best = rows[np.lexsort((rows, -relevance[rows]))]
         matches = await self._matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
         return RecallResult(_within(matches[:limit], max_characters), size, degraded)
+
+    async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
+        """Return what is relevant to a question as notes for a model, best first. See `ChatBuilder.with_memory()`.
+
+        Args:
+            scope: the name of the scope to search.
+            question: the text of the user's message.
+        """
+        matches = (await self.search(scope, question)).matches
+        facts = [match.fact.id for match in matches if match.fact is not None]
+        await self._memory.scope(scope).touch(facts)
+        return [self._note(match) for match in matches]
+
+    def _note(self, match: Match) -> RecalledNote:
+        document, fact = match.document, match.fact
+        if fact is None:
+            return RecalledNote(document.text, document.speaker or document.kind, document.said_at)
+        return RecalledNote(fact.text, fact.source, fact.said_at, effective_confidence(fact, self._now()), fact.id)
 
     async def embed(self, scope: str, *, batch: int = 100) -> int:
         """Store the vectors of documents that have none of this embedder, and return how many were stored.

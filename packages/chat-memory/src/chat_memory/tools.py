@@ -1,0 +1,144 @@
+"""Tools with which a model reads and changes a memory. The scope comes from the run, never from arguments."""
+
+# ruff: noqa: A002, D417 - the parameters are named for models, which do not see the context
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from chat_core import Recalled, RecalledNote, ToolCollection, ToolContext
+from chat_core.errors import UsageError
+from chat_core.recall import ScopeFunction
+
+from chat_memory.errors import UnknownFactError
+from chat_memory.facts import SOURCE_CONFIDENCE, Candidate, Fact, Historical, Inserted, Outcome, Source, Statement
+from chat_memory.memory import Memory, MemoryScope
+from chat_memory.recall import Recall
+
+LISTED_FACTS: Final = 50
+"""The maximum number of facts that the tool `list` returns."""
+
+
+def memory_tools(
+    memory: Memory, recall: Recall, *, scope: ScopeFunction, source: Source = "inferred"
+) -> ToolCollection[None]:
+    """Return the tools `remember`, `recall`, `update`, `forget` and `list`. Add them with a strategy.
+
+    Args:
+        memory: the memory that the tools read and change.
+        recall: searches that memory.
+        scope: returns the scope of a run. If it returns None, the calls fail.
+        source: the source of the facts that the model stores. A fact of a weaker source never replaces one of a
+            stronger source, so by default a model cannot overwrite what a user stated. Pass "stated" if somebody
+            approves each call.
+    """
+    tools = ToolCollection()
+    calls = _MemoryCalls(memory, recall, scope, source)
+    tools.tool(idempotent=True)(calls.remember)
+    tools.tool(idempotent=True)(calls.recall)
+    tools.tool(idempotent=True)(calls.update)
+    tools.tool(idempotent=True)(calls.forget)
+    tools.tool(idempotent=True)(calls.list)
+    return tools
+
+
+@final
+class _MemoryCalls:
+    """The functions of the tools. Models receive their docstrings."""
+
+    def __init__(self, memory: Memory, recall: Recall, scope: ScopeFunction, source: Source) -> None:
+        self._memory = memory
+        self._recall = recall
+        self._scope = scope
+        self._source: Source = source
+
+    def _rows(self, context: ToolContext) -> MemoryScope:
+        name = self._scope(context.run)
+        if name is None:
+            msg = "this run has no memory, because its conversation has no owner"
+            raise UsageError(msg)
+        return self._memory.scope(name)
+
+    async def remember(self, context: ToolContext, subject: str, predicate: str, object: str) -> str:
+        """Remember a fact for later conversations.
+
+        Args:
+            subject: the subject, such as "user".
+            predicate: the property, such as "lives in".
+            object: the value, such as "Berlin".
+        """
+        return _describe(await self._add(context, subject, predicate, object))
+
+    async def recall(self, context: ToolContext, question: str) -> str:
+        """Search the memory of earlier conversations.
+
+        Args:
+            question: a question, or words to search for.
+        """
+        return _quote(await self._recall.recall(self._rows(context).name, question))
+
+    async def update(self, context: ToolContext, id: str, object: str) -> str:
+        """Change the value of a remembered fact.
+
+        Args:
+            id: the id of the fact, from the tool `list`.
+            object: the new value.
+        """
+        rows = self._rows(context)
+        fact = await rows.get(id)
+        if fact is None:
+            raise _unknown(id)
+        outcome = await self._add(context, fact.subject, fact.predicate, object)
+        is_weaker = SOURCE_CONFIDENCE[self._source] < SOURCE_CONFIDENCE[fact.source]
+        if isinstance(outcome, Inserted) and outcome.fact.id != id and not is_weaker:
+            # The predicate may have several objects at a time, so the new fact replaced nothing.
+            await rows.retract(id)
+        return _describe(outcome)
+
+    async def forget(self, context: ToolContext, id: str) -> str:
+        """Delete a remembered fact for good.
+
+        Args:
+            id: the id of the fact, from the tool `list`.
+        """
+        if not await self._rows(context).forget(id):
+            raise _unknown(id)
+        return "The fact was deleted."
+
+    async def list(self, context: ToolContext, subject: str | None = None) -> str:
+        """List the remembered facts with their ids.
+
+        Args:
+            subject: only facts about this subject.
+        """
+        facts = await self._rows(context).facts(subject=subject)
+        return _quote([_note(fact) for fact in facts[:LISTED_FACTS]])
+
+    async def _add(self, context: ToolContext, subject: str, predicate: str, object: str) -> Outcome:
+        key = f"call {context.idempotency_key}"
+        return await self._rows(context).add(Statement(subject, predicate, object, source=self._source, key=key))
+
+
+def _note(fact: Fact) -> RecalledNote:
+    return RecalledNote(fact.text, f"{fact.source}, id {fact.id}", fact.said_at, fact.confidence, fact.id)
+
+
+def _quote(notes: Iterable[RecalledNote]) -> str:
+    """Return the same marked and escaped text that a chat with this memory sends before a question."""
+    found = tuple(notes)
+    return Recalled(found).text if found else "Nothing was found."
+
+
+def _unknown(id: str) -> UnknownFactError:
+    return UnknownFactError(f"there is no fact with the id {id!r}: take an id from the tool list")
+
+
+def _describe(outcome: Outcome) -> str:
+    match outcome:
+        case Candidate():
+            return "Kept as a candidate, because it contradicts a fact of a stronger source. A user has to confirm it."
+        case Historical():
+            return "Kept as history, because a later fact is known."
+        case _:
+            return f"Remembered, with the id {outcome.fact.id}."
