@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from chat_memory import Citation, MemoryScope, Outcome, Passage, Relation, SqliteMemory, Statement, UserCitation
 
+from chat_core import ChatBuilder, RecallSource
+
 memory = SqliteMemory("never-opened.db")
 statement = Statement("user", "likes", "tea")
 
@@ -53,8 +55,20 @@ def x330_a_changed_statement() -> None:  # R: FrozenInstanceError: cannot assign
 
 
 def x331_a_text_for_a_citation() -> Citation:
-    return "chat-17"  # E: chat-17
+    return "chat-17"  # E: chat-17|SessionCitation
 
 
 def x332_a_user_without_a_name() -> None:  # R: TypeError: .*missing 1 required positional argument
     UserCitation()  # E: by
+
+
+def x333_a_chat_without_a_scope(source: RecallSource) -> None:
+    ChatBuilder().with_memory(source)  # E: scope
+
+
+def x334_a_database_for_its_recall() -> None:  # R: UsageError: .*needs a memory with a method recall
+    ChatBuilder().with_memory(memory, scope=lambda context: context.owner)  # E: SqliteMemory
+
+
+def x335_a_scope_that_is_a_name(source: RecallSource) -> None:
+    ChatBuilder().with_memory(source, scope="ana")  # E: ana|str|Literal

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from typing import assert_never, assert_type
+from collections.abc import Sequence
+from typing import Never, assert_never, assert_type
 
 from chat_memory import (
     Candidate,
@@ -19,6 +20,8 @@ from chat_memory import (
     Statement,
     Superseded,
 )
+
+from chat_core import ChatBuilder, ChatResponse, RecalledNote
 
 
 def describe(outcome: Outcome) -> str:
@@ -47,3 +50,13 @@ async def l320_a_memory_is_used_by_its_protocol() -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with SqliteMemory(f"{folder}/memory.db") as memory:
             assert (await remember(memory)).object == "tea"
+
+
+class Notes:
+    async def recall(self, scope: str, question: str, /) -> Sequence[RecalledNote]:
+        return [RecalledNote(f"{scope}: {question}", "Ana", confidence=0.5)]
+
+
+def l321_a_chat_with_a_memory_cannot_pause_because_of_it() -> None:
+    builder = ChatBuilder().with_memory(Notes(), scope=lambda context: context.owner, max_notes=3)
+    assert_type(builder, ChatBuilder[ChatResponse, Never])
