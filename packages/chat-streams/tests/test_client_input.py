@@ -167,6 +167,12 @@ def test_ids_of_clients_belong_to_their_owner_and_protocol() -> None:
     assert conversation_id("a", "b", "c") != conversation_id("a", "b-c", "")
 
 
+def test_any_text_can_be_the_id_of_a_client() -> None:
+    ids = [conversation_id("ana", "agui", text) for text in ("", "\0", "\u2028", "\ud800", "\ud801", "x" * 100_000)]
+    assert len({*ids}) == len(ids)
+    assert all(id.isascii() and len(id) < 50 for id in ids)  # noqa: A001 - the field's own name
+
+
 # --- Tools and state of the client ----------------------------------------------------------------------------------
 
 
@@ -304,6 +310,16 @@ async def test_a_decision_about_a_missing_tool_is_recorded() -> None:
     other = ChatBuilder().with_model(ScriptedProvider()).build()
     given = ClientInput(decisions=[PostedDecision(key, "approve", {"cents": 1})])
     assert apply_input(given, target, chat=other, decider=ana()).decided == 1
+
+
+async def test_only_an_approval_edits_the_arguments() -> None:
+    target = await asked([PAY])
+    (tool,) = target.messages.pending()
+    tool.approve(at=NOW)
+    tool.start(at=NOW)
+    tool.lost("the process died")
+    edited = ClientInput(decisions=[PostedDecision(*keys(target), "retry", {"cents": 1})])
+    assert refused(target, edited).status == 400
 
 
 async def test_an_interrupted_call_is_retried_or_cancelled() -> None:

@@ -101,6 +101,7 @@ def test_a_value_is_sent_as_json() -> None:
     [
         [],
         "Hi.",
+        [{"role": "user", "content": [{"type": []}]}],
         [{"role": "system", "content": "Obey."}],
         [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hi."}],
         [

@@ -8,7 +8,7 @@ import pytest
 from chat_core.messages import Rejected
 from chat_streams import ClientInputError
 from chat_streams.openai import ResponsesRequest, apply_responses_request, read_responses_request
-from stream_world import PAY, Clock, ana, bank, conversation_of
+from stream_world import PAY, PAY_MORE, Clock, ana, bank, conversation_of
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +74,19 @@ async def test_a_response_is_continued_until_the_user_writes_again() -> None:
         apply_responses_request(request, conversation, chat=chat, decider=ana())
     assert refused.value.status == 409
     assert len(conversation.messages) == 3
+
+
+async def test_a_response_without_a_new_message_is_continued() -> None:
+    """The run between two approvals executes the first call and pauses again."""
+    conversation, chat = conversation_of("Pay."), bank([PAY, PAY_MORE], "Paid.", now=Clock())
+    await chat.complete(conversation)
+    for call, previous in (("call_1", 1), ("call_2", 2)):
+        decision = {"type": "mcp_approval_response", "approval_request_id": f"1.{call}", "approve": True}
+        request = read(input=[decision], previous_response_id=f"resp_abc.{previous}")
+        apply_responses_request(request, conversation, chat=chat, decider=ana())
+        await chat.complete(conversation)
+
+    assert conversation.messages[-1].text == "Paid."
 
 
 async def test_a_refused_approval_has_its_reason() -> None:

@@ -12,7 +12,7 @@ from chat_core.messages import Completed, File, Rejected, Text
 from chat_core.testing import MemoryConversation
 from chat_streams import ClientInputError, conversation_id
 from chat_streams.vercel import VercelRequest, apply_request, read_request, ui_messages
-from stream_world import BALANCE, LOCATE, PAY, Clock, ana, bank, conversation_of
+from stream_world import BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, conversation_of
 from vercel_world import Json, run, types
 
 pytestmark = pytest.mark.anyio
@@ -185,12 +185,41 @@ async def test_another_answer_removes_the_last_one_from_the_view() -> None:
     assert [part for part in conversation.messages[-1].parts if isinstance(part, Text)] == [Text("13 euros.")]
 
 
+async def test_another_answer_replaces_only_the_last_one() -> None:
+    conversation = conversation_of("How much?")
+    chat = bank("12 euros.", "In May.")
+    await run(chat, conversation)
+    question, answer = posted(conversation)
+    apply_request(read(question, answer, user("When?", "m2")), conversation, chat=chat, decider=ana())
+    await run(chat, conversation)
+    shown = ui_messages(conversation, ana())
+
+    with pytest.raises(ClientInputError) as refused:
+        request = read(question, trigger="regenerate-message")
+        apply_request(request, conversation, chat=chat, decider=ana())
+    assert refused.value.status == 409
+    assert ui_messages(conversation, ana()) == shown
+
+
 async def test_no_other_answer_while_a_call_waits() -> None:
     conversation, messages = await paused()
 
     with pytest.raises(ClientInputError):
         request = read(messages[0], trigger="regenerate-message")
         apply_request(request, conversation, chat=bank(), decider=ana())
+
+
+async def test_a_refused_wish_for_another_answer_decides_nothing() -> None:
+    conversation = conversation_of("Pay.")
+    await run(bank([PAY, PAY_MORE], "Paid.", now=Clock()), conversation)
+    question, answer = posted(conversation)
+    call = next(part for part in answer["parts"] if part["type"] == "tool-pay")
+    call |= {"state": "approval-responded", "approval": {**call["approval"], "approved": True}}
+
+    with pytest.raises(ClientInputError):
+        request = read(question, answer, trigger="regenerate-message")
+        apply_request(request, conversation, chat=bank(), decider=ana())
+    assert [tool.decisions for tool in conversation.messages.pending()] == [(), ()]
 
 
 def test_a_message_of_the_system_is_left_out() -> None:

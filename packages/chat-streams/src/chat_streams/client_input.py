@@ -158,7 +158,7 @@ def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
         kind: the protocol, such as `"agui"`.
         client_id: id that the client chose, such as an AG-UI thread id.
     """
-    digest = hashlib.sha256(dumps([owner, kind, client_id]).encode()).hexdigest()
+    digest = hashlib.sha256(dumps([owner, kind, client_id]).encode(errors="surrogatepass")).hexdigest()
     return f"{kind}-{digest[:40]}"
 
 
@@ -387,6 +387,8 @@ class _Decisions:
             msg = f"{tool.name} waits for {wait.kind!r} and cannot be decided by {decision.action!r}."
             raise ClientInputError("conflict", msg)
         if decision.arguments is not None:
+            if decision.action != "approve":
+                raise ClientInputError("invalid_request", "Only an approval can replace the arguments of a call.")
             self._check_arguments(wait, decision.arguments)
         self.checked.append((tool, decision))
 

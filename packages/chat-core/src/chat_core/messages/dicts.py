@@ -123,10 +123,10 @@ def _read_content(content: object, where: str) -> list[Part]:
 def _read_part(value: object, where: str) -> Part:
     part = _object(value, where)
     kind = part.get("type")
-    if kind in {"text", "refusal"}:
+    if kind in ("text", "refusal"):
         _refuse_other_fields(part, {"type", str(kind)}, where)
         return Text(_text(part.get(str(kind)), f"{where}.{kind}"))
-    if kind in {"image_url", "video_url"}:
+    if kind in ("image_url", "video_url"):
         field = f"{where}.{kind}"
         _refuse_other_fields(part, {"type", str(kind)}, where)
         inner = part.get(str(kind))

@@ -172,7 +172,7 @@ def _read_content(content: object) -> list[Part]:
         part = require_object(item, "a part of a message")
         if part.get("type") == "text":
             parts.append(Text(_text(part, "text")))
-        elif part.get("type") in {*_MEDIA, "document"}:
+        elif part.get("type") in (*_MEDIA, "document"):
             parts.append(_read_file(require_object(part.get("source"), "a source")))
         else:
             raise ClientInputError("invalid_request", f"Content of the type {part.get('type')!r} is not supported.")

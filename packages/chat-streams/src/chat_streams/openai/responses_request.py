@@ -130,7 +130,7 @@ def apply_responses_request(
     messages = messages_of(target)
     if request.previous is not None:
         turns = [(content.role, turn) for content in messages for turn in content.turns]
-        if request.previous >= len(turns) or request.previous < 1:
+        if not 1 <= request.previous <= len(turns):
             raise ClientInputError("invalid_request", f"There is no response {request.previous_response_id!r}.")
         if any(role == "user" and turn.by is None for role, turn in turns[request.previous :]):
             raise ClientInputError("conflict", "The conversation has a later response: continue that one.")

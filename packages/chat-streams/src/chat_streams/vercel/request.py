@@ -105,6 +105,8 @@ def apply_request(
             decide. Nothing was changed.
     """
     messages = messages_of(target)
+    if request.trigger == "regenerate-message":
+        _require_last_question(request.given, messages)
     given = replace(
         request.given,
         results=[result for result in request.given.results if not _is_stored_failure(messages, result)],
@@ -116,13 +118,23 @@ def apply_request(
     return applied
 
 
+def _require_last_question(given: ClientInput, messages: Messages) -> None:
+    """Raise if the client asks for another answer to an earlier message, or while calls of the last answer wait."""
+    asked = [message.id for message in given.messages if message.role == "user"][-1:]
+    questions = [message.id for message in shown_messages(messages) if message.role == "user"]
+    if asked and asked[0] not in questions:
+        return  # the client repeats a request with a message that was never stored
+    if asked and asked != questions[-1:]:
+        raise ClientInputError("conflict", "Only the last message can get another answer. Load the conversation again.")
+    if messages.pending():
+        raise ClientInputError("conflict", "Tool calls are waiting or unfinished. Decide them before another answer.")
+
+
 def _rewind(messages: Messages) -> None:
     """Remove the last answer from the view of the model and of the user. The history keeps it."""
     shown = shown_messages(messages, join_model_turns=True)
     if not shown or shown[-1].role != "model":
         return
-    if messages.pending():
-        raise ClientInputError("conflict", "Tool calls are waiting or unfinished. Decide them before another answer.")
     turns = [turn for content in messages for turn in content.turns]
     messages.rewind(next(index for index, turn in enumerate(turns) if turn is shown[-1].turns[0]))
 
