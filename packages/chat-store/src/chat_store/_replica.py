@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -16,7 +16,9 @@ from chat_core.messages import Messages, Role, Tool, Turn, codec
 
 from chat_store._entries import (
     Batch,
+    InnerTurns,
     NewTurn,
+    ToolChange,
     ToolPath,
     ToolRevision,
     ToolUpdated,
@@ -102,6 +104,8 @@ class Replica:
         self._write_lock = Lock()
         self._durable = _DurablePrefix(messages)
         self._revisions = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(messages)}
+        # A call that is not in this dict has ended, and its end is in the log: it cannot change any more.
+        self._changeable = dict.fromkeys(self._revisions)
         self._diverged = False
         self._overtaken = False
         self._apply_updates()
@@ -259,12 +263,15 @@ class Replica:
 
     def _collect_all(self) -> Batch:
         new = self._collect_turns()
-        changes = [
-            change
-            for tool in outermost_tools(self._messages)
-            if tool.id in self._revisions
-            for change in collect_changes(tool, self._revisions[tool.id], (tool.id,))
-        ]
+        changes: list[ToolChange | InnerTurns] = []
+        for tool_id in [*self._changeable]:
+            tool = self._find((tool_id,))
+            if tool is None:
+                continue
+            found = [*collect_changes(tool, self._revisions[tool_id], (tool_id,))]
+            if tool.resolved and not found:
+                del self._changeable[tool_id]
+            changes += found
         return Batch.of(new.known_turns, new.turns, changes)
 
     def _collect_marks(self) -> Batch:
@@ -366,12 +373,16 @@ class Replica:
         """Mark the changes in a batch as durable after this object has written them to the log."""
         self._durable.extend(len(own.turns))
         for turn in own.turns:
-            self._revisions.update(turn.revisions)
+            self._add_revisions(turn.revisions)
         for change in own.tools:
             self._set_revision(change.path, change.revision, keeps_inner=change.keeps_inner)
         for item in own.inner:
             for turn in item.turns:
                 self._extend_inner(item.path, turn.revisions)
+
+    def _add_revisions(self, revisions: Mapping[str, ToolRevision]) -> None:
+        self._revisions.update(revisions)
+        self._changeable.update(dict.fromkeys(revisions))
 
     def _append_turn(self, role: Role, turn: Turn) -> None:
         if self._diverged or self._durable.later_turns():
@@ -379,7 +390,7 @@ class Replica:
             return
         self._messages.append(role, turn)
         self._durable.extend(1)
-        self._revisions.update(revisions_of(turn))
+        self._add_revisions(revisions_of(turn))
 
     def _append_inner_turn(self, path: ToolPath, role: Role, turn: Turn) -> None:
         """Append a turn from the log to an inner conversation, unless that conversation was extended or ended here."""
