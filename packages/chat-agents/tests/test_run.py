@@ -134,6 +134,28 @@ async def test_an_empty_session_needs_a_message() -> None:
             pass
 
 
+async def test_a_session_in_memory_that_has_an_answer_needs_a_message() -> None:
+    engine, provider = new_engine("hello", "hello again")
+    session = AgentSession(flow="desk")
+    await collect(engine, Desk(), session, "hi")
+
+    with pytest.raises(UsageError, match="the model has answered"):
+        async with engine.run(Desk(), session):
+            pass
+    assert len(provider.asked) == 1
+    assert [content.text for content in session.messages] == ["hi", "hello"]
+
+
+async def test_a_stored_session_delivers_its_answer_again_without_a_request() -> None:
+    async with MemoryStore() as store:
+        engine, provider = new_engine("hello", "hello again")
+        session = await AgentSession.open(store, flow="desk")
+        await collect(engine, Desk(), session, "hi")
+
+        assert short(await collect(engine, Desk(), session)) == ["text hello", "done answered"]
+    assert len(provider.asked) == 1
+
+
 async def test_a_message_is_refused_while_a_call_waits_for_a_decision() -> None:
     engine, _ = new_engine(call_pay(), "paid")
     session = AgentSession(flow="desk")

@@ -112,6 +112,7 @@ class AgentEngine:
             flow: the flow, whose name is that of the session.
             session: the session, which no other run may use at the same time.
             message: message of the user, a text or parts. `None` continues after a pause or an interrupted run.
+                If the model has answered, a stored session yields the answer again, and a session in memory is refused.
             inject: values by type, for `Injected` parameters of tools.
 
         Raises:

@@ -43,6 +43,7 @@ from chat_core import (
     Withhold,
 )
 from chat_core import Done as ChatDone
+from chat_core.engine.checkpoint import is_final
 from chat_core.options import ChatOptions, join_instructions
 from chat_store import ConversationClosedError, OpenConversation, UnknownConversationError
 from typing_extensions import TypeVar
@@ -148,6 +149,10 @@ class AgentRun(Generic[PauseT_co]):
             msg = f"the session {session.id!r} belongs to the flow {session.flow!r}, not to {settings.flow.name!r}"
             raise UsageError(msg)
         messages = target if isinstance(target, Messages) else target.messages
+        if self._message is None and target is messages and _is_answered(messages):
+            # A store would deliver the answer again. Without one, the model would be asked for a second answer.
+            msg = "the model has answered: pass a message to run()"
+            raise UsageError(msg)
         _require_message(messages, self._message, settings.flow.interrupted())
         options = await self._evaluate_options()
         owner = None if isinstance(target, OpenConversation) else session.owner
@@ -259,6 +264,11 @@ def _require_message(messages: Messages, message: object, interrupted: Withhold[
             "inside `async with session.edit() as messages`, and call run() without a message first"
         )
         raise PendingToolsError(msg, waiting)
+
+
+def _is_answered(messages: Messages) -> bool:
+    role, turn = messages.last_turn or (None, None)
+    return role == "model" and turn is not None and is_final(turn)
 
 
 def _is_decision_needed(tool: Tool, interrupted: Withhold[Paused]) -> bool:

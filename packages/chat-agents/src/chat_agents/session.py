@@ -160,6 +160,8 @@ class AgentSession:
     async def copy_to(self, store: ConversationStore) -> AgentSession:
         """Store a copy of this session as a new conversation with the same id, and return the stored session.
 
+        The copy has times of its own, and no unknown fields (`extra`).
+
         Args:
             store: the store.
 
