@@ -6,8 +6,8 @@ import pytest
 from chat_core.approvals import Principal, only_role
 from chat_core.messages import Messages
 from chat_streams import Decider, open_waits, wait_key
-from chat_streams.open_waits import all_waits, tool_of_key
-from stream_world import NOW, PAY, PAY_MORE, ana, bank, conversation_of
+from chat_streams.open_waits import all_waits, client_tool_names, tool_of_key
+from stream_world import LOCATE, NOW, PAY, PAY_MORE, ana, bank, conversation_of
 
 
 @pytest.mark.anyio
@@ -38,3 +38,12 @@ async def test_the_key_of_a_call_ends_when_the_call_changes() -> None:
 @pytest.mark.parametrize("key", ["", "1", "1.", "1.call_9", "1.call_1/call_2"])
 def test_a_key_of_no_call_finds_nothing(key: str) -> None:
     assert tool_of_key(Messages(), key) is None
+
+
+def test_the_last_message_of_the_user_declares_the_tools_of_the_client() -> None:
+    messages = Messages()
+    assert client_tool_names(messages) == set()
+    messages.user("hi", client_tools=[LOCATE])
+    assert client_tool_names(messages) == {"locate"}
+    messages.user("and now?")
+    assert client_tool_names(messages) == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chat_core.messages import File, Text
 from chat_streams import ClientInputError
-from chat_streams.openai.fields import read_body, read_content, read_flag, read_options, refuse_other_fields
+from chat_streams.openai.fields import read_content, read_flag, read_options, refuse_other_fields
 
 
 def test_the_content_of_a_message_is_a_text_or_a_list() -> None:
@@ -36,12 +36,6 @@ def test_the_content_of_a_message_is_a_text_or_a_list() -> None:
 def test_other_content_is_refused(content: object) -> None:
     with pytest.raises(ClientInputError):
         read_content(content)
-
-
-@pytest.mark.parametrize("body", [b"{", b"[]", b"null"])
-def test_a_body_is_an_object(body: bytes) -> None:
-    with pytest.raises(ClientInputError):
-        read_body(body)
 
 
 def test_a_field_that_would_change_the_response_is_not_ignored() -> None:

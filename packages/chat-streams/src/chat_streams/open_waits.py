@@ -105,3 +105,15 @@ def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
 def messages_of(target: Messages | Conversation, /) -> Messages:
     """Return the messages of a conversation, stored or not."""
     return target if isinstance(target, Messages) else target.messages
+
+
+def client_tool_names(messages: Messages, /) -> frozenset[str]:
+    """Return the names of the tools that the client declared with the last message of the user.
+
+    Args:
+        messages: the conversation.
+    """
+    declared = [
+        turn.client_tools for content in messages if content.role == "user" for turn in content.turns if turn.by is None
+    ]
+    return frozenset([str(tool.get("name")) for tool in declared[-1]]) if declared else frozenset()

@@ -9,12 +9,11 @@ from typing import final
 from chat_core import StreamingChat
 from chat_core.approvals import MayDecide, Principal
 from chat_core.conversation import Conversation
-from chat_core.json import loads_limited
 from chat_core.messages import Messages, Tool
 from chat_core.response import Paused, Wait
 
 from chat_streams.agui.encoder import AGUIEncoder, offered_waits
-from chat_streams.agui.messages import Fields, read_messages, require_list, require_object
+from chat_streams.agui.messages import optional_list, read_messages
 from chat_streams.client_input import (
     AppliedInput,
     ClientInput,
@@ -24,6 +23,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.encoding import Send, send_failure, send_run
 from chat_streams.errors import ClientInputError
+from chat_streams.json_fields import Fields, read_body, require_object
 from chat_streams.open_waits import Decider, all_waits, messages_of, tool_of_key, wait_key
 
 MEDIA_TYPE = "text/event-stream"
@@ -101,21 +101,17 @@ class AGUI:
         Raises:
             ClientInputError: the body is malformed.
         """
-        try:
-            value = loads_limited(body)
-        except ValueError as error:
-            raise ClientInputError("invalid_request", "The request is not JSON.") from error
-        fields = require_object(value, "the request")
+        fields = read_body(body)
         messages, results = read_messages(fields.get("messages"))
-        tools = [require_object(item, "a tool") for item in require_list(fields.get("tools"), "tools")]
-        resume = [_read_entry(item) for item in require_list(fields.get("resume"), "resume")]
+        tools = [require_object(item, "a tool") for item in optional_list(fields.get("tools"), "tools")]
+        resume = [_read_entry(item) for item in optional_list(fields.get("resume"), "resume")]
         return AGUIRequest(
             _read_id(fields, "threadId"),
             _read_id(fields, "runId"),
             ClientInput(messages, results, client_tools=[_declaration(tool) for tool in tools]),
             tuple(resume),
             fields.get("state"),
-            require_list(fields.get("context"), "context"),
+            optional_list(fields.get("context"), "context"),
             fields.get("forwardedProps"),
         )
 

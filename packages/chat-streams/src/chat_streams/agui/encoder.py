@@ -33,7 +33,7 @@ from chat_streams.agui.messages import reasoning_id, result_id, snapshot_message
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
-from chat_streams.open_waits import Decider, all_waits, messages_of, open_waits, wait_key
+from chat_streams.open_waits import Decider, all_waits, client_tool_names, messages_of, open_waits, wait_key
 from chat_streams.shown_messages import count_turns, is_final, message_id, shown_messages
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -403,18 +403,6 @@ def offered_waits(target: Messages | Conversation, decider: Decider, /) -> list[
     """
     own = client_tool_names(messages_of(target))
     return [wait for wait in open_waits(target, decider) if wait.kind != "schedule" and not is_client_tool(wait, own)]
-
-
-def client_tool_names(messages: Messages, /) -> frozenset[str]:
-    """Return the names of the tools that the client declared with its last message.
-
-    Args:
-        messages: the conversation.
-    """
-    declared = [
-        turn.client_tools for content in messages if content.role == "user" for turn in content.turns if turn.by is None
-    ]
-    return frozenset([str(tool.get("name")) for tool in declared[-1]]) if declared else frozenset()
 
 
 def is_client_tool(wait: Wait, names: Collection[str], /) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from chat_core.errors import UsageError
 from chat_core.messages import File, Messages, Part, Text, Tool
@@ -12,9 +11,8 @@ from chat_core.messages import File, Messages, Part, Text, Tool
 from chat_streams.client_input import PostedCall, PostedMessage, PostedResult
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import ClientInputError
+from chat_streams.json_fields import Fields, require_list, require_object, require_text
 from chat_streams.shown_messages import ShownMessage, shown_messages
-
-Fields = Mapping[str, object]
 
 _MEDIA = frozenset({"image", "audio", "video"})
 """First parts of MIME types that have a type of content of their own. All other files are documents."""
@@ -104,39 +102,26 @@ def read_messages(posted: object, /) -> tuple[list[PostedMessage], list[PostedRe
     """
     messages: list[PostedMessage] = []
     results: list[PostedResult] = []
-    for item in require_list(posted, "messages"):
+    for item in optional_list(posted, "messages"):
         message = require_object(item, "a message")
         match message.get("role"):
             case "user":
                 parts = tuple(_read_content(message.get("content")))
-                messages.append(PostedMessage(_text(message, "id"), "user", parts))
+                messages.append(PostedMessage(require_text(message, "id"), "user", parts))
             case "assistant":
                 messages.append(_read_assistant(message))
             case "tool":
                 error = message.get("error")
-                error = None if error is None else _text(message, "error")
-                results.append(PostedResult(_text(message, "toolCallId"), _text(message, "content"), error))
+                error = None if error is None else require_text(message, "error")
+                results.append(
+                    PostedResult(require_text(message, "toolCallId"), require_text(message, "content"), error)
+                )
             case _:
                 pass
     return messages, results
 
 
-def require_object(value: object, name: str, /) -> Fields:
-    """Return a JSON object of a request.
-
-    Args:
-        value: the value.
-        name: what the value is, for the error message.
-
-    Raises:
-        ClientInputError: the value is not an object.
-    """
-    if not isinstance(value, dict):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be an object.")
-    return cast("Fields", value)
-
-
-def require_list(value: object, name: str, /) -> list[object]:
+def optional_list(value: object, name: str, /) -> list[object]:
     """Return a JSON array of a request. An absent array is empty.
 
     Args:
@@ -146,32 +131,30 @@ def require_list(value: object, name: str, /) -> list[object]:
     Raises:
         ClientInputError: the value is not an array.
     """
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be an array.")
-    return cast("list[object]", value)
+    return [] if value is None else require_list(value, name)
 
 
 def _read_assistant(message: Fields) -> PostedMessage:
     content = message.get("content")
-    parts = (Text(_text(message, "content")),) if content is not None else ()
+    parts = (Text(require_text(message, "content")),) if content is not None else ()
     calls: list[PostedCall] = []
-    for item in require_list(message.get("toolCalls"), "toolCalls"):
+    for item in optional_list(message.get("toolCalls"), "toolCalls"):
         call = require_object(item, "a tool call")
         function = require_object(call.get("function"), "the function of a tool call")
-        calls.append(PostedCall(_text(call, "id"), _text(function, "name"), _text(function, "arguments")))
-    return PostedMessage(_text(message, "id"), "model", parts, tuple(calls))
+        calls.append(
+            PostedCall(require_text(call, "id"), require_text(function, "name"), require_text(function, "arguments"))
+        )
+    return PostedMessage(require_text(message, "id"), "model", parts, tuple(calls))
 
 
 def _read_content(content: object) -> list[Part]:
     if isinstance(content, str):
         return [Text(content)] if content else []
     parts: list[Part] = []
-    for item in require_list(content, "the content of a message"):
+    for item in optional_list(content, "the content of a message"):
         part = require_object(item, "a part of a message")
         if part.get("type") == "text":
-            parts.append(Text(_text(part, "text")))
+            parts.append(Text(require_text(part, "text")))
         elif part.get("type") in (*_MEDIA, "document"):
             parts.append(_read_file(require_object(part.get("source"), "a source")))
         else:
@@ -180,19 +163,12 @@ def _read_content(content: object) -> list[Part]:
 
 
 def _read_file(source: Fields) -> File:
-    value = _text(source, "value")
+    value = require_text(source, "value")
     try:
         if source.get("type") == "data":
-            return File(_text(source, "mimeType"), data=b64decode(value, validate=True))
+            return File(require_text(source, "mimeType"), data=b64decode(value, validate=True))
         if source.get("type") == "url":
-            return File.from_url(value, None if source.get("mimeType") is None else _text(source, "mimeType"))
+            return File.from_url(value, None if source.get("mimeType") is None else require_text(source, "mimeType"))
     except (ValueError, UsageError) as error:
         raise ClientInputError("invalid_request", f"A file cannot be read: {error}") from error
     raise ClientInputError("invalid_request", f"A source of the type {source.get('type')!r} is not supported.")
-
-
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
-    return value

@@ -30,17 +30,10 @@ from chat_core.errors import UsageError
 from chat_core.json import dump_bytes, dumps
 
 from chat_streams.errors import ClientInputError
+from chat_streams.json_fields import read_body, require_list, require_object, require_text
 from chat_streams.json_strings import quote
 from chat_streams.openai.errors import error_body
-from chat_streams.openai.fields import (
-    read_body,
-    read_flag,
-    read_options,
-    refuse_other_fields,
-    require_list,
-    require_object,
-    require_text,
-)
+from chat_streams.openai.fields import read_flag, read_options, refuse_other_fields
 from chat_streams.openai.stored_events import stored_events
 
 Json: TypeAlias = dict[str, object]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Collection
+from typing import Any
 
 from chat_core import ChatOptions
 from chat_core.errors import UsageError
-from chat_core.json import loads_limited
 from chat_core.messages import File, Part, Text
 
 from chat_streams.errors import ClientInputError
-
-Fields: TypeAlias = Mapping[str, object]
+from chat_streams.json_fields import Fields, require_list, require_object, require_text
 
 IGNORED = frozenset(
     {
@@ -23,22 +21,6 @@ IGNORED = frozenset(
     }
 )  # fmt: skip
 """Fields that change nothing about a response here."""
-
-
-def read_body(body: bytes) -> Fields:
-    """Return the fields of a request.
-
-    Args:
-        body: the body, JSON in UTF-8.
-
-    Raises:
-        ClientInputError: the body is not a JSON object.
-    """
-    try:
-        value = loads_limited(body)
-    except ValueError as error:
-        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
-    return require_object(value, "the body")
 
 
 def refuse_other_fields(fields: Fields, known: Collection[str]) -> None:
@@ -75,43 +57,6 @@ def read_options(fields: Fields, max_tokens: str) -> ChatOptions:
         return ChatOptions(**values)
     except UsageError as error:
         raise ClientInputError("invalid_request", f"The request is invalid: {error}") from error
-
-
-def require_object(value: object, what: str) -> Fields:
-    """Return a value as an object, or raise `ClientInputError`.
-
-    Args:
-        value: the value.
-        what: name of the value in the error.
-    """
-    if not isinstance(value, dict):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
-    return cast("Fields", value)
-
-
-def require_list(value: object, what: str) -> list[object]:
-    """Return a value as a list, or raise `ClientInputError`.
-
-    Args:
-        value: the value.
-        what: name of the value in the error.
-    """
-    if not isinstance(value, list):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
-    return cast("list[object]", value)
-
-
-def require_text(fields: Fields, name: str) -> str:
-    """Return a field that must be a string, or raise `ClientInputError`.
-
-    Args:
-        fields: the fields of an object.
-        name: name of the field.
-    """
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
-    return value
 
 
 def read_flag(fields: Fields, name: str) -> bool:

@@ -33,7 +33,7 @@ from chat_core.json import dump_bytes, dumps
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
-from chat_streams.open_waits import Decider, messages_of, wait_key
+from chat_streams.open_waits import Decider, client_tool_names, messages_of, wait_key
 from chat_streams.openai.responses_request import ResponsesRequest, response_id, start_of_run
 from chat_streams.openai.stored_events import stored_events
 
@@ -85,7 +85,7 @@ class ResponsesEncoder:
         self._created_at = int(clock())
         self._start = start_of_run(target)
         self._response_id = response_id(request.session, self._start)
-        self._client_tools = _client_tools(self._messages)
+        self._client_tools = client_tool_names(self._messages)
         self._open_calls = {tool.id for tool in self._messages.pending()}
         self._items: list[Json] = []
         self._indexes: dict[str, int] = {}
@@ -327,12 +327,6 @@ class ResponsesEncoder:
             "metadata": {},
             "usage": None if usage is None else _usage(usage),
         }
-
-
-def _client_tools(messages: Messages) -> frozenset[str]:
-    """Return the names of the functions that the last message of the user declares."""
-    turns = [turn for content in messages if content.role == "user" for turn in content.turns if turn.by is None]
-    return frozenset([str(tool["name"]) for turn in turns[-1:] for tool in turn.client_tools])
 
 
 def _output_text(text: str) -> Json:

@@ -20,18 +20,9 @@ from chat_streams.client_input import (
     apply_input,
 )
 from chat_streams.errors import ClientInputError
+from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
 from chat_streams.open_waits import Decider, messages_of
-from chat_streams.openai.fields import (
-    Fields,
-    read_body,
-    read_content,
-    read_flag,
-    read_options,
-    refuse_other_fields,
-    require_list,
-    require_object,
-    require_text,
-)
+from chat_streams.openai.fields import read_content, read_flag, read_options, refuse_other_fields
 from chat_streams.shown_messages import count_turns
 
 _FIELDS: Final = frozenset(

@@ -6,12 +6,11 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, cast, final
+from typing import Final, Literal, TypeAlias, final
 
 from chat_core import AnyChat
 from chat_core.conversation import Conversation
 from chat_core.errors import UsageError
-from chat_core.json import loads_limited
 from chat_core.messages import Failed, File, Messages, Part, Rejected, Text, Tool
 
 from chat_streams.client_input import (
@@ -24,11 +23,11 @@ from chat_streams.client_input import (
     apply_input,
 )
 from chat_streams.errors import ClientInputError
+from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
 from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, wait_key
 from chat_streams.shown_messages import shown_messages
 
 Trigger: TypeAlias = Literal["submit-message", "regenerate-message"]
-_Object: TypeAlias = Mapping[str, object]
 _TRIGGERS: Final[Mapping[str, Trigger]] = {
     "submit-message": "submit-message",
     "regenerate-message": "regenerate-message",
@@ -65,16 +64,12 @@ def read_request(body: bytes) -> VercelRequest:
     Raises:
         ClientInputError: the body is not such a request.
     """
-    try:
-        value = loads_limited(body)
-    except ValueError as error:
-        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
-    request = _object(value, "the body")
-    trigger = _TRIGGERS.get(_text(request, "trigger"))
+    request = read_body(body)
+    trigger = _TRIGGERS.get(require_text(request, "trigger"))
     if trigger is None:
         raise ClientInputError("invalid_request", f"The trigger {request['trigger']!r} is unknown.")
-    messages = [_object(item, "a message") for item in _array(request.get("messages"), "messages")]
-    tools = [_object(item, "a tool") for item in _array(request.get("tools", []), "tools")]
+    messages = [require_object(item, "a message") for item in require_list(request.get("messages"), "messages")]
+    tools = [require_object(item, "a tool") for item in require_list(request.get("tools", []), "tools")]
     posted = [_read_message(message) for message in messages if message.get("role") != "system"]
     parts = [part for message in messages if message.get("role") == "assistant" for part in _parts(message)]
     given = ClientInput(
@@ -83,7 +78,7 @@ def read_request(body: bytes) -> VercelRequest:
         decisions=[decision for part in parts for decision in _decisions(part)],
         client_tools=tools,
     )
-    return VercelRequest(_text(request, "id"), trigger, given, _shown(messages))
+    return VercelRequest(require_text(request, "id"), trigger, given, _shown(messages))
 
 
 def apply_request(
@@ -160,36 +155,36 @@ def _is_too_late(messages: Messages, decision: PostedDecision, decider: Decider)
 # --- Messages -----------------------------------------------------------------------------------------------------
 
 
-def _read_message(message: _Object) -> PostedMessage:
+def _read_message(message: Fields) -> PostedMessage:
     role, parts = message.get("role"), _parts(message)
     if role == "user":
         return PostedMessage(
-            _text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
+            require_text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
         )
     if role != "assistant":
         raise ClientInputError("invalid_request", f"The role {role!r} of a message is unknown.")
     # A text that is still "streaming" belongs to a broken connection, and was not stored.
     texts = [part for part in parts if part.get("type") == "text" and part.get("state") != "streaming"]
-    said: list[Part] = [Text(_text(part, "text")) for part in texts]
-    return PostedMessage(_text(message, "id"), "model", tuple(said), (*_calls(parts),))
+    said: list[Part] = [Text(require_text(part, "text")) for part in texts]
+    return PostedMessage(require_text(message, "id"), "model", tuple(said), (*_calls(parts),))
 
 
-def _is_sent(part: _Object) -> bool:
+def _is_sent(part: Fields) -> bool:
     """Return whether a part of a user message is for the model. Data parts are for the application."""
-    return not _text(part, "type").startswith("data-")
+    return not require_text(part, "type").startswith("data-")
 
 
-def _read_part(part: _Object) -> Part:
-    kind = _text(part, "type")
+def _read_part(part: Fields) -> Part:
+    kind = require_text(part, "type")
     if kind == "text":
-        return Text(_text(part, "text"))
+        return Text(require_text(part, "text"))
     if kind == "file":
         return _read_file(part)
     raise ClientInputError("invalid_request", f"A message of the user cannot have a part of the type {kind!r}.")
 
 
-def _read_file(part: _Object) -> File:
-    url, mime, name = _text(part, "url"), _text(part, "mediaType"), part.get("filename")
+def _read_file(part: Fields) -> File:
+    url, mime, name = require_text(part, "url"), require_text(part, "mediaType"), part.get("filename")
     name = name if isinstance(name, str) else None
     try:
         if not url.startswith("data:"):
@@ -205,65 +200,47 @@ def _read_file(part: _Object) -> File:
 # --- Tool parts -----------------------------------------------------------------------------------------------------
 
 
-def _is_tool(part: _Object) -> bool:
-    return _text(part, "type").startswith("tool-") or part.get("type") == "dynamic-tool"
+def _is_tool(part: Fields) -> bool:
+    return require_text(part, "type").startswith("tool-") or part.get("type") == "dynamic-tool"
 
 
-def _calls(parts: Sequence[_Object]) -> Iterator[PostedCall]:
+def _calls(parts: Sequence[Fields]) -> Iterator[PostedCall]:
     """Yield the complete calls. Calls of a chat inside a tool are not part of the stored message."""
     for part in parts:
-        if _text(part, "type").startswith("tool-") and part.get("state") != "input-streaming":
-            arguments = _object(part.get("input", {}), "the input of a call")
-            yield PostedCall(_text(part, "toolCallId"), _text(part, "type").removeprefix("tool-"), arguments)
+        if require_text(part, "type").startswith("tool-") and part.get("state") != "input-streaming":
+            arguments = require_object(part.get("input", {}), "the input of a call")
+            yield PostedCall(
+                require_text(part, "toolCallId"), require_text(part, "type").removeprefix("tool-"), arguments
+            )
 
 
-def _results(part: _Object) -> Iterator[PostedResult]:
-    if not _text(part, "type").startswith("tool-") or part.get("preliminary") is True:
+def _results(part: Fields) -> Iterator[PostedResult]:
+    if not require_text(part, "type").startswith("tool-") or part.get("preliminary") is True:
         return
     if part.get("state") == "output-available":
-        yield PostedResult(_text(part, "toolCallId"), part.get("output"))
+        yield PostedResult(require_text(part, "toolCallId"), part.get("output"))
     elif part.get("state") == "output-error":
-        yield PostedResult(_text(part, "toolCallId"), None, _text(part, "errorText"))
+        yield PostedResult(require_text(part, "toolCallId"), None, require_text(part, "errorText"))
 
 
-def _decisions(part: _Object) -> Iterator[PostedDecision]:
+def _decisions(part: Fields) -> Iterator[PostedDecision]:
     if not _is_tool(part) or part.get("state") != "approval-responded":
         return
-    approval = _object(part.get("approval"), "an approval")
+    approval = require_object(part.get("approval"), "an approval")
     approved, reason = approval.get("approved"), approval.get("reason")
     if not isinstance(approved, bool) or not isinstance(reason, str | None):
         raise ClientInputError("invalid_request", "An approval needs `approved`, true or false, and may have a reason.")
-    yield PostedDecision(_text(approval, "id"), "approve" if approved else "reject", text=None if approved else reason)
+    yield PostedDecision(
+        require_text(approval, "id"), "approve" if approved else "reject", text=None if approved else reason
+    )
 
 
-def _shown(messages: Sequence[_Object]) -> frozenset[str]:
+def _shown(messages: Sequence[Fields]) -> frozenset[str]:
     last = messages[-1:]
     if not last or last[0].get("role") != "assistant":
         return frozenset()
-    return frozenset([_text(part, "toolCallId") for part in _parts(last[0]) if _is_tool(part)])
+    return frozenset([require_text(part, "toolCallId") for part in _parts(last[0]) if _is_tool(part)])
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------
-
-
-def _parts(message: _Object) -> list[_Object]:
-    return [_object(item, "a part of a message") for item in _array(message.get("parts"), "parts")]
-
-
-def _object(value: object, what: str) -> _Object:
-    if not isinstance(value, dict):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
-    return cast("_Object", value)
-
-
-def _array(value: object, what: str) -> list[object]:
-    if not isinstance(value, list):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
-    return cast("list[object]", value)
-
-
-def _text(value: _Object, name: str) -> str:
-    text = value.get(name)
-    if not isinstance(text, str):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
-    return text
+def _parts(message: Fields) -> list[Fields]:
+    return [require_object(item, "a part of a message") for item in require_list(message.get("parts"), "parts")]

@@ -1,0 +1,65 @@
+"""Readers for the fields of a JSON request. A field of the wrong type raises `ClientInputError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, cast
+
+from chat_core.json import loads_limited
+
+from chat_streams.errors import ClientInputError
+
+Fields: TypeAlias = Mapping[str, object]
+
+
+def read_body(body: bytes | str, /) -> Fields:
+    """Return the fields of a request.
+
+    Args:
+        body: the body, JSON in UTF-8.
+
+    Raises:
+        ClientInputError: the body is not a JSON object.
+    """
+    try:
+        value = loads_limited(body)
+    except ValueError as error:
+        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
+    return require_object(value, "the body")
+
+
+def require_object(value: object, what: str, /) -> Fields:
+    """Return a value as an object, or raise `ClientInputError`.
+
+    Args:
+        value: the value.
+        what: name of the value in the error.
+    """
+    if not isinstance(value, dict):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
+    return cast("Fields", value)
+
+
+def require_list(value: object, what: str, /) -> list[object]:
+    """Return a value as a list, or raise `ClientInputError`.
+
+    Args:
+        value: the value.
+        what: name of the value in the error.
+    """
+    if not isinstance(value, list):
+        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
+    return cast("list[object]", value)
+
+
+def require_text(fields: Fields, name: str, /) -> str:
+    """Return a field that must be a string, or raise `ClientInputError`.
+
+    Args:
+        fields: the fields of an object.
+        name: name of the field.
+    """
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+    return value
