@@ -119,7 +119,7 @@ ALL_WRONG = [
     Wrong("a_past_knowledge_is_found_by_its_time", query("AND s.recorded <= :recorded", "")),
     Wrong("a_forgotten_fact_leaves_nothing", query("DELETE FROM chat_memory_facts", "SELECT 1 FROM chat_memory_facts")),
     Wrong("touch_marks_the_facts_that_it_names", query("AND id IN (@texts(ids))", "")),
-    Wrong("facts_of_another_scope_are_not_listed", query("p.scope = :scope AND p.kind = :status", "p.kind = :status")),
+    Wrong("facts_of_another_scope_are_not_listed", query("f.scope = :scope AND p.kind = :status", "p.kind = :status")),
     Wrong("an_id_of_another_scope_is_unknown", query("WHERE f.scope = :scope AND f.id = :id", "WHERE f.id = :id")),
     Wrong("texts_of_another_scope_are_not_found", query("d.scope = :scope AND", "")),
     Wrong(
@@ -144,8 +144,8 @@ ALL_WRONG = [
     Wrong(
         "a_fact_that_is_not_current_is_not_linked",
         query(
-            "p.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at",
-            "p.scope = :scope AND p.kind = :status",
+            "f.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at",
+            "f.scope = :scope AND p.kind = :status",
         ),
     ),
     Wrong(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import pytest
 from chat_core import ChatOptions
 from chat_core.errors import ServerError, UsageError
@@ -23,9 +24,12 @@ async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
 
 
 class Embedder:
-    """Places each text by the letters a to z that it contains."""
+    """Places each text by the letters a to z that it contains, or gives each text the same vector."""
 
-    def __init__(self, model: str = "letters", *, fails_at: int | None = None) -> None:
+    def __init__(
+        self, model: str = "letters", *, fails_at: int | None = None, vector: tuple[float, ...] | None = None
+    ) -> None:
+        self.vector = vector
         self.metadata = ProviderMeta("test", model)
         self.requests = 0
         self.fails_at = fails_at
@@ -36,7 +40,7 @@ class Embedder:
         if self.requests == self.fails_at:
             raise ServerError("the embedder is down")
         return EmbeddingsResponse(
-            tuple(tuple(float(text.lower().count(chr(97 + n))) for n in range(26)) for text in texts)
+            tuple(self.vector or tuple(float(text.lower().count(chr(97 + n))) for n in range(26)) for text in texts)
         )
 
 
@@ -95,6 +99,47 @@ async def test_indexes_follow_changes_and_are_dropped_by_age(memory: SqliteMemor
     await tell(memory, "ana plays the harp", scope="ana")
     assert texts(await recall.search("ana", "violin")) == []
     assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
+
+
+async def test_deleted_texts_are_not_found_after_as_many_changes(memory: SqliteMemory) -> None:
+    recall = Recall(memory)
+    await tell(memory, "ana plays the violin")
+    assert texts(await recall.search("ana", "violin")) == ["ana plays the violin"]
+    await memory.scope("ana").delete_all()
+    await tell(memory, "ana plays the harp")
+    assert texts(await recall.search("ana", "violin")) == []
+
+
+async def test_facts_that_were_given_to_a_model_do_not_rebuild_the_index(memory: SqliteMemory) -> None:
+    scope = memory.scope("ana")
+    await scope.add(Statement("Ana", "plays", "violin"))
+    revision = await scope.revision()
+    await scope.touch([(await scope.facts())[0].id])
+    assert (await scope.facts())[0].accessed_at is not None
+    assert await scope.revision() == revision
+
+
+async def test_a_change_in_another_process_is_found(memory: SqliteMemory, tmp_path: Path) -> None:
+    recall = Recall(memory)
+    await tell(memory, "ana plays the violin")
+    assert texts(await recall.search("ana", "harp")) == []
+    async with SqliteMemory(tmp_path / "memory.db") as other:
+        await tell(other, "ana plays the harp", conversation="b")
+    assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
+
+
+async def test_searches_of_one_object_may_run_at_once(memory: SqliteMemory) -> None:
+    recall = Recall(memory, max_scopes=2)
+    found: list[tuple[str, list[str]]] = []
+
+    async def ask(scope: str) -> None:
+        await tell(memory, f"{scope} plays the violin", scope=scope)
+        found.append((scope, texts(await recall.search(scope, "violin"))))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(24):
+            tasks.start_soon(ask, f"owner {number % 6}")
+    assert sorted(found) == sorted((f"owner {n % 6}", [f"owner {n % 6} plays the violin"]) for n in range(24))
 
 
 async def test_superseded_facts_are_not_found(memory: SqliteMemory) -> None:
@@ -172,6 +217,39 @@ async def test_a_failing_embedder_leaves_the_words(memory: SqliteMemory, caplog:
     assert result.degraded
     assert texts(result) == ["tea zzz"]
     assert "the embedder is down" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+async def test_a_vector_that_is_not_finite_leaves_the_words(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture, wrong: float
+) -> None:
+    await tell(memory, "tea zzz")
+    await Recall(memory, Embedder()).embed("ana")
+    result = await Recall(memory, Embedder(vector=(wrong, *[0.0] * 25))).search("ana", "tea")
+    assert (texts(result), result.degraded) == (["tea zzz"], True)
+    assert "not finite" in caplog.text
+
+
+@pytest.mark.parametrize("number", [0.0, 1e300])
+async def test_vectors_of_any_finite_length_are_compared(memory: SqliteMemory, number: float) -> None:
+    await tell(memory, "tea zzz")
+    await Recall(memory, Embedder()).embed("ana")
+    result = await Recall(memory, Embedder(vector=((0.0,) * 19 + (number,) + (0.0,) * 6))).search("ana", "tea")
+    assert (texts(result), result.degraded) == (["tea zzz"], False)
+    assert ("embedding" in result.matches[0].reasons) == (number > 0)
+
+
+async def test_an_embedder_whose_vectors_change_length_can_start_again(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await tell(memory, "tea zzz")
+    await Recall(memory, Embedder()).embed("ana")
+    recall = Recall(memory, Embedder(vector=(1.0, 2.0)))
+    assert (await recall.search("ana", "tea")).degraded
+    assert 'drop_vectors(keep="") and Recall.embed()' in caplog.text
+    await memory.scope("ana").drop_vectors(keep="")
+    assert await recall.embed("ana") == 1
+    assert not (await recall.search("ana", "tea")).degraded
 
 
 async def test_embedding_continues_after_a_failure(memory: SqliteMemory) -> None:

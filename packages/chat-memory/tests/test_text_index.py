@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -102,6 +105,27 @@ def test_text_scores_are_between_0_and_1(words: list[str]) -> None:
     scores = index_of(talk(*words)).score("tea violin kayak").text
     assert (scores >= 0).all()
     assert (scores <= 1).all()
+
+
+def test_scores_are_equal_in_every_process() -> None:
+    program = (
+        "from collections import Counter; from chat_memory._text_index import TextIndex; "
+        "from chat_memory._words import stems; from chat_memory.passages import Document; "
+        "texts = ['tea violin kayak harp drum race', 'tea harp pot lemon zebra', 'violin kayak orange'] * 3; "
+        "documents = [Document(n, 'turn', text, conversation=str(n)) for n, text in enumerate(texts, 1)]; "
+        "index = TextIndex(documents, {d.id: Counter(stems(d.text)) for d in documents}); "
+        "print(index.score('tea violin kayak pot race harp lemon orange drum zebra').text.tolist())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in (1, 3)
+    }
+    assert len(printed) == 1
 
 
 def test_vectors_are_averaged_with_their_neighbors() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, stems
+from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, split_words, stems
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,16 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
 def test_words_without_a_subject_are_left_out() -> None:
     assert stems("What did you do with it?") == []
     assert stems("How many kinds of tea does Ben like?", question=True) == ["tea", "ben", "like"]
+
+
+def test_words_in_single_quotes_are_whole() -> None:
+    assert split_words("Ana's 'summertime' and the dogs' \N{LEFT SINGLE QUOTATION MARK}silver'") == (
+        ["ana", "summertime", "and", "the", "dogs", "silver"]
+    )
+
+
+def test_unicode_forms_of_a_word_are_equal() -> None:
+    assert split_words("Cafe\N{COMBINING ACUTE ACCENT}") == split_words("CAF\N{LATIN CAPITAL LETTER E WITH ACUTE}")
 
 
 def test_the_month_of_may_is_a_word() -> None:

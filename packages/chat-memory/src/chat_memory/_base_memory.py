@@ -17,7 +17,7 @@ from chat_memory._fact_queries import FactFilter
 from chat_memory._fact_rows import FactRows, read_multi_valued
 from chat_memory._graph_rows import GraphRows
 from chat_memory._record_rows import RecordRows
-from chat_memory._scope_export import export_scope, read_stats
+from chat_memory._scope_export import export_scope, read_revision, read_stats
 from chat_memory.citations import Citation
 from chat_memory.errors import UnknownFactError
 from chat_memory.facts import Fact, FactStatus, Outcome, Statement, normalize, require_name
@@ -30,6 +30,8 @@ _REQUIRE_SCOPE = (
     "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 1) "
     "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision + 1 RETURNING key"
 )
+_LOCK_SCOPE = "UPDATE chat_memory_scopes SET revision = revision WHERE scope = :name RETURNING key"
+"""Locks a scope, if it exists, for a change that recall does not depend on."""
 _ABSENT = -1
 """The row of a scope in which nothing is stored. No row has this number."""
 
@@ -158,7 +160,7 @@ class Scope:
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""
-        await self._write(lambda rows: rows.facts.touch(ids))
+        await self._write(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE)
 
     # --- Entities and relations --------------------------------------------------------------------------------------
 
@@ -256,6 +258,10 @@ class Scope:
 
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
+    async def revision(self) -> int:
+        """Implement `MemoryScope.revision()`."""
+        return await self._read(lambda rows: read_revision(rows.session, rows.scope))
+
     async def stats(self) -> MemoryStats:
         """Implement `MemoryScope.stats()`."""
         return await self._read(lambda rows: read_stats(rows.session, rows.scope, to_microseconds(rows.now)))
@@ -286,12 +292,13 @@ class Scope:
 
         return await finish_in_thread(read)
 
-    async def _write(self, work: Callable[[Rows], T]) -> T:
+    async def _write(self, work: Callable[[Rows], T], *, require: str = _REQUIRE_SCOPE) -> T:
         def write() -> T:
             with self._database.write() as session:
                 self._database.lock_predicates(session, exclusive=False)
                 # The update locks the scope, so that writers of one scope wait for each other.
-                scope = cast("int", session.execute(_REQUIRE_SCOPE, {"name": self._name})[0][0])
+                found = session.execute(require, {"name": self._name})
+                scope = cast("int", found[0][0]) if found else _ABSENT
                 return work(Rows(session, scope, self._name, self._now()))
 
         return await finish_in_thread(write)
@@ -326,7 +333,10 @@ class BaseMemory:
         def read() -> list[str]:
             with self._database.read() as session:
                 rows = session.execute(
-                    "SELECT scope FROM chat_memory_scopes WHERE scope > :after ORDER BY scope LIMIT :limit",
+                    "SELECT scope FROM chat_memory_scopes s WHERE scope > :after AND ("
+                    "EXISTS (SELECT 1 FROM chat_memory_documents d WHERE d.scope = s.key) OR "
+                    "EXISTS (SELECT 1 FROM chat_memory_entities e WHERE e.scope = s.key) OR "
+                    "EXISTS (SELECT 1 FROM chat_memory_records r WHERE r.scope = s.key)) ORDER BY scope LIMIT :limit",
                     {"after": after, "limit": limit},
                 )
                 return [str(row[0]) for row in rows]

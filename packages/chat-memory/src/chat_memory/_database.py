@@ -6,8 +6,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
+from chat_memory.facts import require_text
+
 Value: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = tuple[object, ...]
+
+
+def require_storable(values: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return the parameters of a query unchanged.
+
+    Raises:
+        UsageError: a text has a null character or an unpaired surrogate.
+    """
+    for name, value in values.items():
+        if isinstance(value, str):
+            require_text(value, name)
+    return values
 
 
 class Session(Protocol):

@@ -11,6 +11,7 @@ from chat_core.json import dumps
 from chat_store.sql.values import from_microseconds, to_microseconds
 
 from chat_memory._database import Session, Value
+from chat_memory.facts import UNSTORABLE
 from chat_memory.passages import Document, Passage, TextMatch, vector_to_bytes
 
 _COLUMNS = "d.key, d.kind, d.text, f.id, d.conversation, d.position, d.speaker, d.said"
@@ -56,7 +57,8 @@ class DocumentRows:
 
     def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:
         """Find documents that contain at least one of the words, the best match first."""
-        matching, values = self._session.match(words, self._scope)
+        storable = [UNSTORABLE.sub(" ", word) for word in words]
+        matching, values = self._session.match(storable, self._scope)
         rows = self._session.execute(
             f"SELECT d.key, m.score FROM ({matching}) m JOIN chat_memory_documents d ON d.key = m.document "  # noqa: S608
             f"WHERE {_VISIBLE} ORDER BY m.score DESC, d.key LIMIT :limit",

@@ -27,7 +27,7 @@ _BEST = (
 SELECT_IN_PERIOD = (
     f"SELECT {_COLUMNS}, p.begins, p.ends FROM chat_memory_periods p JOIN chat_memory_facts f ON f.key = p.fact "  # noqa: S608
     "JOIN chat_memory_statements s ON s.key = p.statement "
-    "WHERE p.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at"
+    "WHERE f.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at"
 )
 _LAST_PERIOD = "FROM chat_memory_periods p WHERE p.fact = f.key AND p.kind = 'current' AND p.begins <= :at"
 SELECT_BEST = (
@@ -98,7 +98,8 @@ class FactFilter:
         condition = "".join(f" AND f.{name} = :{name}" for name in given)
         if self.entity is not None:
             given["entity"] = self.entity
-            condition += " AND f.key IN (SELECT l.fact FROM chat_memory_links l WHERE l.entity = :entity)"
+            links = "SELECT l.fact FROM chat_memory_links l WHERE l.scope = :scope AND l.entity = :entity"
+            condition += f" AND f.key IN ({links})"
         return condition, given
 
 

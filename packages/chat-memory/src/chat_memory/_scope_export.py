@@ -18,14 +18,16 @@ from chat_memory.graph import MemoryStats
 from chat_memory.passages import Document
 
 _VERSION = 1
+# The number of the row is greater for a scope that was deleted and stored again.
+_REVISION = "SELECT key * 4294967296 + revision FROM chat_memory_scopes WHERE key = :scope"
 _COUNTS = (
-    "SELECT (SELECT count(*) FROM chat_memory_facts WHERE scope = :scope), "
+    "SELECT (SELECT count(*) FROM chat_memory_facts WHERE scope = :scope), "  # noqa: S608 - our own names
     "(SELECT count(*) FROM chat_memory_periods WHERE scope = :scope AND kind = 'current' AND begins <= :now "
     "AND ends > :now), (SELECT count(*) FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "
     "WHERE f.scope = :scope), (SELECT count(*) FROM chat_memory_documents WHERE scope = :scope AND fact IS NULL), "
     "(SELECT count(*) FROM chat_memory_entities WHERE scope = :scope), "
     "(SELECT count(*) FROM chat_memory_relations WHERE scope = :scope), "
-    "coalesce((SELECT revision FROM chat_memory_scopes WHERE key = :scope), 0)"
+    f"coalesce(({_REVISION}), 0)"
 )
 
 
@@ -39,6 +41,17 @@ def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
     """
     (row,) = session.execute(_COUNTS, {"scope": scope, "now": now})
     return MemoryStats(*cast("tuple[int, int, int, int, int, int, int]", tuple(row)))
+
+
+def read_revision(session: Session, scope: int) -> int:
+    """Return the revision of a scope, 0 if nothing is stored in it.
+
+    Args:
+        session: the transaction.
+        scope: the row of the scope.
+    """
+    rows = session.execute(_REVISION, {"scope": scope})
+    return cast("int", rows[0][0]) if rows else 0
 
 
 def export_scope(

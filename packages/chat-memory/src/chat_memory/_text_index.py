@@ -78,7 +78,7 @@ class TextIndex:
 
     def score(self, question: str) -> TextScores:
         """Score all rows for a question."""
-        asked = set(stems(question, question=True))
+        asked = sorted(set(stems(question, question=True)))  # sums in another order have other last digits
         text, conversation = np.zeros(self._size), np.zeros(self._groups)
         possible = 0.0
         for word in asked:

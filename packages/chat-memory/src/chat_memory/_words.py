@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Protocol, cast
+from unicodedata import normalize
 
 import snowballstemmer  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
 
@@ -16,6 +17,7 @@ class _Stemmer(Protocol):
 
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_POSSESSIVE: Final = re.compile(r"(?<=\w)'s\b")
 _STEMMER: Final = cast("_Stemmer", snowballstemmer.stemmer("english"))  # pyright: ignore[reportUnknownMemberType]
 
 MONTHS: Final = (
@@ -58,7 +60,8 @@ _IGNORED_IN_QUESTIONS: Final = _IGNORED_IN_TEXTS | frozenset(_QUESTION_WORDS.spl
 
 def split_words(text: str) -> list[str]:
     """Return the words and numbers of a text in lower case, in order."""
-    return _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("'s", ""))
+    lower = normalize("NFC", text).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return _WORD.findall(_POSSESSIVE.sub("", lower))
 
 
 @lru_cache(maxsize=50_000)

@@ -36,7 +36,8 @@ FactStatus: TypeAlias = Literal["current", "candidate", "historical", "retracted
 """
 
 _SEPARATORS = re.compile(r"[\s_]+")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+"""Characters that a database cannot store: null, and unpaired surrogates."""
 
 
 def normalize(name: str) -> str:
@@ -73,7 +74,7 @@ def require_text(text: str, what: str) -> str:
     Raises:
         UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
     """
-    if _UNSTORABLE.search(text):
+    if UNSTORABLE.search(text):
         msg = f"{what} cannot be stored: remove null characters and unpaired surrogates from {text!r}"
         raise UsageError(msg)
     return text

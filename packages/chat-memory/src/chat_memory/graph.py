@@ -129,7 +129,7 @@ class MemoryStats:
         passages: passages.
         entities: entities.
         relations: relations.
-        revision: a number that is greater after each change of the scope.
+        revision: see `MemoryScope.revision()`.
     """
 
     facts: int = 0

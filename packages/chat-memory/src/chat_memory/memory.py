@@ -291,6 +291,14 @@ class MemoryScope(Protocol):
 
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
+    async def revision(self) -> int:
+        """Return a number that is greater after each change of the scope, so that caches can detect it.
+
+        It is 0 if nothing is stored. A number is never used again, even after `delete_all()`. `touch()` does not
+        change it.
+        """
+        ...
+
     async def stats(self) -> MemoryStats:
         """Return the number of rows, and the revision of the scope."""
         ...

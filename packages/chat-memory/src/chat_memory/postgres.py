@@ -29,7 +29,7 @@ from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool
 from chat_store.sql.postgres_migrations import migrate
 
 from chat_memory._base_memory import BaseMemory, utc_now
-from chat_memory._database import Row, Session, Value
+from chat_memory._database import Row, Session, Value, require_storable
 from chat_memory._postgres_tables import MIGRATIONS
 
 _MAX_SCHEMA_BYTES = 63
@@ -40,6 +40,7 @@ _MATCH = (
     "SELECT key AS document, ts_rank(words, to_tsquery('english', :either))::float8 AS score "
     "FROM chat_memory_documents WHERE scope = :in_scope AND words @@ to_tsquery('english', :match)"
 )
+_IN_TEXT = "to_tsvector('english', text) @@ to_tsquery('english', :either)"
 _NO_MATCH = "SELECT 0::bigint AS document, 0::float8 AS score WHERE false"
 _LOCK = "SELECT pg_advisory_xact_lock{kind}(hashtextextended('chat-memory predicates in ' || :schema, 0))"
 
@@ -79,13 +80,13 @@ class PostgresSession:
 
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
         """Implement `Session.execute()`."""
-        cursor = self._connection.execute(_translate(query), values)
+        cursor = self._connection.execute(_translate(query), require_storable(values))
         return cursor.fetchall() if cursor.description else []
 
     def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:
         """Implement `Session.execute_many()`."""
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translate(query), rows)
+            cursor.executemany(_translate(query), map(require_storable, rows))
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""
@@ -94,7 +95,9 @@ class PostgresSession:
             return _NO_MATCH, {}
         either = " | ".join(lexemes)
         # The scope is a word of each text, so that the index reads only the texts of one scope.
-        return _MATCH, {"either": either, "match": f"({either}) & scope{scope}", "in_scope": scope}
+        # A question for the word "scope7" must not find all texts of scope 7.
+        query = f"{_MATCH} AND {_IN_TEXT}" if f"scope{scope}" in either.lower() else _MATCH
+        return query, {"either": either, "match": f"({either}) & scope{scope}", "in_scope": scope}
 
 
 class PostgresDatabase:

@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Final, final
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from chat_core import ChatOptions, RecalledNote
 from chat_core.clock import utc_clock
+from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
 from chat_core.provider import EmbeddingsProvider
 
@@ -215,11 +217,12 @@ class Recall:
 
     async def _index(self, scope: str) -> _ScopeIndex:
         rows = self._memory.scope(scope)
-        revision = (await rows.stats()).revision
+        revision = await rows.revision()
         index = self._indexes.get(scope)
         if index is None or index.revision != revision or monotonic() - index.read_at > _REFRESH_SECONDS:
             vectors: tuple[list[int], bytes] = ([], b"") if self._embedder is None else await rows.vectors(self._model)
-            index = _ScopeIndex(revision, await rows.documents(), vectors, index.tokens if index else {})
+            build = partial(_ScopeIndex, revision, await rows.documents(), vectors, index.tokens if index else {})
+            index = await finish_in_thread(build)
             self._indexes[scope] = index
         self._indexes.move_to_end(scope)
         if len(self._indexes) > self._max_scopes:
@@ -235,11 +238,19 @@ class Recall:
         except ChatError as error:
             _log.warning("recall without an embedder, because it failed: %s", error)
             return None
-        vector = np.array(response.vectors[0], dtype=np.float32)
+        vector = np.array(response.vectors[0], dtype=np.float64)
         if vector.shape != index.vectors.shape[1:]:
-            _log.warning("recall without an embedder, because its vectors have another length: call Recall.embed()")
+            _log.warning(
+                "recall without an embedder, because the vectors of %s have another length than the stored ones: "
+                'call MemoryScope.drop_vectors(keep="") and Recall.embed()',
+                self._model,
+            )
             return None
-        cosine = index.vectors @ (vector / max(float(np.linalg.norm(vector)), 1e-9))
+        if not np.isfinite(vector).all():
+            _log.warning("recall without an embedder, because %s returned numbers that are not finite", self._model)
+            return None
+        scaled = vector / (np.abs(vector).max() or 1.0)
+        cosine = index.vectors @ (scaled / (np.linalg.norm(scaled) or 1.0)).astype(np.float32)
         return np.clip(cosine, 0, 1).astype(np.float64)
 
     def _reasons(self, text: TextIndex, question: str, similarity: Numbers | None) -> dict[str, Numbers]:

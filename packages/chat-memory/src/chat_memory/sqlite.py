@@ -21,7 +21,7 @@ from chat_core.errors import UsageError
 from chat_store.sql.sqlite_pool import SqlitePool
 
 from chat_memory._base_memory import BaseMemory, utc_now
-from chat_memory._database import Row, Session, Value
+from chat_memory._database import Row, Session, Value, require_storable
 from chat_memory._sqlite_tables import MIGRATIONS
 
 _ARRAY = re.compile(r"@(?:texts|numbers)\((\w+)\)")
@@ -58,11 +58,11 @@ class SqliteSession:
 
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
         """Implement `Session.execute()`."""
-        return cast("list[Row]", self._connection.execute(_translate(query), values).fetchall())
+        return cast("list[Row]", self._connection.execute(_translate(query), require_storable(values)).fetchall())
 
     def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:
         """Implement `Session.execute_many()`."""
-        self._connection.executemany(_translate(query), rows)
+        self._connection.executemany(_translate(query), map(require_storable, rows))
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""

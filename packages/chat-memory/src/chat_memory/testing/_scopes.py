@@ -145,6 +145,9 @@ async def a_scope_needs_a_name(memories: Memories) -> None:
 async def scopes_are_listed_in_pages(memories: Memories) -> None:
     """`scopes()` lists the scopes in which something is stored, page by page."""
     async with memories.open() as memory:
+        await memory.scope("a0").retract("unknown")
+        added = (await memory.scope("a1").add(home("Rome", 2020))).fact
+        await memory.scope("a1").forget(added.id)
         for name in ("c", "a", "b"):
             await memory.scope(name).add(home("Berlin", 2020))
         await memory.scope("read").facts()

@@ -7,6 +7,7 @@ import struct
 from chat_core.errors import UsageError
 
 from chat_memory.facts import Statement
+from chat_memory.graph import Relation
 from chat_memory.memory import MemoryScope
 from chat_memory.passages import Passage
 from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, refused, require, require_equal, year
@@ -77,7 +78,23 @@ async def a_query_has_no_syntax(memories: Memories) -> None:
             await ana.search_text([word])
         await ana.search_text(hostile)
         require_equal(await ana.search_text([]), [], "no words find nothing")
+        names = [f"scope{number}" for number in range(1000)]
+        require_equal(await ana.search_text(names), [], "names of the database are not words of a text")
         require_equal(len(await ana.search_text(["like", '"'])), 1, "words beside punctuation are found")
+
+
+async def a_text_that_no_database_stores_is_refused(memories: Memories) -> None:
+    """A search ignores null characters and unpaired surrogates. Other arguments with them are refused."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("I like tea.", "c")])
+        for wrong in ("\0", "\ud800"):
+            require_equal(await _search(ana, f"{wrong}x", f"tea{wrong}"), ["I like tea."], "other words are found")
+            with refused(UsageError, "a subject with it is refused"):
+                await ana.facts(subject=f"user{wrong}")
+            with refused(UsageError, "a key with it is refused"):
+                await ana.relate(Relation("Ana", "likes", "tea"), key=wrong)
+        require_equal(await ana.entities(), [], "nothing was stored")
 
 
 async def a_search_finds_current_facts_alone(memories: Memories) -> None:
@@ -156,7 +173,11 @@ async def the_revision_grows_with_each_change(memories: Memories) -> None:
         seen.append((await ana.stats()).revision)
         require(seen == sorted(set(seen)), f"each change has a greater revision, not {seen}")
         await memory.scope("ben").add(home("Berlin", 2020))
-        require_equal((await ana.stats()).revision, seen[-1], "another scope does not change it")
+        require_equal(await ana.revision(), seen[-1], "another scope does not change it")
+        await ana.delete_all()
+        require_equal(await ana.revision(), 0, "an empty scope has the revision 0")
+        await ana.add(home("Berlin", 2020))
+        require(await ana.revision() > seen[-1], "a scope that was deleted does not repeat a revision")
 
 
 async def the_first_record_of_a_name_stays(memories: Memories) -> None:
@@ -177,6 +198,7 @@ SCENARIOS = (
     a_passage_is_stored_once,
     words_are_found_by_their_stem,
     a_query_has_no_syntax,
+    a_text_that_no_database_stores_is_refused,
     a_search_finds_current_facts_alone,
     vectors_are_kept_by_model,
     a_changed_text_loses_its_vector,
