@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from chat_streams import ClientInputError
+from chat_core.approvals import owner_may_decide
+from chat_streams import AGUI, ClientInputError
 from chat_streams.json_fields import read_body, require_list, require_object, require_text
+from chat_streams.openai import read_completions_request, read_responses_request
+from chat_streams.vercel import read_request
+from stream_world import LOCATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, '{"a":' * 300 + "1" + "}" * 300])
@@ -39,3 +46,134 @@ def test_fields_of_the_right_type_are_returned() -> None:
 def test_a_field_of_another_type_is_named(read: Callable[[], object]) -> None:
     with pytest.raises(ClientInputError, match=r"malformed: x must be"):
         read()
+
+
+# --- All requests -----------------------------------------------------------------------------------------------------
+
+IMAGE = "data:image/png;base64,cG5n"
+REQUESTS: list[tuple[Callable[[bytes], object], dict[str, Any]]] = [
+    (
+        AGUI(may_decide=owner_may_decide).read,
+        {
+            "threadId": "t",
+            "runId": "r",
+            "messages": [
+                {"id": "a", "role": "user", "content": [{"type": "text", "text": "hi"}]},
+                {
+                    "id": "b",
+                    "role": "user",
+                    "content": [
+                        {"type": "image", "source": {"type": "data", "value": "cG5n", "mimeType": "image/png"}}
+                    ],
+                },
+                {
+                    "id": "c",
+                    "role": "assistant",
+                    "content": "hi",
+                    "toolCalls": [{"id": "d", "function": {"name": "pay", "arguments": "{}"}}],
+                },
+                {"id": "e", "role": "tool", "toolCallId": "d", "content": "paid", "error": "no"},
+            ],
+            "tools": [LOCATE],
+            "resume": [{"interruptId": "1.d", "status": "resolved", "payload": {"approved": True}}],
+        },
+    ),
+    (
+        read_request,
+        {
+            "id": "t",
+            "trigger": "submit-message",
+            "messages": [
+                {
+                    "id": "a",
+                    "role": "user",
+                    "parts": [
+                        {"type": "text", "text": "hi"},
+                        {"type": "file", "url": IMAGE, "mediaType": "image/png", "filename": "a.png"},
+                    ],
+                },
+                {
+                    "id": "b",
+                    "role": "assistant",
+                    "parts": [
+                        {
+                            "type": "tool-pay",
+                            "toolCallId": "c",
+                            "state": "approval-responded",
+                            "input": {},
+                            "approval": {"id": "1.c", "approved": True, "reason": "fine"},
+                        },
+                        {
+                            "type": "tool-pay",
+                            "toolCallId": "d",
+                            "state": "output-error",
+                            "input": {},
+                            "errorText": "no",
+                        },
+                    ],
+                },
+            ],
+            "tools": [LOCATE],
+        },
+    ),
+    (
+        read_responses_request,
+        {
+            "model": "m",
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"role": "user", "content": [{"type": "input_image", "image_url": IMAGE}]},
+                {"role": "user", "content": [{"type": "input_file", "file_data": IMAGE, "filename": "a"}]},
+                {"type": "function_call_output", "call_id": "c", "output": "paid"},
+                {"type": "mcp_approval_response", "approval_request_id": "1.c", "approve": True, "reason": "fine"},
+            ],
+            "tools": [{"type": "function", **LOCATE}],
+            "previous_response_id": "resp_a.1",
+            "stream": True,
+            "temperature": 1,
+            "max_output_tokens": 9,
+        },
+    ),
+    (
+        read_completions_request,
+        {
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]},
+                {
+                    "role": "user",
+                    "content": [{"type": "input_audio", "input_audio": {"data": "cG5n", "format": "wav"}}],
+                },
+                {"role": "user", "content": [{"type": "file", "file": {"file_data": IMAGE, "filename": "a"}}]},
+            ],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": 1,
+            "max_tokens": 9,
+        },
+    ),
+]
+WRONG: list[object] = [None, True, -1, 1.5, 10**30, "", "\0", "\ud800", "data:,", [], [[]], [None], {}, {"a": 1}]
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """Yield a JSON value with each of its fields replaced by each wrong value."""
+    yield from WRONG
+    kind = type(value)
+    keys: list[Any] = [*value] if kind is dict else [*range(len(value))] if kind is list else []
+    for key in keys:
+        for variant in variants(value[key]):
+            changed = copy(value)
+            changed[key] = variant
+            yield changed
+
+
+@pytest.mark.parametrize(("read", "request_fields"), REQUESTS, ids=["agui", "vercel", "responses", "completions"])
+def test_a_wrong_type_in_any_field_is_no_other_error(
+    read: Callable[[bytes], object], request_fields: dict[str, Any]
+) -> None:
+    read(json.dumps(request_fields).encode())
+    for variant in variants(request_fields):
+        with suppress(ClientInputError):
+            read(json.dumps(variant).encode())
