@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from chat_core.errors import RequestTimeoutError, UsageError
-from chat_core.messages import Messages, Summary, Text, Turn
+from chat_core.messages import Messages, Recalled, RecalledNote, Summary, Text, Turn
 from chat_memory import Entity, SqliteMemory
 from chat_memory.extraction import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from chat_memory.indexing import IncompleteIndexError, Indexer, IndexReport, index_job
@@ -161,11 +161,15 @@ async def test_a_long_session_is_split_between_turns(tmp_path: Path) -> None:
         assert [turns for turns, _ in script.summarized] == script.asked
 
 
-async def test_turns_of_the_engine_and_summaries_are_not_indexed(tmp_path: Path) -> None:
+async def test_turns_of_the_engine_summaries_and_recalled_notes_are_not_indexed(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         messages = talk("I live in Berlin.", "I see.", "Hm.").summarize("Ana lives in Rome.", 2)
         messages.append("user", Turn([Text("Answer again.")], by="engine"))
-        messages.append("user", Turn([Summary("Ana lives in Oslo.", 0, ""), Text("Thanks.")]))
+        messages.append("user", Turn([Recalled((RecalledNote("Ana lives in Bonn."),))], by="engine"))
+        messages.append(
+            "user",
+            Turn([Summary("Ana lives in Oslo.", 0, ""), Recalled((RecalledNote("She is 30."),)), Text("Thanks.")]),
+        )
         script = Script()
         await indexer_of(memory, script).index("ana", "chat-1", messages)
         texts = [passage.text for passage in await memory.scope("ana").documents(kind="turn")]
