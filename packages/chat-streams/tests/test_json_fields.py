@@ -160,7 +160,7 @@ WRONG: list[object] = [None, True, -1, 1.5, 10**30, "", "\0", "\ud800", "data:,"
 def variants(value: Any) -> Iterator[Any]:
     """Yield a JSON value with each of its fields replaced by each wrong value."""
     yield from WRONG
-    kind = type(value)
+    kind: type[Any] = type(value)
     keys: list[Any] = [*value] if kind is dict else [*range(len(value))] if kind is list else []
     for key in keys:
         for variant in variants(value[key]):
