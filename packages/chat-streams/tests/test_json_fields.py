@@ -160,8 +160,8 @@ WRONG: list[object] = [None, True, -1, 1.5, 10**30, "", "\0", "\ud800", "data:,"
 def variants(value: Any) -> Iterator[Any]:
     """Yield a JSON value with each of its fields replaced by each wrong value."""
     yield from WRONG
-    kind: type[Any] = type(value)
-    keys: list[Any] = [*value] if kind is dict else [*range(len(value))] if kind is list else []
+    plain: object = value  # keeps the type of `value` open
+    keys: list[Any] = [*value] if isinstance(plain, dict) else [*range(len(value))] if isinstance(plain, list) else []
     for key in keys:
         for variant in variants(value[key]):
             changed = copy(value)
