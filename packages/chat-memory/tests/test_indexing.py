@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from chat_core.errors import RequestTimeoutError, UsageError
+from chat_core import ChatOptions
+from chat_core.errors import RequestTimeoutError, ServerError, UsageError
 from chat_core.messages import Messages, Recalled, RecalledNote, Summary, Text, Turn
+from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Entity, SqliteMemory
 from chat_memory.extraction import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from chat_memory.indexing import IncompleteIndexError, Indexer, IndexReport, index_job
+from chat_memory.postgres import PostgresMemory
+from chat_memory.recall import Recall
 from chat_memory.transcript import TranscriptTurn
 from chat_store import SqliteStore
+from chat_store.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.anyio
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -274,3 +280,40 @@ async def test_a_fact_that_cites_no_turn_of_the_request_cites_its_last_one(tmp_p
         await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
         (fact,) = await memory.scope("ana").facts()
         assert fact.said_at == START + timedelta(minutes=3)
+
+
+class Embedder:
+    """An embedder whose first request fails."""
+
+    metadata = ProviderMeta("test", "constant")
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        assert options == ChatOptions()
+        self.requests += 1
+        if self.requests == 1:
+            raise ServerError("the embedder is down")
+        return EmbeddingsResponse(tuple((1.0,) for _ in texts))
+
+
+async def test_texts_are_stored_without_vectors_while_the_embedder_is_down(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        script, recall = Script(), Recall(memory, Embedder())
+        indexer = Indexer(memory, script, scope=lambda meta: meta.owner, recall=recall)
+        report = await indexer.index("ana", "chat-1", talk(*FOUR))
+        assert ([error.stage for error in report.errors], report.facts_inserted) == (["embed"], 7)
+        assert await indexer.index("ana", "chat-1", talk(*FOUR)) == SEED_REPORT
+        assert len(script.asked) == 1
+        assert await recall.embed("ana") == 0
+
+
+async def test_a_session_is_indexed_in_postgresql_once(postgres: PostgresServer) -> None:
+    async with PostgresMemory(postgres.dsn, schema=f"memory_{uuid4().hex}") as memory:
+        script = Script()
+        indexer = Indexer(memory, script, scope=lambda meta: meta.owner)
+        assert await indexer.index("ana", "chat-1", talk(*FOUR)) == SEED_REPORT
+        before = await memory.scope("ana").export()
+        assert await indexer.index("ana", "chat-1", talk(*FOUR)) == SEED_REPORT
+        assert (await memory.scope("ana").export(), len(script.asked)) == (before, 1)
