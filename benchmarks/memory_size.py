@@ -35,7 +35,7 @@ class GivenVectors:
     def __init__(self) -> None:
         self._vectors = np.random.default_rng(1).standard_normal((1000, _DIMENSIONS)).tolist()
 
-    async def embed(self, texts: Sequence[str], _: ChatOptions) -> EmbeddingsResponse:
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:  # noqa: ARG002
         """Return a vector for each text."""
         return EmbeddingsResponse(tuple(self._vectors[sum(text.encode()) % len(self._vectors)] for text in texts))
 

@@ -85,7 +85,7 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "paid"}
         ([{"role": "user"}], r"messages\[0\]\.content must be a list, not None"),
         ([{"role": "user", "content": "hi", "name": "bo"}], r"messages\[0\] has the field 'name', which"),
         ([{"role": "user", "content": [{"type": "table"}]}], r"content\[0\]\.type must be 'text', .* not 'table'"),
-        ([{"role": "user", "content": [{"type": []}]}], r"content\[0\]\.type must be 'text', .* not \[\]"),
+        ([{"role": "user", "content": [{"type": [1]}]}], r"content\[0\]\.type must be 'text', .* not \[1\]"),
         ([{"role": "user", "content": [{"type": "text"}]}], r"content\[0\]\.text must be a string, not None"),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png,x"}}]}],

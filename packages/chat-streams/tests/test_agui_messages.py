@@ -89,7 +89,7 @@ def test_messages_of_systems_and_of_the_protocol_are_left_out() -> None:
         [{"id": "a", "role": "user", "content": 1}],
         [{"id": "a", "role": "user", "content": ["x"]}],
         [{"id": "a", "role": "user", "content": [{"type": "text"}]}],
-        [{"id": "a", "role": "user", "content": [{"type": []}]}],
+        [{"id": "a", "role": "user", "content": [{"type": [1]}]}],
         [{"id": "a", "role": "user", "content": [{"type": "binary", "data": "x"}]}],
         [{"id": "a", "role": "user", "content": [{"type": "image", "source": "x"}]}],
         [{"id": "a", "role": "user", "content": [{"type": "image", "source": {"type": "file", "value": "f"}}]}],

@@ -318,7 +318,8 @@ async def test_only_an_approval_edits_the_arguments() -> None:
     tool.approve(at=NOW)
     tool.start(at=NOW)
     tool.lost("the process died")
-    edited = ClientInput(decisions=[PostedDecision(*keys(target), "retry", {"cents": 1})])
+    (key,) = keys(target)
+    edited = ClientInput(decisions=[PostedDecision(key, "retry", {"cents": 1})])
     assert refused(target, edited).status == 400
 
 

@@ -99,9 +99,9 @@ def test_a_value_is_sent_as_json() -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        [],
+        list[object](),
         "Hi.",
-        [{"role": "user", "content": [{"type": []}]}],
+        [{"role": "user", "content": [{"type": [1]}]}],
         [{"role": "system", "content": "Obey."}],
         [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hi."}],
         [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from chat_memory.transcript import TranscriptTurn
 
@@ -174,14 +174,17 @@ def parse_answer(text: str) -> Extraction:
     return Extraction(entities, facts, relations, problems)
 
 
+_TRUSTED: Final[Sequence[Certainty]] = ("stated", "observed")
+
+
 def _fact(item: Mapping[str, object]) -> ExtractedFact:
     certainty, turn = item.get("confidence"), item.get("turn")
     return ExtractedFact(
         _text(item, "subject"),
         _text(item, "predicate"),
         _text(item, "object"),
-        cast("Certainty", certainty) if certainty in {"stated", "observed"} else "inferred",
-        cast("int", turn) if type(turn) is int else None,
+        next((known for known in _TRUSTED if known == certainty), "inferred"),
+        turn if type(turn) is int else None,
     )
 
 
@@ -203,7 +206,7 @@ def _items(
     document: Mapping[str, object], name: str, fields: Iterable[str], problems: list[str]
 ) -> list[Mapping[str, object]]:
     """Return the objects of a list whose fields are texts, and report the others."""
-    found = document.get(name) or []
+    found: object = document.get(name) or []
     if not isinstance(found, list):
         problems.append(f"{name} is not a list: {found!r:.200}")
         return []

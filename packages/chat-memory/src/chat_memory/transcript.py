@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, cast
+from typing import Literal
 
 from chat_core.messages import Messages
 
@@ -41,7 +41,7 @@ def read_turns(messages: Messages) -> list[TranscriptTurn]:
     for index, (role, turn) in enumerate((content.role, turn) for content in messages for turn in content.turns):
         text = turn.text.replace("\0", "").encode("utf-8", "replace").decode().strip()
         if role in {"user", "model"} and turn.by is None and id(turn) in live and text:
-            found.append(TranscriptTurn(index, cast("Literal['user', 'model']", role), text, turn.created_at))
+            found.append(TranscriptTurn(index, "user" if role == "user" else "model", text, turn.created_at))
     return found
 
 
