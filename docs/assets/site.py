@@ -64,9 +64,14 @@ ALSO: Final = (
     "chat_core.wire.shapes",
     "chat_core.wire.strict",
     "chat_core.wire.surrogates",
+    "chat_memory.extraction",
     "chat_memory.graph_export",
+    "chat_memory.indexing",
+    "chat_memory.model_extractor",
     "chat_memory.postgres",
     "chat_memory.recall",
+    "chat_memory.tools",
+    "chat_memory.transcript",
     "chat_store.postgres",
     "chat_store.sql.notify",
     "chat_store.sql.pool",
@@ -81,7 +86,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "chats": (
         "Chats and their builders",
         (
-            "builder chat ask models context middleware run_context engine.stream options output engine.retry "
+            "builder chat ask models context recall middleware run_context engine.stream options output engine.retry "
             "engine.plan engine.subchat engine.subchat_report"
         ),
         "blocking",

@@ -16,6 +16,7 @@ import pytest
 from chat_core import (
     ChatBuilder,
     Completed,
+    ContextPolicy,
     Conversation,
     FunctionCall,
     Messages,
@@ -36,7 +37,7 @@ from .test_views import WIRES
 
 PACKAGES = str(Path(__file__).parents[2] / "packages")
 JSON = str(Path("chat_core", "json.py"))
-POLICIES = {
+POLICIES: dict[str, ContextPolicy] = {
     "window": Window(4_000, 2_000),
     "summaries": Summarize(ScriptedProvider(*[Answer(["They spoke."], usage=Usage())] * 10), 4_000, 2_000),
 }
@@ -76,7 +77,7 @@ def traced(work: Work) -> Generator[None]:
         yield
     finally:
         sys.settrace(before)
-        threading.settrace(before)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        threading.settrace(before)  # pyright: ignore[reportArgumentType]
 
 
 class Wires(Middleware):

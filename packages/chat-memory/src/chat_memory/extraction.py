@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from chat_memory.transcript import TranscriptTurn
 
@@ -174,16 +174,19 @@ def parse_answer(text: str) -> Extraction:
     return Extraction(entities, facts, relations, problems)
 
 
-_TRUSTED: Final[Sequence[Certainty]] = ("stated", "observed")
+def _certainty(value: object) -> Certainty:
+    if value == "stated":
+        return "stated"
+    return "observed" if value == "observed" else "inferred"
 
 
 def _fact(item: Mapping[str, object]) -> ExtractedFact:
-    certainty, turn = item.get("confidence"), item.get("turn")
+    turn = item.get("turn")
     return ExtractedFact(
         _text(item, "subject"),
         _text(item, "predicate"),
         _text(item, "object"),
-        next((known for known in _TRUSTED if known == certainty), "inferred"),
+        _certainty(item.get("confidence")),
         turn if type(turn) is int else None,
     )
 
