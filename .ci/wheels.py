@@ -19,7 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements"
 REPORTS = ROOT / ".nox" / "reports"
 PACKAGES = {file.parent.name: file.parent.relative_to(ROOT) for file in ROOT.glob("*/*/pyproject.toml")}
-EXTRAS = {"chat-core": "[prices]", "chat-store": "[postgres]", "chat-transport-httpx": "[http2,httpx2]"}
+EXTRAS = {
+    "chat-core": "[prices]",
+    "chat-memory": "[postgres]",
+    "chat-store": "[postgres]",
+    "chat-transport-httpx": "[http2,httpx2]",
+}
 """Extras that the tests of a wheel need."""
 
 
@@ -44,10 +49,11 @@ def _number_of_tests(name: str) -> int:
 
 
 def _wheels_for_tests(name: str) -> list[str]:
-    """Return the wheels that the tests of a package need: its own with extras, and chat-testing if imported."""
-    tests = (ROOT / PACKAGES[name] / "tests").rglob("*.py")
-    uses_chat_testing = any("chat_testing" in file.read_text(encoding="utf-8") for file in tests)
-    return [f"{name}{EXTRAS.get(name, '')}", *(["chat-testing"] if uses_chat_testing else [])]
+    """Return the wheels that the tests of a package need: its own with extras, and those that only the tests import."""
+    tests = [file.read_text(encoding="utf-8") for file in (ROOT / PACKAGES[name] / "tests").rglob("*.py")]
+    others = ("chat-testing", "chat-store")
+    imported = [other for other in others if any(f"from {other.replace('-', '_')}" in text for text in tests)]
+    return [f"{name}{EXTRAS.get(name, '')}", *(other for other in imported if other != name)]
 
 
 def _test_alone(name: str, folder: Path, wheels: Path) -> tuple[bool, str]:

@@ -92,7 +92,7 @@ class RetryBudget:
 
     def __init__(self, retry: Retry) -> None:
         self._retry = retry
-        self.delivered = False
+        self.delivered: bool = False
         self.failures: list[ChatError] | None = None
         self._seconds_left = retry.budget
 
