@@ -46,12 +46,12 @@ def lease_end(job: StoredJob | None) -> datetime:
 
 async def test_a_block_ends_before_its_lease_if_the_database_cannot_be_reached() -> None:
     backend = Unreliable()
-    store = BaseStore(backend, 1.0, utc_now)
+    store = BaseStore(backend, 2.0, utc_now)
     await store.create(Messages(), jobs=[Job("run", "1")])
     stopped: list[datetime] = []
     ends: list[datetime] = []
 
-    with anyio.fail_after(10), pytest.raises(LeaseLostError, match="could not be renewed") as failure:
+    with anyio.fail_after(6), pytest.raises(LeaseLostError, match="could not be renewed") as failure:
         async with store.take_job("run") as job:
             ends.append(lease_end(job))
             backend.before = refuse
@@ -68,14 +68,14 @@ async def test_a_block_ends_before_its_lease_if_a_renewal_hangs() -> None:
     backend, answered = Unreliable(), threading.Event()
 
     def wait() -> None:
-        answered.wait(20)
+        answered.wait(6)
 
-    store = BaseStore(backend, 1.0, utc_now)
+    store = BaseStore(backend, 2.0, utc_now)
     await store.create(Messages(), jobs=[Job("run", "1")])
     stopped: list[datetime] = []
     ends: list[datetime] = []
 
-    with anyio.fail_after(10), pytest.raises(LeaseLostError, match="could not be renewed"):
+    with anyio.fail_after(6), pytest.raises(LeaseLostError, match="could not be renewed"):
         async with store.take_job("run") as job:
             ends.append(lease_end(job))
             backend.before = wait

@@ -121,8 +121,9 @@ class JobQueue:
             try:
                 await self._change(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
             except LeaseLostError as error:
-                renewal.lost = error
-                block.cancel()
+                if not block.cancel_called:  # at its deadline, it was stopped because no renewal succeeded in time
+                    renewal.lost = error
+                    block.cancel()
                 return
             except OSError as error:
                 # TimeoutError is an OSError, too. Try again soon: the deadline of the block stays.
