@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +44,7 @@ def test_a_memory_needs_the_path_of_a_file(path: str) -> None:
 
 async def test_a_newer_file_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with SqlitePool(path, 1, [*MIGRATIONS, ()], "chat_memory_schema").read():
+    with closing(SqlitePool(path, 1, [*MIGRATIONS, ()], "chat_memory_schema")) as pool, pool.read():
         pass
     async with SqliteMemory(path) as memory:
         with pytest.raises(NewerVersionError, match="upgrade the library"):
@@ -53,7 +53,7 @@ async def test_a_newer_file_is_refused_unchanged(tmp_path: Path) -> None:
 
 async def test_a_file_of_version_1_is_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with SqlitePool(path, 1, MIGRATIONS[:1], "chat_memory_schema").write() as connection:
+    with closing(SqlitePool(path, 1, MIGRATIONS[:1], "chat_memory_schema")) as pool, pool.write() as connection:
         connection.execute("INSERT INTO chat_memory_scopes (scope, revision) VALUES ('ana', 1)")
         connection.execute(
             "INSERT INTO chat_memory_documents (scope, kind, conversation, position, text) "

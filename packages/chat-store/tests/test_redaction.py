@@ -123,7 +123,7 @@ async def test_redacted_content_is_gone_from_the_files_of_sqlite(tmp_path: Path)
         assert remains(tmp_path) == []
         assert [job.error for job in await store.jobs(kind="run")] == [REDACTED]
         assert [content.text for content in (await store.load(name)).messages] == [REDACTED] * 3
-    with sqlite3.connect(tmp_path / "chats.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "chats.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
