@@ -158,9 +158,9 @@ def test_the_signature_is_where_gemini_expects_it() -> None:
 
 
 async def test_what_a_document_cannot_express_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot express a File of a user turn"):
+    with pytest.raises(UsageError, match="File parts of user turns cannot be exported"):
         export_arche(AgentSession(flow="desk", messages=Messages.from_user(File("image/png", b"x"))))
-    with pytest.raises(UsageError, match="cannot express a Text of a system turn"):
+    with pytest.raises(UsageError, match="Text parts of system turns cannot be exported"):
         export_arche(AgentSession(flow="desk", messages=Messages.from_system("be nice")))
 
     engine, _ = new_engine(call_pay())

@@ -159,7 +159,8 @@ def _write_turn(role: Role, turn: Turn) -> Iterator[dict[str, object]]:
             case Tool():
                 yield from _write_call(part)
             case _ if not isinstance(part, _NOT_SENT):
-                msg = f"arche's document cannot express a {type(part).__name__} of a {role} turn: remove it first"
+                name = type(part).__name__
+                msg = f"{name} parts of {role} turns cannot be exported to arche's document: remove them first"
                 raise UsageError(msg)
             case _:
                 pass

@@ -162,9 +162,9 @@ class ClaudeBuilder(_WithoutModel):
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
     def with_vertex(self, url: str) -> GatewayClaudeBuilder:
-        """Send requests to Vertex AI at `url`, with a token from `with_bearer_token()`.
+        """Send requests to Vertex AI at `url`. Set the token with `with_bearer_token()`.
 
-        `chat_vertex.VertexBuilder` calls this method with the URL of a project, and with a token that renews itself.
+        Most applications use `chat_vertex.VertexBuilder`, which builds the URL from a project and renews the token.
 
         Args:
             url: URL up to `/projects/PROJECT/locations/REGION/publishers/anthropic`.

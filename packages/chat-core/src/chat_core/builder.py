@@ -177,16 +177,16 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         return self._with_settings(instructions=(*self._settings.instructions, instructions))
 
     def with_values(self, kind: TypeForm[ValueT], factory: ValueFactory[ValueT]) -> Self:
-        """Add a factory of the values that tools receive in parameters annotated `Injected[kind]`.
+        """Register a factory of the values that tools receive in parameters annotated `Injected[kind]`.
 
-        Each run calls its factories once, before it sends a request, in the order in which they were added. A factory
-        of a type replaces an earlier one of the same type.
+        Each run calls every factory once, in the order of registration, before it sends a request. A second factory
+        for the same type replaces the first.
 
         Args:
             kind: type of the value, as inside `Injected[...]`.
-            factory: function of the `RunContext` that returns the value. It may be a coroutine function. It may also
-                return an async context manager of the value, which is exited at the end of the run. An async context
-                manager that is itself an instance of `kind` is not entered.
+            factory: function or coroutine function that takes the `RunContext` and returns the value. If it returns
+                an async context manager, the run enters it, injects the value that it yields, and exits it when the
+                run ends. An async context manager that is itself an instance of `kind` is injected, not entered.
         """
         require_factory(kind, factory)
         return self._with_settings(factories={**self._settings.factories, kind: factory})

@@ -201,7 +201,7 @@ def _applies_several_schemas(rules: Mapping[str, Any]) -> bool:
 
 
 def _is_supported_constraint(keyword: str, value: object) -> bool:
-    """Return whether a grammar can enforce a numeric bound, a pattern or a format that has this value."""
+    """Return whether a grammar can enforce `keyword` (a numeric bound, `pattern` or `format`) with the given value."""
     if keyword in _NUMERIC_BOUNDS:
         return isinstance(value, int | float) and abs(value) <= _MAX_EXACT_NUMBER
     if keyword == "pattern":

@@ -143,7 +143,7 @@ def extraction_to_dict(extraction: Extraction) -> dict[str, object]:
 
 
 def extraction_from_dict(document: Mapping[str, object]) -> Extraction:
-    """Parse the JSON object of an extraction that `extraction_to_dict()` wrote."""
+    """Create an `Extraction` from a dictionary that `extraction_to_dict()` returned."""
     return Extraction(
         [ExtractedEntity(**item) for item in _objects(document, "entities")],
         [ExtractedFact(**item) for item in _objects(document, "facts")],

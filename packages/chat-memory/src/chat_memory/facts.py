@@ -234,7 +234,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Historical:
-    """The statement is about the past: a later one of at least equal strength is known, or it has ended."""
+    """The statement no longer holds: a later one that is at least as strong replaced it, or its period has ended."""
 
     fact: Fact
 

@@ -138,13 +138,13 @@ class Batch:
     """A set of changes that is written to the log as one entry.
 
     Attributes:
-        known_turns: the number of turns in the log that the new ones follow.
+        known_turns: the number of turns in the log before this batch.
         turns: the new turns.
         tools: the changed tools.
         inner: the new turns of inner conversations.
-        marks: the marks of a turn, as returned by `codec.turn_marks()`, None if they are not written.
-        marked_turn: the index of the marked turn, None for the last turn.
-        grants: new grants and grants that were revoked.
+        marks: the delivery marks of one turn, as returned by `codec.turn_marks()`, or None to write none.
+        marked_turn: the index of the turn that `marks` describes, or None for the last turn.
+        grants: the grants that were added or revoked.
     """
 
     known_turns: int
@@ -392,7 +392,7 @@ def own_document(tool: Tool) -> Document:
 
 
 def replace_inner(tool: Tool, inner: Messages) -> Tool:
-    """Return a copy of a tool. If it is running, suspended or interrupted, replace its inner conversation."""
+    """Return a copy of `tool`. If the tool is running, suspended or interrupted, the copy has `inner`."""
     status = tool.status
     return tool.with_status(
         replace(status, inner=inner) if isinstance(status, (Running, Suspended, Interrupted)) else status

@@ -54,8 +54,9 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
 class ConversationStore(Protocol):
     """Durable storage for conversations, shared by any number of processes.
 
-    A write is durable when its method returns. Concurrent writes merge per call. If two writes decide the same call, or
-    both add turns, the first wins; the second raises `ConflictError` and stores nothing.
+    A write is durable when its method returns. Concurrent writes that change different tool calls are
+    merged. If two writes decide the same tool call, or both add turns, the first one succeeds. The second one raises
+    `ConflictError` and stores nothing.
     """
 
     def open(

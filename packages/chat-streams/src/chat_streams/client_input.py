@@ -37,7 +37,7 @@ _ALLOWED: dict[WaitKind, frozenset[DecisionAction]] = {
 @final
 @dataclass(frozen=True, slots=True)
 class PostedCall:
-    """Tool call in a posted message of a model.
+    """Tool call in a model message that the client posted.
 
     Attributes:
         id: id of the call.

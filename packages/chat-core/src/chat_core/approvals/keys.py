@@ -184,7 +184,8 @@ class ApprovalKeys:
             raise UsageError(msg)
         status = tool.status
         if not isinstance(status, Pending) or status.kind is None:
-            msg = f"bind() needs a call that waits for an approval or a time; {tool.id!r} is {type(status).__name__}"
+            name = type(status).__name__
+            msg = f"bind() needs a call that waits for an approval or a scheduled time, but {tool.id!r} is {name}"
             raise UsageError(msg)
         until = now + expires_in
         if status.expires_at is not None:

@@ -116,7 +116,7 @@ class _DirectRun(Run[Any, PauseT]):
         """Skip the before-hooks, because this run sends no model request."""
 
     async def _read_input(self) -> None:
-        """Ignore client tools and the memory, because this run only calls a tool of the chat."""
+        """Do nothing: a direct call uses neither client tools nor the memory."""
 
     async def _take_answer(self) -> Turn | None:
         """Return the stored final turn. Posted input waits for a run that sends model requests."""

@@ -210,7 +210,7 @@ def declare_raw(
     checked_schema = _require_object_schema(name, schema)
     checker = SchemaChecker(checked_schema)
     if not callable(handler):
-        msg = f"the handler of {name!r} must be a function of the arguments, not {handler!r}"
+        msg = f"the handler of {name!r} must be a function that takes the arguments of the call, not {handler!r}"
         raise UsageError(msg)
     signature = read_signature(handler, resolve=False)
     required = [item for item in signature.parameters[1:] if item.default is EMPTY]
