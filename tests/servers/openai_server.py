@@ -47,6 +47,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope
 from starlette.types import Send as AsgiSend
 
+from .agents import build_agent
+
 TOOLS: Final = ToolCollection()
 EFFECTS: Final[list[str]] = []
 
@@ -87,6 +89,8 @@ def model(scenario: str) -> ScriptedProvider:
 
 
 def build(scenario: str) -> StreamingChat[Any, Paused]:
+    if scenario == "agent":
+        return build_agent(EFFECTS)
     builder = ChatBuilder().with_model(model(scenario)).with_scoped_tools(ScopedCollection(TOOLS, policy))
     return builder.with_retry(0).with_scoped_tools(ClientTools()).build()
 

@@ -118,6 +118,15 @@ def test_an_approved_call_runs(drive: Drive) -> None:
     assert seen["pending"] == []
 
 
+def test_an_agent_runs_its_tools_and_waits_for_an_approval(drive: Drive) -> None:
+    seen = drive("agent", ["ask", "Pay my debts."], ["resume", {"approved": True}])
+
+    assert [outcome["type"] for outcome in seen["outcomes"]] == ["interrupt", "success"]
+    assert results(seen) == {"call_1": "30 cents to Maria", "call_2": "settled 30"}
+    assert texts(seen) == ["I will look.", "You owe nothing."]
+    assert seen["errors"] == []
+
+
 @pytest.mark.parametrize("answer", [{"approved": False, "reason": "too much"}, None])
 def test_a_refused_call_does_not_run(drive: Drive, answer: object) -> None:
     seen = drive("approval", ["ask", "Pay Maria."], ["resume", answer])

@@ -142,6 +142,18 @@ def test_an_approval_is_asked_for_and_answered(client: OpenAI, address: str, *, 
     assert effects(address) == ([*before, "500"] if approve else before)
 
 
+def test_an_agent_runs_its_tools_and_waits_for_an_approval(client: OpenAI, address: str) -> None:
+    before = effects(address)
+    _, paused = streamed(client, model="agent", input="Pay my debts.")
+    (asked,) = [item for item in paused.output if item.type == "mcp_approval_request"]
+    decision: Any = [{"type": "mcp_approval_response", "approval_request_id": asked.id, "approve": True}]
+    _, answer = streamed(client, model="agent", input=decision, previous_response_id=paused.id)
+
+    assert types(paused) == ["message", "mcp_call", "mcp_approval_request"]
+    assert (types(answer), answer.output_text) == (["mcp_call", "message"], "You owe nothing.")
+    assert effects(address) == [*before, "agent 30"]
+
+
 def test_a_made_up_approval_or_result_is_refused(client: OpenAI, address: str) -> None:
     before = effects(address)
     paused = client.responses.create(model="approval", input="Pay.")

@@ -135,6 +135,17 @@ def test_a_retried_answer_takes_back_what_was_shown(drive: Drive) -> None:
     assert '"reset-step"' in seen["chunks"][0]
 
 
+def test_an_agent_runs_its_tools_and_waits_for_an_approval(drive: Drive) -> None:
+    seen = drive("agent", ["ask", "Pay my debts."], ["decide", True])
+
+    assert [(part["type"], part["output"]) for part in tools(seen)] == [
+        ("tool-debt", "30 cents to Maria"),
+        ("tool-settle", "settled 30"),
+    ]
+    assert text(seen) == "I will look. You owe nothing."
+    assert seen["errors"] == []
+
+
 def test_an_approved_call_runs_and_the_answer_continues_the_message(drive: Drive, address: str) -> None:
     seen = drive("approval", ["ask", "Pay."], ["decide", True])
 

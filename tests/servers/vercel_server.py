@@ -60,6 +60,8 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from .agents import build_agent
+
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 TOOLS: Final = ToolCollection()
 GATES: Final[dict[str, anyio.Event]] = {}
@@ -214,6 +216,8 @@ class Server:
             self.tasks.cancel_scope.cancel()
 
     def chat(self, scenario: str, id: str) -> StreamingChat[object, Paused]:  # noqa: A002
+        if scenario == "agent" and id not in self.chats:
+            self.chats[id] = build_agent(EFFECTS)
         if id not in self.chats:
             scope = ScopedCollection(TOOLS, policy)
             builder = ChatBuilder().with_model(SCRIPTS[scenario]()).with_scoped_tools(scope)

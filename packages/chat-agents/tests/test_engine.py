@@ -11,8 +11,12 @@ import pytest
 from agent_helpers import Desk, call_find, collect, new_engine, short
 from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession
 from chat_core import (
+    ChatOptions,
+    ChatResponse,
     Execute,
     FunctionCall,
+    Instructions,
+    Messages,
     RequireApproval,
     ScopedCollection,
     ToolCollection,
@@ -81,6 +85,15 @@ async def test_the_chat_of_a_flow_answers_which_calls_need_an_approval() -> None
     engine, _ = new_engine()
 
     assert await engine.chat(Desk()).decide(FunctionCall("pay", {"amount": 5})) == RequireApproval()
+
+
+async def test_the_chat_of_a_flow_sends_the_instructions_of_the_flow() -> None:
+    engine, provider = new_engine("hello", options=ChatOptions(instructions="Be brief."))
+
+    response = await engine.chat(Desk()).complete(Messages.from_user("hi"), owner="ana")
+
+    assert cast("ChatResponse", response).text == "hello"
+    assert provider.asked[0].options.instructions == Instructions("Be brief.", changing="You help ana.")
 
 
 def test_a_flow_without_a_name_is_refused() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, cast, final
+from typing import Any, Generic, cast, final
 
 from chat_core import (
     ChatBuilder,
@@ -28,6 +29,7 @@ from chat_agents.run import AgentRun, RunSettings
 from chat_agents.session import AgentSession
 
 PauseT = TypeVar("PauseT", bound=Paused)
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 _CACHED_FLOWS = 64
 _MANY_STEPS = 10_000
@@ -52,6 +54,20 @@ class _FlowKey:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _FlowChats(Generic[PauseT_co]):
+    """The chats of one flow.
+
+    Attributes:
+        without_instructions: the chat of `AgentRun`, which evaluates the instructions before it stores the message.
+        with_instructions: the chat that `AgentEngine.chat()` returns.
+    """
+
+    without_instructions: StreamingChat[ChatResponse, PauseT_co]
+    with_instructions: StreamingChat[ChatResponse, PauseT_co]
+
+
+@final
 class AgentEngine:
     """Runs flows on sessions. One engine serves any number of sessions and flows at the same time."""
 
@@ -73,7 +89,7 @@ class AgentEngine:
         self._limit = RoundLimit(self._config.max_tool_rounds, closing_answer=self._config.closing_answer)
         # The encoded declarations of a flow's tools are cached in its chat. A cache of flows without a size limit would
         # keep every flow alive, because the tools of a chat may refer to its flow.
-        self._find_chat = lru_cache(maxsize=_CACHED_FLOWS)(self._build_chat)
+        self._find_chats = lru_cache(maxsize=_CACHED_FLOWS)(self._build_chats)
 
     def __repr__(self) -> str:
         return f"AgentEngine({self._model.metadata.name}/{self._model.metadata.model})"
@@ -84,9 +100,10 @@ class AgentEngine:
         return self._config
 
     def chat(self, flow: AgentFlow[PauseT], /) -> StreamingChat[ChatResponse, PauseT]:
-        """Return the chat with which this engine runs a flow, for dry runs and direct tool calls.
+        """Return a flow as a chat with the instructions, tools and limits of its runs.
 
-        It does not have the instructions of the flow.
+        Use it where a chat is expected: behind a protocol of chat-streams, for dry runs and direct tool calls. Its
+        events are those of chat-core.
 
         Args:
             flow: the flow.
@@ -94,7 +111,7 @@ class AgentEngine:
         Raises:
             UsageError: two tools of the flow have the same name.
         """
-        return cast("StreamingChat[ChatResponse, PauseT]", self._find_chat(_FlowKey(cast("AgentFlow[Paused]", flow))))
+        return self._chats(flow).with_instructions
 
     def run(
         self,
@@ -121,10 +138,13 @@ class AgentEngine:
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
             raise UsageError(msg)
-        settings = RunSettings(flow, self.chat(flow), self._config, self._limit)
+        settings = RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit)
         return AgentRun(settings, session, message, inject)
 
-    def _build_chat(self, key: _FlowKey) -> StreamingChat[ChatResponse, Paused]:
+    def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
+        return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
+
+    def _build_chats(self, key: _FlowKey) -> _FlowChats[Paused]:
         flow = key.flow
         steps = self._config.max_tool_rounds + _SPARE_STEPS
         builder = self._new_builder(flow, self._model, self._limit).with_max_steps(steps)
@@ -135,7 +155,7 @@ class AgentEngine:
             builder = builder.with_max_kept_data(MAX_KEPT_RESULT)
             for scope in delegate_scopes(delegation, scopes, partial(self._new_agent_builder, flow)):
                 builder = builder.with_scoped_tools(scope)
-        return builder.build()
+        return _FlowChats(builder.build(), builder.with_instructions(flow.instructions).build())
 
     def _new_agent_builder(
         self, flow: AgentFlow[PauseT], model: ChatProvider | None, limits: DelegationLimits
