@@ -15,6 +15,7 @@ from chat_core.messages import Messages, Recalled, RecalledNote, Summary, Text, 
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Entity, SqliteMemory
 from chat_memory.extraction import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
+from chat_memory.facts import MAX_NAME_BYTES
 from chat_memory.indexing import IncompleteIndexError, Indexer, IndexReport, index_job
 from chat_memory.postgres import PostgresMemory
 from chat_memory.recall import Recall
@@ -259,6 +260,20 @@ async def test_an_unusable_item_is_reported_and_the_others_are_stored(tmp_path: 
             [ExtractedEntity(" "), ExtractedEntity("Ana")],
             [ExtractedFact("Ana", "", "Berlin"), ExtractedFact("Ana", "lives in", "Berlin")],
             [ExtractedRelation("Ana", "knows", ""), ExtractedRelation("Ana", "knows", "Ben")],
+        )
+        report = await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
+        assert (report.entities_stored, report.facts_inserted, report.relationships_stored) == (1, 1, 1)
+        assert [error.stage for error in report.errors] == ["entities", "facts", "relations"]
+        assert report.complete
+
+
+async def test_a_name_that_is_too_long_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
+    long = "x" * (MAX_NAME_BYTES + 1)
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        extraction = Extraction(
+            [ExtractedEntity(long), ExtractedEntity("Ana")],
+            [ExtractedFact(long, "lives in", "Berlin"), ExtractedFact("Ana", "lives in", "Berlin")],
+            [ExtractedRelation("Ana", long, "Ben"), ExtractedRelation("Ana", "knows", "Ben")],
         )
         report = await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
         assert (report.entities_stored, report.facts_inserted, report.relationships_stored) == (1, 1, 1)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from chat_core.errors import NewerVersionError, UsageError
 from chat_memory import SqliteMemory, Statement
 from chat_memory._sqlite_tables import MIGRATIONS
+from chat_memory.sqlite import SqliteSession
 from chat_memory.testing import MemoryConformance, MemoryFactory
 from chat_store import SqliteStore
 from chat_store.sql.sqlite_pool import SqlitePool
@@ -34,6 +37,19 @@ async def test_a_memory_shares_the_file_of_a_store(tmp_path: Path) -> None:
         await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
         assert len(await store.due()) == 1
         assert [fact.object for fact in await memory.scope("ana").facts()] == ["Berlin"]
+
+
+async def test_past_knowledge_of_any_size_takes_the_same_queries(tmp_path: Path) -> None:
+    queries: list[int] = []
+    for number in (1, 20):
+        async with SqliteMemory(tmp_path / f"{number}.db") as memory:
+            ana = memory.scope("ana")
+            for item in range(number):
+                await ana.add(Statement(f"item {item}", "color", "red"))
+            with patch.object(SqliteSession, "execute", autospec=True, side_effect=SqliteSession.execute) as execute:
+                assert len(await ana.as_of(recorded=datetime.now(UTC))) == number
+            queries.append(execute.call_count)
+    assert queries[0] == queries[1]
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])

@@ -20,7 +20,7 @@ from chat_memory._record_rows import RecordRows
 from chat_memory._scope_export import export_scope, read_revision, read_stats
 from chat_memory.citations import Citation
 from chat_memory.errors import UnknownFactError
-from chat_memory.facts import Fact, FactStatus, Outcome, Statement, normalize, require_name
+from chat_memory.facts import Fact, FactStatus, Outcome, Statement, normalize, require_name, require_short
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
 from chat_memory.passages import Document, Passage, TextMatch
 
@@ -64,7 +64,7 @@ class Scope:
     """A `MemoryScope` over the transactions of a `Database`."""
 
     def __init__(self, name: str, database: Database, now: Callable[[], datetime]) -> None:
-        self._name = require_name(name, "the name of a scope")
+        self._name = require_short(require_name(name, "the name of a scope"), "the name of a scope")
         self._database = database
         self._now = now
 
@@ -354,8 +354,10 @@ class BaseMemory:
 
     async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
         """Implement `Memory.declare()`."""
-        several = {normalize(require_name(name, "a predicate")) for name in multi}
-        one = {normalize(require_name(name, "a predicate")) for name in single}
+        several, one = (
+            {require_short(normalize(require_name(name, "a predicate")), "a predicate") for name in names}
+            for names in (multi, single)
+        )
         if both := several & one:
             msg = f"a predicate is either multi-valued or single-valued, not both: {', '.join(sorted(both))}"
             raise UsageError(msg)

@@ -6,21 +6,31 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
+from chat_core.errors import UsageError
+
 from chat_memory.facts import require_text
 
 Value: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = tuple[object, ...]
 
 
+def is_storable(number: int) -> bool:
+    """Return whether a database can store an integer, which has 64 bits."""
+    return -(1 << 63) <= number < 1 << 63
+
+
 def require_storable(values: Mapping[str, Value]) -> Mapping[str, Value]:
     """Return the parameters of a query unchanged.
 
     Raises:
-        UsageError: a text has a null character or an unpaired surrogate.
+        UsageError: a text has a null character or an unpaired surrogate, or an integer has more than 64 bits.
     """
     for name, value in values.items():
         if isinstance(value, str):
             require_text(value, name)
+        elif isinstance(value, int) and not is_storable(value):
+            msg = f"{name} must be an integer of at most 64 bits, not {value}"
+            raise UsageError(msg)
     return values
 
 

@@ -10,8 +10,8 @@ from chat_core.errors import UsageError
 from chat_core.json import dumps
 from chat_store.sql.values import from_microseconds, to_microseconds
 
-from chat_memory._database import Session, Value
-from chat_memory.facts import UNSTORABLE
+from chat_memory._database import Session, Value, is_storable
+from chat_memory.facts import UNSTORABLE, require_short
 from chat_memory.passages import Document, Passage, TextMatch, vector_to_bytes
 
 _COLUMNS = "d.key, d.kind, d.text, f.id, d.conversation, d.position, d.speaker, d.said"
@@ -46,7 +46,7 @@ class DocumentRows:
         query, values = f"SELECT {_COLUMNS} {_FROM}", dict(self._values)
         if ids is not None:
             query += " AND d.key IN (@numbers(ids))"
-            values["ids"] = dumps(list(ids))
+            values["ids"] = dumps([number for number in ids if is_storable(number)])
         if conversation is not None:
             query += " AND d.conversation = :conversation"
             values["conversation"] = conversation
@@ -68,6 +68,7 @@ class DocumentRows:
 
     def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
         """Store vectors of documents that exist."""
+        require_short(model, "model")
         encoded = {document: vector_to_bytes(vector) for document, vector in vectors.items()}
         stored = self._session.execute(
             "SELECT length(v.vector) FROM chat_memory_vectors v JOIN chat_memory_documents d ON d.key = v.document "
@@ -86,6 +87,7 @@ class DocumentRows:
             [
                 {"model": model, "document": document, "vector": vector, "scope": self._scope}
                 for document, vector in encoded.items()
+                if is_storable(document)
             ],
         )
 
@@ -120,8 +122,8 @@ class DocumentRows:
     def _add(self, passage: Passage) -> bool:
         values: dict[str, Value] = {
             "scope": self._scope,
-            "kind": passage.kind,
-            "conversation": passage.conversation,
+            "kind": require_short(passage.kind, "kind"),
+            "conversation": require_short(passage.conversation, "conversation"),
             "position": passage.position,
             "speaker": passage.speaker,
             "said": to_microseconds(passage.said_at),

@@ -61,9 +61,9 @@ SELECT_RECORDED = (
     "FROM chat_memory_facts f JOIN chat_memory_statements s ON s.fact = f.key WHERE f.scope = :scope "
     "AND s.recorded <= :recorded AND (s.retired IS NULL OR s.retired > :recorded)"
 )
-SELECT_STATEMENT = (
-    f"SELECT {_COLUMNS} FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "  # noqa: S608
-    "WHERE s.key = :statement"
+SELECT_STATEMENTS_BY_KEY = (
+    f"SELECT s.key, {_COLUMNS} FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "  # noqa: S608
+    "WHERE s.key IN (@numbers(keys))"
 )
 SELECT_STATEMENTS = (
     "SELECT s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.valid_from, s.valid_to, "

@@ -23,8 +23,8 @@ from chat_memory._fact_queries import (
     SELECT_ENTRIES,
     SELECT_IN_PERIOD,
     SELECT_RECORDED,
-    SELECT_STATEMENT,
     SELECT_STATEMENTS,
+    SELECT_STATEMENTS_BY_KEY,
     FactFilter,
     StoredStatement,
     parse_entry,
@@ -35,6 +35,7 @@ from chat_memory._fact_queries import (
 from chat_memory._timeline import FOREVER, Entry, open_entries, timeline
 from chat_memory.citations import SessionCitation, citation_to_dict
 from chat_memory.facts import (
+    MAX_NAME_BYTES,
     SOURCE_CONFIDENCE,
     Candidate,
     Fact,
@@ -48,6 +49,8 @@ from chat_memory.facts import (
     Superseded,
     fact_id,
     normalize,
+    require_short,
+    require_text,
 )
 
 _RANKS: dict[Source, int] = {source: rank for rank, source in enumerate(reversed(SOURCE_CONFIDENCE))}
@@ -87,10 +90,14 @@ class FactRows:
 
     def add(self, statement: Statement) -> Outcome:
         """Store a statement, and return its outcome."""
-        place = _Place(*map(normalize, (statement.subject, statement.predicate, statement.object)))
+        place = _Place(
+            require_short(normalize(statement.subject), "subject"),
+            require_short(normalize(statement.predicate), "predicate"),
+            normalize(statement.object),
+        )
         id = fact_id(self._name, *place)  # noqa: A001 - the field's own name
         fact = self._require_fact(id, place)
-        name = _statement_name(statement)
+        name = require_short(_statement_name(statement), "the key of a statement")
         rows = self._session.execute(
             "SELECT outcome FROM chat_memory_statements WHERE fact = :fact AND name = :name",
             {"fact": fact, "name": name},
@@ -150,13 +157,17 @@ class FactRows:
             entry = parse_entry(columns)
             counts[entry.fact] += 1
             places[str(subject), str(predicate), entry.object if predicate in multi else ""].append(entry)
+        current = {
+            period.statement: period
+            for entries in places.values()
+            for period in timeline(entries)
+            if period.kind == "current" and period.begins <= at < period.ends
+        }
         found: list[Fact] = []
-        for entries in places.values():
-            for period in timeline(entries):
-                if period.kind == "current" and period.begins <= at < period.ends:
-                    (row,) = self._session.execute(SELECT_STATEMENT, {"statement": period.statement})
-                    fact = parse_fact("current", (*row, period.begins, period.ends))
-                    found.append(replace(fact, reinforcements=counts[period.fact] - 1))
+        for key, *row in self._session.execute(SELECT_STATEMENTS_BY_KEY, {"keys": dumps(list(current))}):
+            period = current[cast("int", key)]
+            fact = parse_fact("current", (*row, period.begins, period.ends))
+            found.append(replace(fact, reinforcements=counts[period.fact] - 1))
         return sort_facts(found)
 
     def statements(self, id: str) -> list[StoredStatement]:  # noqa: A002 - the field's own name
@@ -193,7 +204,7 @@ class FactRows:
         self._session.execute(
             "UPDATE chat_memory_facts SET accessed = :now, accesses = accesses + 1 "
             "WHERE scope = :scope AND id IN (@texts(ids))",
-            {"now": self._now, "scope": self._scope, "ids": dumps(list(ids))},
+            {"now": self._now, "scope": self._scope, "ids": dumps([require_text(name, "id") for name in ids])},
         )
 
     def refresh_predicate(self, predicate: str) -> None:
@@ -332,7 +343,9 @@ class FactRows:
         }
 
     def _link(self, fact: int, place: _Place, entities: Iterable[str]) -> None:
-        names = {place.subject, place.object, *map(normalize, entities)}
+        names = {place.subject, *(require_short(normalize(name), "the name of an entity") for name in entities)}
+        if len(place.object.encode()) <= MAX_NAME_BYTES:  # a longer object is a text, not the name of an entity
+            names.add(place.object)
         self._session.execute_many(
             "INSERT INTO chat_memory_links (scope, fact, entity) VALUES (:scope, :fact, :entity) "
             "ON CONFLICT (fact, entity) DO NOTHING",

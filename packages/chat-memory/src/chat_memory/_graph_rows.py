@@ -9,7 +9,7 @@ from typing import cast, final
 from chat_core.json import dumps, loads
 
 from chat_memory._database import Row, Session, Value
-from chat_memory.facts import normalize
+from chat_memory.facts import normalize, require_short, require_text
 from chat_memory.graph import Entity, Neighbor, Relation, RelationType
 
 _NEIGHBORS = (
@@ -44,6 +44,7 @@ class GraphRows:
 
     def add_entity(self, entity: Entity) -> bool:
         """Store or merge an entity, and return whether it is new."""
+        require_short(entity.id, "the name of an entity")
         known = self._find(entity.id)
         if known is None:
             self._session.execute(
@@ -61,12 +62,13 @@ class GraphRows:
 
     def relate(self, relation: Relation, key: str) -> bool:
         """Store a relation and its missing ends, and return whether it is new."""
+        require_short(require_text(key, "the key of a relation"), "the key of a relation")
         values: dict[str, Value] = {
             "scope": self._scope,
-            "source": self._require(relation.source),
-            "target": self._require(relation.target),
+            "source": self._require(relation.source, "the source of a relation"),
+            "target": self._require(relation.target, "the target of a relation"),
             "type": relation.type,
-            "label": normalize(relation.label),
+            "label": require_short(normalize(relation.label), "the label of a relation"),
         }
         added = self._session.execute(
             "INSERT INTO chat_memory_relations (scope, source, target, type, label) "
@@ -158,9 +160,10 @@ class GraphRows:
         )
         return bool(rows)
 
-    def _require(self, name: str) -> int:
+    def _require(self, name: str, what: str) -> int:
         """Return the row of an entity, which is created if it is missing."""
         entity = Entity(name)
+        require_short(entity.id, what)
         self._session.execute(
             "INSERT INTO chat_memory_entities (scope, id, name, type, properties) "
             "VALUES (:scope, :id, :name, :type, :properties) ON CONFLICT (scope, id) DO NOTHING",

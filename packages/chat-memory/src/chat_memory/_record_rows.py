@@ -8,7 +8,7 @@ from typing import cast, final
 from chat_core.json import dumps, loads
 
 from chat_memory._database import Session, Value
-from chat_memory.facts import require_name, require_text
+from chat_memory.facts import require_name, require_short, require_text
 
 
 @final
@@ -30,8 +30,8 @@ class RecordRows:
         """Store a record, and return the stored document. Without `replace`, a stored document stays."""
         values: dict[str, Value] = {
             "scope": self._scope,
-            "conversation": require_name(conversation, "conversation"),
-            "name": require_name(name, "the name of a record"),
+            "conversation": require_short(require_name(conversation, "conversation"), "conversation"),
+            "name": require_short(require_name(name, "the name of a record"), "the name of a record"),
             "document": require_text(dumps(dict(document)), "document"),
         }
         self._session.execute(

@@ -38,6 +38,8 @@ FactStatus: TypeAlias = Literal["current", "candidate", "historical", "retracted
 _SEPARATORS = re.compile(r"[\s_]+")
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that a database cannot store: null, and unpaired surrogates."""
+MAX_NAME_BYTES: Final = 1000
+"""The maximum length of a name in UTF-8. PostgreSQL cannot index names that are much longer."""
 
 
 def normalize(name: str) -> str:
@@ -78,6 +80,22 @@ def require_text(text: str, what: str) -> str:
         msg = f"{what} cannot be stored: remove null characters and unpaired surrogates from {text!r}"
         raise UsageError(msg)
     return text
+
+
+def require_short(name: str, what: str) -> str:
+    """Return a name that is about to be stored unchanged.
+
+    Args:
+        name: the value of a field.
+        what: the field, for the error message.
+
+    Raises:
+        UsageError: the name is longer than `MAX_NAME_BYTES`.
+    """
+    if (size := len(name.encode())) > MAX_NAME_BYTES:
+        msg = f"{what} must have at most {MAX_NAME_BYTES:,} bytes in UTF-8, not {size:,}: {name[:60]!r}…"
+        raise UsageError(msg)
+    return name
 
 
 @dataclass(frozen=True, slots=True)

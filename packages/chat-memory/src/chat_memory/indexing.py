@@ -284,10 +284,10 @@ class Indexer:
         for item in (item for extraction in run.extractions for item in extraction.entities):
             try:
                 entity = Entity(item.name, item.type, {"context": item.context} if item.context else {})
+                await run.rows.add_entity(entity)
             except UsageError as error:
                 run.fail("entities", error)
                 continue
-            await run.rows.add_entity(entity)
             found[entity.id] = entity
         run.count("entities_stored", len(found))
 
@@ -296,11 +296,11 @@ class Indexer:
         for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
             for fact in extraction.facts:
                 try:
-                    statement = _statement(run.conversation, chunk, fact)
+                    outcome = await run.rows.add(_statement(run.conversation, chunk, fact))
                 except UsageError as error:
                     run.fail("facts", error)
                     continue
-                _count_outcome(run, await run.rows.add(statement))
+                _count_outcome(run, outcome)
 
     async def _add_relations(self, run: _Run) -> None:
         found: set[tuple[str, str, str]] = set()
@@ -308,10 +308,10 @@ class Indexer:
             for item in extraction.relations:
                 try:
                     relation = Relation(item.source, item.label, item.target)
+                    await run.rows.relate(relation, key=f"{run.conversation} {chunk[0].index}")
                 except UsageError as error:
                     run.fail("relations", error)
                     continue
-                await run.rows.relate(relation, key=f"{run.conversation} {chunk[0].index}")
                 found.add((normalize(item.source), normalize(item.label), normalize(item.target)))
         run.count("relationships_stored", len(found))
 

@@ -20,7 +20,7 @@ from typing import final
 from chat_core.errors import UsageError
 
 try:
-    from psycopg import sql
+    from psycopg import errors, sql
 except ImportError as _error:
     _msg = 'chat_memory.postgres needs psycopg: pip install "chat-memory[postgres]"'
     raise UsageError(_msg) from _error
@@ -80,7 +80,11 @@ class PostgresSession:
 
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
         """Implement `Session.execute()`."""
-        cursor = self._connection.execute(_translate(query), require_storable(values))
+        try:
+            cursor = self._connection.execute(_translate(query), require_storable(values))
+        except errors.ProgramLimitExceeded as error:
+            msg = f"PostgreSQL cannot store a value because it is too long: {error}"
+            raise UsageError(msg) from error
         return cursor.fetchall() if cursor.description else []
 
     def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Awaitable, Callable
 
 from chat_core.errors import UsageError
 
-from chat_memory.facts import Statement
-from chat_memory.graph import Relation
+from chat_memory.facts import MAX_NAME_BYTES, Statement
+from chat_memory.graph import Entity, Relation
 from chat_memory.memory import MemoryScope
 from chat_memory.passages import Passage
 from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, refused, require, require_equal, year
@@ -94,7 +95,57 @@ async def a_text_that_no_database_stores_is_refused(memories: Memories) -> None:
                 await ana.facts(subject=f"user{wrong}")
             with refused(UsageError, "a key with it is refused"):
                 await ana.relate(Relation("Ana", "likes", "tea"), key=wrong)
+            with refused(UsageError, "an id with it is refused"):
+                await ana.touch([wrong])
         require_equal(await ana.entities(), [], "nothing was stored")
+
+
+async def names_that_are_too_long_are_refused(memories: Memories) -> None:
+    """A name of more than 1,000 bytes is refused, because not every database can index it. Objects are texts."""
+    longest, text = "x" * MAX_NAME_BYTES, "".join(map(str, range(10_000)))
+    too_long = text[: MAX_NAME_BYTES + 1]
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add(Statement(longest, longest, text, text, key=longest))
+        require_equal([fact.object for fact in await ana.facts()], [text], "an object may be a long text")
+        await ana.relate(Relation(longest, longest, longest), key=longest)
+        await ana.add_passages([Passage(text, longest, kind=longest)])
+        before = await ana.export()
+        changes: dict[str, Callable[[], Awaitable[object]]] = {
+            "a subject": lambda: ana.add(Statement(too_long, "a", "b")),
+            "a predicate": lambda: ana.add(Statement("a", too_long, "b")),
+            "the key of a statement": lambda: ana.add(Statement("a", "a", "b", key=too_long)),
+            "an entity": lambda: ana.add_entity(Entity(too_long)),
+            "an entity of a statement": lambda: ana.add(Statement("a", "a", "b", entities=[too_long])),
+            "a label": lambda: ana.relate(Relation("a", too_long, "b")),
+            "a target": lambda: ana.relate(Relation("a", "b", too_long)),
+            "the key of a relation": lambda: ana.relate(Relation("a", "b", "c"), key=too_long),
+            "a conversation": lambda: ana.add_passages([Passage("a", too_long)]),
+            "a model": lambda: ana.put_vectors(too_long, {1: [1.0]}),
+            "a record": lambda: ana.put_record("chat-17", too_long, {}),
+            "a declaration": lambda: memory.declare(multi=[too_long]),
+        }
+        for what, change in changes.items():
+            with refused(UsageError, f"{what} is refused"):
+                await change()
+        with refused(UsageError, "a scope is refused"):
+            memory.scope(too_long)
+        require_equal(await ana.export(), before, "nothing was stored")
+
+
+async def numbers_that_no_database_stores_are_refused(memories: Memories) -> None:
+    """An id of more than 64 bits finds nothing, and a greater position is refused."""
+    huge = 10**30
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("I like tea.", "c")])
+        require_equal(await ana.documents(ids=[huge, -huge]), [], "a huge id finds nothing")
+        await ana.put_vectors("m", {huge: [1.0]})
+        require_equal(await ana.vectors("m"), NO_VECTORS, "a document that does not exist is ignored")
+        with refused(UsageError, "a huge position is refused"):
+            await ana.add_passages([Passage("Tea", "c", huge)])
+        with refused(UsageError, "a huge limit is refused"):
+            await ana.search_text(["tea"], limit=huge)
 
 
 async def a_search_finds_current_facts_alone(memories: Memories) -> None:
@@ -199,6 +250,8 @@ SCENARIOS = (
     words_are_found_by_their_stem,
     a_query_has_no_syntax,
     a_text_that_no_database_stores_is_refused,
+    names_that_are_too_long_are_refused,
+    numbers_that_no_database_stores_are_refused,
     a_search_finds_current_facts_alone,
     vectors_are_kept_by_model,
     a_changed_text_loses_its_vector,
