@@ -121,6 +121,7 @@ def statuses(conversations: st.SearchStrategy[Messages]) -> st.SearchStrategy[To
     return st.one_of(
         st.builds(Pending, st.sampled_from([None, "approval"]), maybe_time, maybe_time, maybe_text, extras, maybe_text),
         st.builds(Pending, st.just("schedule"), st.none(), times, maybe_text, extras),
+        st.builds(Pending, st.just("result"), maybe_time, st.none(), maybe_text, extras, maybe_text),
         st.builds(Approved, maybe_time, extras, maybe_text),
         st.builds(Running, texts, counts, maybe_time, inner, extras, st.booleans()),
         suspended,

@@ -80,6 +80,7 @@ TOOL = frozenset(
 CALL = frozenset({"name", "id", "raw", "arguments", "problem", "opaque"})
 DECISION = frozenset({"action", "by", "at", "note", "arguments", "grant"})
 PENDING = frozenset({"type", "kind", "expires_at", "at", "error", "of"})
+AWAITING_RESULT = PENDING | {"waits_for", "result_expires_at"}
 APPROVED = frozenset({"type", "expires_at", "of"})
 RUNNING = frozenset({"type", "attempt_id", "attempt", "started_at", "inner", "write_ahead", "of"})
 SUSPENDED = frozenset({"type", "inner", "attempt_id", "attempt", "of"})
@@ -93,6 +94,17 @@ _ACTIONS: dict[str, DecisionAction] = {item: item for item in get_args(DecisionA
 _WAITS: dict[str, WaitKind] = {item: item for item in get_args(WaitKind)}
 _SOURCES: dict[str, Refuser] = {item: item for item in get_args(Refuser)}
 
+_AWAITING_RESULT_TERMS: Fields = {
+    "kind": "schedule",
+    "waits_for": "result",
+    "at": "9999-01-01T00:00:00+00:00",
+    "expires_at": "1970-01-01T00:00:00+00:00",
+}
+"""Terms of a call that waits for a result.
+
+Readers that do not know `waits_for` refuse other values of `kind`. To them the call is scheduled for the year 9999, so
+they do not run it, and its approval has expired, so they do not let anybody approve it.
+"""
 
 _PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 """Types of values that are valid JSON without a check for infinity and NaN."""
@@ -195,10 +207,8 @@ def _write_status(status: ToolStatus, write_inner: WriteInner) -> Fields:
 def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  # noqa: PLR0911 - one case for each status
     data: Fields
     match status:
-        case Pending(kind, expires_at, at, error, extra, of):
-            wait = _present(kind=kind, expires_at=_format_time(expires_at), at=_format_time(at), error=error, of=of)
-            data = {"type": "pending", **wait}
-            return merge_unknown_fields(data, extra, PENDING)
+        case Pending():
+            return _write_pending(status)
         case Approved(expires_at, extra, of):
             data = _present(type="approved", expires_at=_format_time(expires_at), of=of)
             return merge_unknown_fields(data, extra, APPROVED)
@@ -227,6 +237,16 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
             before = None if started is None else _write_any_status(started, write_inner)
             data = _present(type="rejected", reason=reason, source=source, started=before)
             return merge_unknown_fields(data, extra, REJECTED)
+
+
+def _write_pending(status: Pending) -> Fields:
+    if status.kind == "result":
+        data: Fields = {"type": "pending", **_AWAITING_RESULT_TERMS}
+        data |= _present(result_expires_at=_format_time(status.expires_at), error=status.error, of=status.of)
+        return merge_unknown_fields(data, status.extra, AWAITING_RESULT)
+    terms = _present(kind=status.kind, expires_at=_format_time(status.expires_at), at=_format_time(status.at))
+    data = {"type": "pending", **terms, **_present(error=status.error, of=status.of)}
+    return merge_unknown_fields(data, status.extra, PENDING)
 
 
 def _write_completed(status: Completed) -> Fields:
@@ -319,6 +339,15 @@ def _read_status(data: Fields, read_inner: ReadInner) -> ToolStatus:
 
 def _read_pending(data: Fields, _: ReadInner) -> Pending:
     kind = read_optional_choice(data, "kind", _WAITS)
+    if data.get("waits_for") == "result":
+        return Pending(
+            "result",
+            read_optional_time(data, "result_expires_at"),
+            None,
+            read_optional_string(data, "error"),
+            unknown_fields(data, AWAITING_RESULT),
+            read_optional_string(data, "of"),
+        )
     return Pending(
         kind,
         read_optional_time(data, "expires_at"),
