@@ -97,6 +97,19 @@ async def test_an_imported_session_can_be_stored() -> None:
     assert dict(again.state) == {"cart": {"items": [1]}}
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+async def test_a_stored_copy_is_exported_without_loss(name: str) -> None:
+    given = {**DOCUMENTS[name], "tenant": {"id": 7}}
+    async with MemoryStore() as store:
+        stored = await import_arche(json.dumps(given)).copy_to(store)
+        exported = json.loads(export_arche(stored))
+        again = await AgentSession.open(store, stored.id, flow=stored.flow)
+        assert json.loads(export_arche(again)) == exported
+
+    exported["last_active"] = given["last_active"]  # a stored session has the time of the last write
+    assert exported == given
+
+
 def test_a_document_without_usage_has_none() -> None:
     fields = document(USER, ASSISTANT)
     del fields["usage"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
@@ -24,6 +25,7 @@ from chat_core import (
 )
 from chat_core.testing import Answer, ScriptedProvider
 from chat_core.tools import execute_all
+from chat_store import SqliteStore
 from test_delegate_tool import Office, agent, delegate, failure_of, result_of, run
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +98,7 @@ async def test_waiting_for_a_decision_costs_no_seconds() -> None:
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
     await collect(engine, office, session, "Go.")
-    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":2.')
+    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":2.', 1)
     assert document != session.to_json()
     session = AgentSession.from_json(document)
     session.messages.tool("delegate_1", "pay_5").approve()
@@ -104,7 +106,11 @@ async def test_waiting_for_a_decision_costs_no_seconds() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nPaid."
 
 
-async def test_the_time_of_tools_before_a_pause_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_the_time_of_tools_before_a_pause_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int, *, is_stored: bool
+) -> None:
     clock = [0.0]
     monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
@@ -121,15 +127,26 @@ async def test_the_time_of_tools_before_a_pause_is_kept(monkeypatch: pytest.Monk
 
     waits = [FunctionCall("wait", id=f"wait_{number}") for number in (1, 2)]
     script = [[waits[0], call_pay(5)], [waits[1], call_pay(6)], "Done."]
-    office = Slow(agent(*script, budget=Budget(seconds=80)))
-    engine, _ = new_engine(delegate(), "Sorry.")
-    session = AgentSession(flow="desk")
-    await collect(engine, office, session, "Go.")
-    for number in (5, 6):
-        session = AgentSession.from_json(session.to_json())
-        session.messages.tool("delegate_1", f"pay_{number}").approve()
-        await collect(engine, office, session)
-    assert failure_of(session).startswith("Subagent 'clerk' failed: it has used its budget of 80 seconds.")
+    budget = Budget(seconds=80)
+    agents = [agent(*script, budget=budget if depth == 1 else Budget())]
+    if depth == 2:
+        agents.append(agent(delegate(number=2), "Done.", name="manager", budget=budget))
+    office = Slow(*agents, max_depth=2)
+    engine, _ = new_engine(delegate(agents[-1].name), "Sorry.")
+    path = ["delegate_1", "delegate_2"][:depth]
+
+    async with SqliteStore(tmp_path / "chats.db") as store:
+        session = await AgentSession.open(store, "s", flow="desk") if is_stored else AgentSession(flow="desk")
+        await collect(engine, office, session, "Go.")
+        for number in (5, 6):
+            if is_stored:
+                session = await AgentSession.open(store, "s", flow="desk")
+            else:
+                session = AgentSession.from_json(session.to_json())
+            async with session.edit() as messages:
+                messages.tool(*path, f"pay_{number}").approve()
+            await collect(engine, office, session)
+    assert failure_of(session).startswith(f"Subagent {agents[-1].name!r} failed: it has used its budget of 80 seconds.")
 
 
 async def test_the_active_time_before_a_pause_counts() -> None:
@@ -137,7 +154,7 @@ async def test_the_active_time_before_a_pause_counts() -> None:
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
     await collect(engine, office, session, "Go.")
-    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":99.9')
+    document = session.to_json().replace('"active_seconds":0.', '"active_seconds":99.9', 1)
     session = AgentSession.from_json(document)
     session.messages.tool("delegate_1", "pay_5").approve()
     with anyio.fail_after(10):

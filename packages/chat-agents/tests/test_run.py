@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
@@ -21,6 +22,7 @@ from chat_core import (
     RequireApproval,
     RunContext,
     ScopedCollection,
+    Text,
     Tool,
     ToolCollection,
     ToolScope,
@@ -308,3 +310,63 @@ async def test_a_policy_that_raises_on_an_edited_approval_ends_the_run_and_keeps
     flow.broken = False
     assert short(await collect(engine, flow, session))[-1] == "done answered"
     assert flow.effects == ["pay 7"]
+
+
+@pytest.mark.parametrize("message", ["", " \n", [], [""], [Text("")]])
+async def test_an_empty_message_is_refused(message: list[str]) -> None:
+    engine, provider = new_engine("hello")
+    session = AgentSession(flow="desk")
+
+    with pytest.raises(UsageError, match="the message is empty"):
+        engine.run(Desk(), session, message)
+    assert (len(session.messages), provider.asked) == (0, [])
+
+
+@pytest.mark.parametrize("message", [[5], [None], [Text(cast("str", 5))], ["hi", b"x"], 5])
+async def test_a_message_with_values_that_are_no_parts_is_refused(message: Any) -> None:
+    engine, _ = new_engine("hello")
+    session = AgentSession(flow="desk")
+    before = session.to_json()
+
+    with pytest.raises(UsageError, match="the message"):
+        engine.run(Desk(), session, message)
+    assert session.to_json() == before
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, BaseException])
+@pytest.mark.parametrize("place", ["policy", "tool"])
+async def test_an_exception_that_ends_the_program_follows_done(kind: type[BaseException], place: str) -> None:
+    class Ending(Desk):
+        def scopes(self) -> Sequence[ToolScope[Paused]]:
+            def decide(call: FunctionCall, meta: None) -> Execute:
+                if place == "policy":
+                    raise kind
+                return Execute()
+
+            tools = ToolCollection()
+
+            @tools.tool
+            async def end() -> str:
+                raise kind
+
+            return [ScopedCollection(tools, decide)]
+
+    events: list[object] = []
+    engine, _ = new_engine(FunctionCall("end", id="end_1"), "Never mind.")
+    session = AgentSession(flow="desk")
+
+    async def run_until_done() -> None:
+        async with engine.run(Ending(), session, "go") as run:
+            async for event in run:
+                events.append(event)
+                if isinstance(event, Done):
+                    break
+
+    if kind is SystemExit and place == "tool":  # chat-core reports it to the model, as an error of the tool
+        await run_until_done()
+        assert short(events)[1:] == ["end error", "error tool_error", "text Never mind.", "done answered"]
+        return
+    with pytest.raises(kind):
+        await run_until_done()
+    assert short(events) == ["end calling", "error internal", "done failed"]
+    assert len(AgentSession.from_json(session.to_json()).messages) == 2

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from chat_agents import AgentEvent, Data, Done, Error, Text, ToolStatus, to_sse_event
-from chat_core import File, Paused, Usage, Wait
+from chat_core import File, Paused, Usage, UsageError, Wait
 from chat_core.transport import SseParser
 
 SOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -79,6 +79,12 @@ def test_a_pause_names_the_session_and_the_waiting_calls() -> None:
             },
         ],
     }
+
+
+@pytest.mark.parametrize("payload", [float("nan"), {"scores": [float("inf")]}, {1, 2}])
+def test_a_payload_that_is_not_json_is_refused(payload: object) -> None:
+    with pytest.raises(UsageError, match=r"the payload of Data\('map', …\) is not JSON: payload"):
+        to_sse_event(Data("map", payload))
 
 
 @pytest.mark.parametrize("seed", range(20))

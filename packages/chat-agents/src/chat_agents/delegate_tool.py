@@ -14,7 +14,6 @@ from chat_core import (
     Chat,
     ChatProvider,
     ChatResponse,
-    Completed,
     Data,
     Execute,
     FunctionCall,
@@ -28,6 +27,7 @@ from chat_core import (
     ReadyChatBuilder,
     Reject,
     RequireApproval,
+    Tool,
     ToolCollection,
     ToolContext,
     ToolDefinition,
@@ -50,7 +50,6 @@ from chat_agents.limits import (
     DelegationLimits,
     LimitReachedError,
     RunningDelegation,
-    active_seconds,
     count_calls,
     count_turns,
     initial_state,
@@ -305,7 +304,8 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         inner = self._runs.get(name)
         if inner is None:
             return self._unknown(name, messages)
-        running = RunningDelegation.of(messages)
+        call = next(tool for tool in _tools_in(context.messages) if tool.id == context.tool_id)
+        running = RunningDelegation.of(call, messages)
         token = DELEGATIONS.set((*DELEGATIONS.get(), running))
         value: object = None
         try:
@@ -335,7 +335,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         output = {"text": value, "truncated": shown == text != value, "compacted": summary is not None}
         hint = f"\n\n[Read more with read_result(id={context.tool_id!r}, offset={0 if summary else offset}).]"
         content = f"## Result from '{name}'\n\n{text}{hint if text != value else ''}"
-        return ToolOutput(content, data=Data(RESULT, {"agent": name, **output, **_counts(messages, value)}, keep=True))
+        return ToolOutput(content, data=Data(RESULT, {"agent": name, **output, **_counts(running, value)}, keep=True))
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         return to_result(value)
@@ -359,11 +359,11 @@ def _no_clock() -> Any:  # noqa: ANN401 - never called
     raise AssertionError(msg)
 
 
-def _counts(messages: Messages, text: str) -> dict[str, object]:
+def _counts(delegation: RunningDelegation, text: str) -> dict[str, object]:
     return {
-        "turns": count_turns(messages),
-        "calls": count_calls(messages),
-        "duration_ms": round(active_seconds(messages) * 1000),
+        "turns": count_turns(delegation.messages),
+        "calls": count_calls(delegation.messages),
+        "duration_ms": round(delegation.active_seconds * 1000),
         "original_length": len(text),
     }
 
@@ -411,7 +411,10 @@ def _read_result_definition(limit: int) -> ToolDefinition:
 
 
 def _find_result(contents: Sequence[Content], tool_id: str) -> str | None:
-    tools = [tool for content in contents for turn in content.turns for tool in turn.tools if tool.id == tool_id]
-    statuses = [tool.status for tool in tools if isinstance(tool.status, Completed)]
-    payloads = [item.payload for status in statuses for item in status.data if item.type == RESULT]
+    tools = [tool for tool in _tools_in(contents) if tool.id == tool_id]
+    payloads = [item.payload for tool in tools for item in tool.data if item.type == RESULT]
     return next((str(cast("Mapping[str, object]", payload)["text"]) for payload in payloads), None)
+
+
+def _tools_in(contents: Sequence[Content]) -> list[Tool]:
+    return [tool for content in contents for turn in content.turns for tool in turn.tools]

@@ -16,8 +16,11 @@ from chat_core import (
     Paused,
     ReadyChatBuilder,
     StreamingChat,
+    Text,
     UsageError,
 )
+from chat_core.messages import Content
+from chat_core.messages.storable import find_turn_fault
 from typing_extensions import TypeVar
 
 from chat_agents.config import AgentConfig
@@ -133,13 +136,14 @@ class AgentEngine:
             inject: values by type, for `Injected` parameters of tools.
 
         Raises:
-            UsageError: the session belongs to another flow, or the flow has no name.
+            UsageError: the flow has no name, or the message is empty or has values that are no parts. When the block is
+                entered: the session belongs to another flow.
         """
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
             raise UsageError(msg)
         settings = RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit)
-        return AgentRun(settings, session, message, inject)
+        return AgentRun(settings, session, None if message is None else _to_content(message), inject)
 
     def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
         return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
@@ -181,3 +185,24 @@ class AgentEngine:
         for observer in config.observers:
             base = base.with_observer(observer)
         return base.with_interrupted(flow.interrupted())
+
+
+def _to_content(message: str | Sequence[Part | str]) -> Content:
+    """Return a message of the user as a content.
+
+    Raises:
+        UsageError: the message is empty, or has values that are no parts.
+    """
+    given = cast("object", message)
+    if not isinstance(given, (str, Sequence)):
+        msg = f"the message must be a text or a list of texts and parts, not {given!r}"
+        raise UsageError(msg)
+    content = Content.of("user", *((message,) if isinstance(message, str) else message))
+    turn = content.turns[0]
+    if fault := find_turn_fault(turn):
+        msg = f"the message is not valid: {fault.where}{fault.message}"
+        raise UsageError(msg)
+    if all(isinstance(part, Text) and not part.text.strip() for part in turn.parts):
+        msg = "the message is empty: pass a text, or None to continue without a message"
+        raise UsageError(msg)
+    return content

@@ -29,7 +29,11 @@ from chat_agents.delegation import SubAgent
 RESULT: Final = "delegation"
 """Type of the data that is stored with the call of a finished delegation."""
 SECONDS: Final = "active_seconds"
-"""Field of a stored turn: for how long the agent was active before it, since its previous turn or its resumption."""
+"""Field of stored data: for how long an agent was active.
+
+In a turn, since the previous turn or since the agent was resumed. In the call that runs the agent, between its last
+turn and the pauses that followed.
+"""
 CALL_OVER_LIMIT: Final = "The call did not run: the agent may not make further calls. Answer without tools."
 
 
@@ -43,6 +47,7 @@ class RunningDelegation:
     """A delegation that runs in this process.
 
     Attributes:
+        call: the call that runs the agent.
         messages: conversation of the agent.
         max_turns: how many responses of the model the agent may use.
         tokens: limit on tokens, or `None`.
@@ -52,6 +57,7 @@ class RunningDelegation:
         closing: turns of this agent and of agents inside it, each with its conversation, which may not contain it yet.
     """
 
+    call: Tool
     messages: Messages
     max_turns: int
     tokens: int | None
@@ -61,20 +67,28 @@ class RunningDelegation:
     closing: list[tuple[Messages, Turn]] = field(default_factory=list[tuple[Messages, Turn]])
 
     @classmethod
-    def of(cls, messages: Messages) -> RunningDelegation:
+    def of(cls, call: Tool, messages: Messages) -> RunningDelegation:
         """Return the delegation of a conversation that `initial_state()` began.
 
         Args:
+            call: the call that runs the agent.
             messages: conversation of the agent.
         """
         limits = cast("Mapping[str, int | None]", read_state(messages)["limits"])
         turns = cast("int", limits["max_turns"])
-        return cls(messages, turns, limits["tokens"], limits["calls"], limits["seconds"], time.monotonic())
+        return cls(call, messages, turns, limits["tokens"], limits["calls"], limits["seconds"], time.monotonic())
 
     @property
     def remaining_seconds(self) -> float | None:
         """Remaining active time of the agent in seconds, or `None` without a limit."""
-        return None if self.seconds is None else self.seconds - active_seconds(self.messages)
+        return None if self.seconds is None else self.seconds - self.active_seconds
+
+    @property
+    def active_seconds(self) -> float:
+        """For how long the agent was active, up to its last response or its last pause."""
+        turns = [turn for content in self.messages for turn in content.turns]
+        stored = [self.call.extra, *[turn.extra for turn in turns]]
+        return sum([cast("float", (extra or {}).get(SECONDS, 0.0)) for extra in stored])
 
     @property
     def remaining_calls(self) -> int | None:
@@ -86,10 +100,8 @@ class RunningDelegation:
         return self.calls - count_calls(self.messages) - unstored
 
     def store_active_time(self) -> None:
-        """Add the active time that is not stored yet to the last turn of the model."""
-        role, turn = self.messages.last_turn or (None, None)
-        if turn is not None and role == "model":
-            add_active_time(turn, self)
+        """Add the active time since the last response to the call, which is stored when the agent pauses or ends."""
+        add_active_time(self.call, self)
 
     def require_tokens(self) -> None:
         """Check that the budget of tokens is not used up.
@@ -144,26 +156,16 @@ def count_calls(messages: Messages) -> int:
     return sum([1 + _count_inside(tool) for tool in _tools(messages) if not isinstance(tool.status, Rejected)])
 
 
-def active_seconds(messages: Messages) -> float:
-    """Return for how long the agent of a conversation was active, up to its last turn.
+def add_active_time(item: Turn | Tool, delegation: RunningDelegation) -> None:
+    """Add the active time of a delegation that is not stored yet to a turn or a call.
 
     Args:
-        messages: the conversation.
-    """
-    turns = [turn for content in messages for turn in content.turns]
-    return sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
-
-
-def add_active_time(turn: Turn, delegation: RunningDelegation) -> None:
-    """Add the active time of a delegation that is not stored yet to a turn.
-
-    Args:
-        turn: a turn of the delegation's conversation.
+        item: a turn of the delegation's conversation, or the call that runs the agent.
         delegation: the delegation.
     """
     now = time.monotonic()
-    extra = turn.extra or {}
-    turn.extra = {**extra, SECONDS: cast("float", extra.get(SECONDS, 0.0)) + now - delegation.since}
+    extra = item.extra or {}
+    item.extra = {**extra, SECONDS: cast("float", extra.get(SECONDS, 0.0)) + now - delegation.since}
     delegation.since = now
 
 

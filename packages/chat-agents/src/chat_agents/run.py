@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Never, cast, final
 
+from anyio import get_cancelled_exc_class
 from chat_core import (
     Approved,
     ChatResponse,
@@ -26,7 +27,6 @@ from chat_core import (
     Instructions,
     Interrupted,
     Messages,
-    Part,
     Paused,
     Pending,
     PendingToolsError,
@@ -44,6 +44,7 @@ from chat_core import (
 )
 from chat_core import Done as ChatDone
 from chat_core.engine.checkpoint import is_final
+from chat_core.messages import Content
 from chat_core.options import ChatOptions, join_instructions
 from chat_store import ConversationClosedError, OpenConversation, UnknownConversationError
 from typing_extensions import TypeVar
@@ -86,16 +87,19 @@ class RunSettings(Generic[PauseT_co]):
 class AgentRun(Generic[PauseT_co]):
     """The events of one run. Iterate with `async for` inside an `async with` block.
 
-    The last event is always `Done`. Exiting the block earlier closes the connection, cancels running tools and leaves
-    the session valid: everything that was completed is recorded, and the next run continues from there. Cancelling a
-    read, for example with a timeout, also ends the run, without `Done`.
+    The last event is always `Done`. If a tool raises an exception that is meant to end the program, such as
+    `KeyboardInterrupt`, the exit of the block raises it after `Done`.
+
+    Exiting the block earlier closes the connection, cancels running tools and leaves the session valid: everything that
+    was completed is recorded, and the next run continues from there. Cancelling a read, for example with a timeout,
+    also ends the run, without `Done`.
     """
 
     def __init__(
         self,
         settings: RunSettings[PauseT_co],
         session: AgentSession,
-        message: str | Sequence[Part | str] | None,
+        message: Content | None,
         inject: Mapping[Any, object] | None,
     ) -> None:
         """Prepare the run. Applications call `AgentEngine.run()` instead."""
@@ -138,6 +142,8 @@ class AgentRun(Generic[PauseT_co]):
             # The session must not store what the failed run could not store.
             failure = self._failure
             await self._stack.__aexit__(type(failure), failure, failure.__traceback__)
+            if not isinstance(failure, Exception):
+                raise failure  # such as KeyboardInterrupt
             return None
         return await self._stack.__aexit__(kind, error, trace)
 
@@ -158,9 +164,8 @@ class AgentRun(Generic[PauseT_co]):
         owner = None if isinstance(target, OpenConversation) else session.owner
         stream = settings.chat.stream(target, options=options, inject=self._inject, owner=owner)
         if self._message is not None:
-            parts = (self._message,) if isinstance(self._message, str) else tuple(self._message)
             _cancel_abandoned(messages)
-            messages.user(*parts)
+            messages.push(self._message)
         self._stream = await self._stack.enter_async_context(stream)
 
     async def _evaluate_options(self) -> ChatOptions:
@@ -198,7 +203,11 @@ class AgentRun(Generic[PauseT_co]):
     async def _read(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
         """Yield the translated events of the chat, then the last events of this run."""
         stream, translation, has_started = self._stream, self._translation, False
-        if stream is not None:
+        last: Sequence[AgentEvent[PauseT_co]]
+        if stream is None:
+            assert self._failure is not None  # noqa: S101 - the run failed before it entered the stream
+            last = self._fail(self._failure)
+        else:
             try:
                 async for event in stream:
                     has_started = True
@@ -210,14 +219,10 @@ class AgentRun(Generic[PauseT_co]):
                         for translated in translation.events(event):
                             yield translated
                 last = self._finish(stream.response)
-            except Exception as error:  # a tool, a store or a provider may raise anything
-                self._failure = error
-                if isinstance(error, ConflictError) and not has_started:
-                    raise  # the run is refused: another run is active
-                last = self._fail(error)
-        else:
-            assert self._failure is not None  # noqa: S101 - the run failed before it entered the stream
-            last = self._fail(self._failure)
+            except (GeneratorExit, get_cancelled_exc_class()):
+                raise  # the reader left
+            except BaseException as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
+                last = self._fail(error, is_refused=not has_started and isinstance(error, ConflictError))
         for ending in last:
             yield ending
 
@@ -230,8 +235,11 @@ class AgentRun(Generic[PauseT_co]):
         statuses = self._translation.pause(response, session.messages)
         return (*statuses, response.of_conversation(session.id, session.owner), self._end("paused"))
 
-    def _fail(self, error: BaseException) -> Sequence[Error | Done]:
-        """Log an error, and return the last events."""
+    def _fail(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Error | Done]:
+        """Log an error, and return the last events. Raise the error if the run is refused."""
+        self._failure = error
+        if is_refused:
+            raise error  # another run is active
         _LOG.error("a run of the session %s failed", self._session.id, exc_info=error)
         return error_event(self._translation.error_code(error)), self._end("failed")
 

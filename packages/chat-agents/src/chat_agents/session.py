@@ -24,6 +24,8 @@ from chat_agents.usage import Imported, SessionUsage
 
 VERSION: Final = 1
 _IMPORTED: Final = "imported"
+_COPIED: Final = "chat_agents"
+"""Field of the application data of a stored session that has its fields from before it was copied into the store."""
 _FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", _IMPORTED, "messages"})
 
 
@@ -160,7 +162,7 @@ class AgentSession:
     async def copy_to(self, store: ConversationStore) -> AgentSession:
         """Store a copy of this session as a new conversation with the same id, and return the stored session.
 
-        The copy has times of its own, and no unknown fields (`extra`).
+        The copy keeps `created_at` and `extra`. Its `last_active` is the time of the copy.
 
         Args:
             store: the store.
@@ -168,9 +170,11 @@ class AgentSession:
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
         """
-        meta: MetaChanges = {"flow": self.flow}
+        copied: dict[str, object] = {"created_at": self.created_at.isoformat(), "extra": dict(self.extra)}
+        data: dict[str, object] = {_COPIED: copied}
         if self._imported.turns:
-            meta["data"] = {_IMPORTED: self._imported.to_dict()}
+            data[_IMPORTED] = self._imported.to_dict()
+        meta: MetaChanges = {"flow": self.flow, "data": data}
         await store.create(self._messages, id=self.id, owner=self.owner, meta=meta)
         return await AgentSession.open(store, self.id, flow=self.flow)
 
@@ -181,6 +185,11 @@ class AgentSession:
         self.last_active = meta.last_active or self.last_active
         if _IMPORTED in meta.data:
             self._imported = Imported.from_dict(meta.data[_IMPORTED])
+        copied = meta.data.get(_COPIED)
+        if isinstance(copied, Mapping):
+            fields = cast("Mapping[str, object]", copied)
+            self.created_at = read_time(fields, "created_at")
+            self.extra = cast("Mapping[str, object]", fields.get("extra", {}))
 
     @asynccontextmanager
     async def edit(self) -> AsyncGenerator[Messages]:

@@ -6,8 +6,8 @@ import base64
 import re
 from typing import TypeAlias
 
-from chat_core import File, Paused, Wait
-from chat_core.json import dumps
+from chat_core import File, Paused, UsageError, Wait
+from chat_core.json import dumps, find_fault
 
 from chat_agents.events import AgentEvent, Data, Done, Error, Text, ToolStatus
 
@@ -23,12 +23,18 @@ def to_sse_event(event: AgentEvent[Paused], /) -> bytes:
     with the waiting calls follows.
 
     Args:
-        event: event of an `AgentRun`.
+        event: event of an `AgentRun`, or one of your own.
+
+    Raises:
+        UsageError: the payload of `Data` is not JSON, such as NaN. Payloads from tools are JSON.
     """
     if isinstance(event, Text):
         return _event("text", event.delta) if event.delta else b""
     if isinstance(event, ToolStatus) and event.status == "waiting":
         return b""
+    if isinstance(event, Data) and not isinstance(event.payload, File) and (fault := find_fault(event.payload)):
+        msg = f"the payload of Data({event.type!r}, …) is not JSON: payload{fault}"
+        raise UsageError(msg)
     name, data = _json_data(event)
     return _event(name, dumps(data))
 
