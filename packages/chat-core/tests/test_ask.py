@@ -70,7 +70,7 @@ async def test_a_model_can_be_named_and_is_closed(monkeypatch: pytest.MonkeyPatc
     def load(_group: str, _vendor: str) -> Callable[[str], Closing]:
         return lambda _model: Closing()
 
-    monkeypatch.setattr("chat_core.models._load", load)
+    monkeypatch.setattr("chat_core.models._load_factory", load)
 
     assert (await ask("x:y", "hi")).text == "hello"
     assert closed == [True]

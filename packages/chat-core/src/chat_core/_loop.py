@@ -40,11 +40,11 @@ class Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
-        self.thread = threading.Thread(target=self._serve, name="chat-blocking", daemon=True)
+        self.thread = threading.Thread(target=self._run_event_loop, name="chat-blocking", daemon=True)
         self.tasks: set[Task[Any]] = set()
         self.closed = False
 
-    def _serve(self) -> None:
+    def _run_event_loop(self) -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._closing.wait())
@@ -163,14 +163,14 @@ class Task(Generic[T]):
     def start(self) -> None:
         """Start the task in the loop."""
         self.loop.tasks.add(self)
-        self.loop.call_soon(self._start)
+        self.loop.call_soon(self._start_in_loop)
         if self.loop.closed:
             self.finish()
 
     def cancel_and_join(self) -> None:
         """Cancel the task and wait until it has ended."""
         if not self.done:
-            self.loop.call_soon(self._cancel)
+            self.loop.call_soon(self._cancel_in_loop)
             self.join()
 
     def join(self) -> None:
@@ -203,18 +203,18 @@ class Task(Generic[T]):
             if self._after is not None:
                 self._after()
 
-    def _start(self) -> None:
+    def _start_in_loop(self) -> None:
         if not self._cancelled:
-            self._running = asyncio.get_running_loop().create_task(self._run())
+            self._running = asyncio.get_running_loop().create_task(self._run_function())
 
-    def _cancel(self) -> None:
+    def _cancel_in_loop(self) -> None:
         self._cancelled = True
         if self._running is None:
             self.finish()
         elif self._scope is not None:
             self._scope.cancel()
 
-    async def _run(self) -> None:
+    async def _run_function(self) -> None:
         try:
             with CancelScope() as self._scope:
                 if self._cancelled:

@@ -287,9 +287,9 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         self._reading = True
         try:
             task.start()
-            self._receive()
+            self._receive_item()
         except BaseException:
-            self._stop(task)
+            self._stop_task(task)
             raise
         self._reading = False
         return self
@@ -298,7 +298,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         if self._task is not None:
-            self._stop(self._task)
+            self._stop_task(self._task)
         if kind is None:
             while not self._received.empty():
                 item = self._received.get()
@@ -306,7 +306,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
                     raise item.error
 
     def __iter__(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
-        return self._iterate_in_block() if self._task is None else self._iterate(self._task)
+        return self._iterate_in_block() if self._task is None else self._iterate_events(self._task)
 
     def text(self) -> Iterator[str]:
         """Iterate over the response text as it arrives. After an `AttemptReset`, the text starts again."""
@@ -318,7 +318,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
             msg = "cancel() was called before the run started: enter the stream with `with`, or start iterating, first"
             raise UsageError(msg)
         self._cancelled = True
-        self._task.loop.call_soon(self._cancel)
+        self._task.loop.call_soon(self._cancel_stream)
 
     @property
     def cancelled(self) -> bool:
@@ -342,10 +342,10 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
     def _iterate_in_block(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
         with self:
             if self._task is not None:
-                with closing(self._iterate(self._task)) as events:
+                with closing(self._iterate_events(self._task)) as events:
                     yield from events
 
-    def _iterate(self, task: Task[None]) -> Generator[StreamEvent[OutT_co, PauseT_co], None, None]:
+    def _iterate_events(self, task: Task[None]) -> Generator[StreamEvent[OutT_co, PauseT_co], None, None]:
         while not task.done or not self._received.empty():
             if task.loop.closed and self._received.empty():
                 msg = (
@@ -355,19 +355,19 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
                 raise UsageError(msg)
             self._reading = True
             task.loop.call_soon(self._request_next)
-            event = self._receive()
+            event = self._receive_item()
             self._reading = False
             if event is _ENDED:
                 return
             yield cast("StreamEvent[OutT_co, PauseT_co]", event)
 
-    def _receive(self) -> object:
+    def _receive_item(self) -> object:
         item = self._received.get()
         if isinstance(item, _Failed):
             raise item.error
         return item
 
-    def _stop(self, task: Task[None]) -> None:
+    def _stop_task(self, task: Task[None]) -> None:
         """End the task of the stream, and wait until it has ended."""
         self._exiting = True
         if self._reading:
@@ -385,7 +385,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
     def _request_next(self) -> None:
         self._requested.set()
 
-    def _cancel(self) -> None:
+    def _cancel_stream(self) -> None:
         if self._entered:
             self._stream.cancel()
 

@@ -120,9 +120,9 @@ class Window:
     def __call__(self, view: View, size: ContextSize, /) -> View | None:
         """Return a shorter view, or `None` to keep the current view."""
         if self.at is not None and self.keep is not None:
-            return _window(view, size, self.at, self.keep, self.result_characters)
+            return _shorten_view(view, size, self.at, self.keep, self.result_characters)
         if size.refused:
-            return _reduce(view, size, size.tokens // 2, self.result_characters)
+            return _fit_view(view, size, size.tokens // 2, self.result_characters)
         assert self.messages is not None  # noqa: S101 - checked when the policy was made
         if size.step > 1 or (excess := len(view.turns) - self.messages) <= 0:
             return None
@@ -168,14 +168,14 @@ class Summarize:
             return None
         keep = self.keep // 2 if size.refused else self.keep
         room = keep - (size.tokens - size.of_view) - SUMMARY_TOKENS
-        offset = _first_fitting(view, view.boundaries(summarized=True), room)
+        offset = _first_fitting_offset(view, view.boundaries(summarized=True), room)
         if offset is None:
-            return _window(view, size, self.at, self.keep, self.result_characters)
-        return self._summarize(view, size, offset)
+            return _shorten_view(view, size, self.at, self.keep, self.result_characters)
+        return self._request_summary(view, size, offset)
 
-    async def _summarize(self, view: View, size: ContextSize, offset: int) -> ContextChoice:
+    async def _request_summary(self, view: View, size: ContextSize, offset: int) -> ContextChoice:
         request = Messages.from_user(
-            f"{self.instructions}\n\n{_transcript(view.turns_before(offset), self.result_characters)}"
+            f"{self.instructions}\n\n{_format_transcript(view.turns_before(offset), self.result_characters)}"
         )
         try:
             turn = await self.model.complete(request, NO_TOOLS, self.options, None)
@@ -183,7 +183,7 @@ class Summarize:
                 msg = f"the model wrote no complete summary (finish reason: {turn.finish_reason})"
                 raise InvalidResponseError(msg, partial=turn)
         except ChatError as error:
-            fallback = _window(view, size, self.at, self.keep, self.result_characters)
+            fallback = _shorten_view(view, size, self.at, self.keep, self.result_characters)
             if fallback is None:
                 raise
             fallback.cause = error
@@ -197,9 +197,9 @@ def _require_limits(name: str, at: int, keep: int) -> None:
         raise UsageError(msg)
 
 
-def _window(view: View, size: ContextSize, at: int, keep: int, characters: int) -> View | None:
+def _shorten_view(view: View, size: ContextSize, at: int, keep: int, characters: int) -> View | None:
     if size.refused:
-        return _reduce(view, size, keep // 2, characters)
+        return _fit_view(view, size, keep // 2, characters)
     if size.tokens <= at:
         return None
     other = size.tokens - size.of_view
@@ -207,7 +207,7 @@ def _window(view: View, size: ContextSize, at: int, keep: int, characters: int) 
     if last in view.boundaries() and view.tokens_from(last) + other <= at:
         # The last response was requested with this view: the provider has it in its prompt cache.
         return View(last, elided=view.elided, result_characters=characters)
-    reduced = _reduce(view, size, keep, characters)
+    reduced = _fit_view(view, size, keep, characters)
     left = view.tokens_of(reduced) + other if reduced is not None else size.tokens
     if left > at:
         msg = (
@@ -218,13 +218,13 @@ def _window(view: View, size: ContextSize, at: int, keep: int, characters: int) 
     return reduced
 
 
-def _reduce(view: View, size: ContextSize, keep: int, characters: int) -> View | None:
+def _fit_view(view: View, size: ContextSize, keep: int, characters: int) -> View | None:
     """Return the longest view of at most `keep` tokens, or the shortest possible view.
 
     Return `None` if no view is shorter than the current one.
     """
     room = keep - (size.tokens - size.of_view)
-    offset = _first_fitting(view, view.boundaries(), room)
+    offset = _first_fitting_offset(view, view.boundaries(), room)
     reduced = View(view.offset if offset is None else offset, elided=view.elided, result_characters=characters)
     tokens = view.tokens_of(reduced)
     elided = set(view.elided)
@@ -239,7 +239,7 @@ def _reduce(view: View, size: ContextSize, keep: int, characters: int) -> View |
     return None if unchanged else reduced
 
 
-def _first_fitting(view: View, offsets: Sequence[int], room: int) -> int | None:
+def _first_fitting_offset(view: View, offsets: Sequence[int], room: int) -> int | None:
     """Return the lowest offset from which the view has at most `room` tokens, or the highest offset if none fits.
 
     Return `None` if `offsets` is empty.
@@ -253,16 +253,16 @@ def _first_fitting(view: View, offsets: Sequence[int], room: int) -> int | None:
 # --- What a model summarizes -----------------------------------------------------------------------------------
 
 
-def _transcript(turns: Sequence[tuple[Role, Turn]], characters: int) -> str:
+def _format_transcript(turns: Sequence[tuple[Role, Turn]], characters: int) -> str:
     """Serialize turns as lines of JSON, so that no text can imitate another message. Tool results are shortened."""
     lines: list[dict[str, object]] = []
     for role, turn in turns:
         shortened = elide_results(turn, {tool.id for tool in turn.tools}, characters)
-        lines += [line for part in shortened.parts if (line := _line(role, part))]
+        lines += [line for part in shortened.parts if (line := _transcript_entry(role, part))]
     return "\n".join([dumps(line) for line in lines])
 
 
-def _line(role: Role, part: Part) -> dict[str, object]:
+def _transcript_entry(role: Role, part: Part) -> dict[str, object]:
     match part:
         case Text(text):
             return {role: text} if text else {}

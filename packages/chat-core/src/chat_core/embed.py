@@ -80,7 +80,7 @@ class _Batches:
             try:
                 response = await self.embed(texts)
             finally:
-                record.usage = _usage_since(before, self.usage)
+                record.usage = _subtract_usage(before, self.usage)
             record.model = response.model
             return response
 
@@ -108,7 +108,7 @@ class _Batches:
                 return response
 
 
-def _usage_since(before: Usage, now: Usage) -> Usage:
+def _subtract_usage(before: Usage, now: Usage) -> Usage:
     return Usage(*[after - earlier for earlier, after in zip(astuple(before), astuple(now), strict=True)])
 
 

@@ -20,7 +20,7 @@ MAX_DEPTH = 200
 """Maximum nesting depth of arrays and objects that `freeze()` accepts."""
 
 
-def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+def _refuse_change(self: object, *_args: object, **_kwargs: object) -> NoReturn:
     msg = f"this {'object' if isinstance(self, dict) else 'array'} is read-only: change a copy.deepcopy() of it"
     raise TypeError(msg)
 
@@ -31,8 +31,8 @@ class FrozenDict(dict[KeyT, ItemT], Generic[KeyT, ItemT]):
     __slots__ = ()
 
     if not TYPE_CHECKING:  # for checkers, these keep the signatures of the base class
-        __setitem__ = __delitem__ = __ior__ = _refuse
-        clear = pop = popitem = setdefault = update = _refuse
+        __setitem__ = __delitem__ = __ior__ = _refuse_change
+        clear = pop = popitem = setdefault = update = _refuse_change
 
     def __reduce__(self) -> tuple[type[dict[KeyT, ItemT]], tuple[dict[KeyT, ItemT]]]:
         """Make copies and pickles of this object ordinary dicts."""
@@ -45,8 +45,8 @@ class FrozenList(list[ItemT], Generic[ItemT]):
     __slots__ = ()
 
     if not TYPE_CHECKING:  # for checkers, these keep the signatures of the base class
-        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_change
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse_change
 
     def __reduce__(self) -> tuple[type[list[ItemT]], tuple[list[ItemT]]]:
         """Make copies and pickles of this array ordinary lists."""

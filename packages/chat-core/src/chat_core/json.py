@@ -191,9 +191,9 @@ def is_deeper(value: object, depth: int) -> bool:
         level = [item for item in level if isinstance(item, (dict, list))]
         if not level:
             return False
-        level = [child for item in level for child in _children(item)]
+        level = [child for item in level for child in _member_values(item)]
     return True
 
 
-def _children(value: object) -> Iterable[object]:
+def _member_values(value: object) -> Iterable[object]:
     return cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)

@@ -359,13 +359,13 @@ def _quote(text: str) -> str:
     """Return `text` as a JSON string with invisible and bidirectional characters escaped."""
     return "".join(
         [
-            _escape(character) if not character.isprintable() else character
+            _escape_character(character) if not character.isprintable() else character
             for character in json.dumps(text, ensure_ascii=False)
         ]
     )
 
 
-def _escape(character: str) -> str:
+def _escape_character(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 

@@ -48,7 +48,7 @@ def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each
         UnknownModelError: no installed package has this vendor, or the name of the model is missing.
         UsageError: a setting is wrong.
     """
-    provider = _create(MODELS, name, settings)
+    provider = _create_provider(MODELS, name, settings)
     if not isinstance(provider, CompletionProvider):
         msg = f"the factory of {name!r} returned a {type(provider).__name__}, which is no model"
         raise UsageError(msg)
@@ -66,7 +66,7 @@ def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN4
         UnknownModelError: no installed package has this vendor, or the name of the model is missing.
         UsageError: a setting is wrong.
     """
-    provider = _create(EMBEDDERS, name, settings)
+    provider = _create_provider(EMBEDDERS, name, settings)
     if not isinstance(provider, EmbeddingsProvider):
         msg = f"the factory of {name!r} returned a {type(provider).__name__}, which cannot embed"
         raise UsageError(msg)
@@ -84,9 +84,9 @@ def installed(group: str = MODELS) -> tuple[str, ...]:
     return tuple(sorted({item.name for item in entry_points(group=group)}))
 
 
-def _create(group: str, name: str, settings: dict[str, Any]) -> object:
+def _create_provider(group: str, name: str, settings: dict[str, Any]) -> object:
     vendor, _, model_name = name.partition(":")
-    factory = _load(group, vendor)
+    factory = _load_factory(group, vendor)
     parameters = inspect.signature(factory).parameters
     first = next(iter(parameters.values()), None)
     if not model_name and (first is None or first.default is inspect.Parameter.empty):
@@ -99,7 +99,7 @@ def _create(group: str, name: str, settings: dict[str, Any]) -> object:
     return factory(model_name, **settings) if model_name else factory(**settings)
 
 
-def _load(group: str, vendor: str) -> Callable[..., object]:
+def _load_factory(group: str, vendor: str) -> Callable[..., object]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import
 
     for item in entry_points(group=group, name=vendor):

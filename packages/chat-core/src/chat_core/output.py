@@ -184,20 +184,20 @@ def _describe_errors(raw: str, error: ValidationError, *, truncated: bool) -> tu
             return "", model_texts.EMPTY_ANSWER
         return "", model_texts.answer_not_json(model_texts.TRUNCATED_JSON if truncated else first["msg"])
     lines = [
-        model_texts.answer_problem(_path(item["loc"]), item["msg"], _quote(item["input"]))
+        model_texts.answer_problem(_format_path(item["loc"]), item["msg"], _quote_value(item["input"]))
         for item in problems[:MAX_PROBLEMS]
     ]
     if len(problems) > MAX_PROBLEMS:
         lines.append(model_texts.more_problems(len(problems) - MAX_PROBLEMS))
-    return _path(first["loc"]), model_texts.invalid_answer(lines)
+    return _format_path(first["loc"]), model_texts.invalid_answer(lines)
 
 
-def _path(location: Sequence[int | str]) -> str:
+def _format_path(location: Sequence[int | str]) -> str:
     path = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in location])
     return path.removeprefix(".") or model_texts.WHOLE_ANSWER
 
 
-def _quote(value: object) -> str:
+def _quote_value(value: object) -> str:
     try:
         text = dumps(value)
     except (TypeError, ValueError):

@@ -208,7 +208,7 @@ class ApprovalKeys:
             ApprovalRefusedError: the token is damaged, forged, expired, not yet valid, or for another conversation or
                 call.
         """
-        approval = self._read(token).approval
+        approval = self._read_valid_token(token).approval
         if conversation is not None:
             _require_conversation(approval, conversation)
         if path is not None and approval.path != tuple(path):
@@ -237,7 +237,7 @@ class ApprovalKeys:
         Raises:
             ApprovalRefusedError: for the same reasons as in `approve()`.
         """
-        return self._require_call(self._read(token), conversation, messages, by, owner)
+        return self._require_decidable_call(self._read_valid_token(token), conversation, messages, by, owner)
 
     def approve(
         self,
@@ -265,14 +265,14 @@ class ApprovalKeys:
             ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
             UsageError: `arguments` is not a JSON object.
         """
-        signed = self._read(token)
-        tool = self._require_call(signed, conversation, messages, by, owner)
+        signed = self._read_valid_token(token)
+        tool = self._require_decidable_call(signed, conversation, messages, by, owner)
         _require_allowed(signed.approval, "approve")
         edited = None if arguments is None or equal_as_json(arguments, tool.effective_arguments) else arguments
         if edited is not None and not signed.approval.edits:
             msg = "the token allows approval of the current arguments only, without edits"
             raise ApprovalRefusedError(msg, "edit")
-        tool.approve(arguments=edited, by=_approver(signed.approval, by), note=note, at=self._now())
+        tool.approve(arguments=edited, by=_approver_name(signed.approval, by), note=note, at=self._now())
         return _record_use(tool, signed.approval)
 
     def reject(
@@ -300,10 +300,10 @@ class ApprovalKeys:
         Raises:
             ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
         """
-        signed = self._read(token)
-        tool = self._require_call(signed, conversation, messages, by, owner)
+        signed = self._read_valid_token(token)
+        tool = self._require_decidable_call(signed, conversation, messages, by, owner)
         _require_allowed(signed.approval, "reject")
-        tool.reject(reason, by=_approver(signed.approval, by), note=note, at=self._now())
+        tool.reject(reason, by=_approver_name(signed.approval, by), note=note, at=self._now())
         return _record_use(tool, signed.approval)
 
     async def redeem(
@@ -351,7 +351,7 @@ class ApprovalKeys:
         try:
             await conversation.save()
         except ConflictError:
-            stored = _find_tool(messages, self._read(token).approval.path)
+            stored = _find_tool(messages, self._read_valid_token(token).approval.path)
             if stored is None or decision not in stored.decisions:
                 self.show(token, conversation.id, messages, by=by, owner=owner)
             raise
@@ -359,7 +359,7 @@ class ApprovalKeys:
 
     # --- Checks --------------------------------------------------------------------------------------------------
 
-    def _read(self, token: str) -> Signed:
+    def _read_valid_token(self, token: str) -> Signed:
         signed = read_token(token, self._secrets, self._retired)
         approval, now = signed.approval, self._now()
         if approval.issued_at > now + self._skew:
@@ -370,7 +370,7 @@ class ApprovalKeys:
             raise ApprovalRefusedError(msg, "expired")
         return signed
 
-    def _require_call(
+    def _require_decidable_call(
         self, signed: Signed, conversation: str, messages: Messages, by: str | Principal | None, owner: str | None
     ) -> Tool:
         """Return the call that a token was created for.
@@ -400,7 +400,7 @@ class ApprovalKeys:
             msg = "the call was decided after the token was created, and waits again: review it again"
             raise ApprovalRefusedError(msg, "reconsidered", _last_decision(tool))
         wait = Wait.from_tool(tool, approval.path, conversation=conversation, owner=owner)
-        if not self._is_allowed(_principal(approval, by), wait):
+        if not self._is_allowed(_find_principal(approval, by), wait):
             msg = f"the rules about who may decide do not allow a decision about the call {tool.id!r} with this token"
             raise ApprovalRefusedError(msg, "permission")
         return tool
@@ -408,7 +408,7 @@ class ApprovalKeys:
     def _is_allowed(self, principal: Principal | None, wait: Wait) -> bool:
         if principal is None:
             return self._may_decide is None and wait.of is None
-        return is_allowed(self._may_decide or _anybody, principal, wait)
+        return is_allowed(self._may_decide or _allow_anybody, principal, wait)
 
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -468,19 +468,19 @@ def _find_tool(messages: Messages, path: tuple[str, ...]) -> Tool | None:
         return None
 
 
-def _approver(approval: BoundApproval, by: str | Principal | None) -> str | None:
+def _approver_name(approval: BoundApproval, by: str | Principal | None) -> str | None:
     return approval.person if by is None else str(by)
 
 
-def _principal(approval: BoundApproval, by: str | Principal | None) -> Principal | None:
+def _find_principal(approval: BoundApproval, by: str | Principal | None) -> Principal | None:
     """Return who uses a token: the user of the page, otherwise the approver that the token names, if any."""
     if isinstance(by, Principal):
         return by
-    name = _approver(approval, by)
+    name = _approver_name(approval, by)
     return Principal(name) if name else None
 
 
-def _anybody(_principal: Principal, _wait: Wait, /) -> bool:
+def _allow_anybody(_principal: Principal, _wait: Wait, /) -> bool:
     return True
 
 

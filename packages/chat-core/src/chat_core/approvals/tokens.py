@@ -149,8 +149,8 @@ def create_seal(messages: Messages, path: Sequence[str], tool: Tool, nonce: str,
     inner = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
     # Tool name and time distinguish calls that have the same ID in different conversations of the same name.
     call = [tool.name, _created_at_milliseconds(inner or messages, tool)]
-    arguments = _digest(secret, nonce, "arguments", tool.effective_arguments)
-    return Seal(_digest(secret, nonce, "call", call), arguments, tool.revision)
+    arguments = _keyed_digest(secret, nonce, "arguments", tool.effective_arguments)
+    return Seal(_keyed_digest(secret, nonce, "call", call), arguments, tool.revision)
 
 
 def _created_at_milliseconds(messages: Messages, tool: Tool) -> int:
@@ -180,7 +180,7 @@ def _signature(secret: bytes, signed: str) -> str:
     return _encode_base64(hmac.digest(secret, b"chat approval\0" + signed.encode(), sha256))
 
 
-def _digest(secret: bytes, nonce: str, purpose: str, value: object) -> str:
+def _keyed_digest(secret: bytes, nonce: str, purpose: str, value: object) -> str:
     data = b"\0".join([f"chat approval {purpose}".encode(), nonce.encode(), _canonical_json(value)])
     return _encode_base64(hmac.digest(secret, data, sha256)[:16])
 

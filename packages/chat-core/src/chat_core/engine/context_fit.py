@@ -108,7 +108,7 @@ class ContextFit:
         """
         if self._pending is not None:
             pending, self._pending = self._pending, None
-            return await self._apply(await pending)
+            return await self._apply_choice(await pending)
         if self._step != step:
             self._step, self._choices, self._ready, self._refused = step, 0, False, None
         if self._ready or step > self._max_steps:
@@ -116,13 +116,13 @@ class ContextFit:
         if plan is not self._plan:
             self._plan, self._overhead = plan, estimate_overhead(plan, self._options)
         self._view = self._checkpoint.messages.view()
-        size = self._size()
+        size = self._measure_request()
         choice = self._policy(self._view, size)
         started = Compacting(size.tokens, size.exact)
         if isinstance(choice, Awaitable):
             self._pending = choice
             return (started,)
-        events = await self._apply(choice)
+        events = await self._apply_choice(choice)
         return (started, *events) if events else None
 
     def aclose(self) -> None:
@@ -131,7 +131,7 @@ class ContextFit:
         if inspect.iscoroutine(pending):
             pending.close()
 
-    async def _apply(self, choice: ContextChoice) -> Sequence[Compacted]:
+    async def _apply_choice(self, choice: ContextChoice) -> Sequence[Compacted]:
         """Apply a choice of the policy, and return the events that describe the change."""
         self._choices += 1
         turns_before = len(self._view.turns)
@@ -141,10 +141,10 @@ class ContextFit:
             self._ready = True
             return ()
         if isinstance(choice, View):
-            await self._warn(choice.cause)
+            await self._add_failure_warning(choice.cause)
             self._checkpoint.messages.choose_view(choice)
         else:
-            await self._store(choice.turn)
+            await self._store_summary(choice.turn)
         self._reduced = True
         self._ready = self._refused is not None or self._choices >= MAX_CHOICES
         after = self._checkpoint.messages.view()
@@ -167,7 +167,7 @@ class ContextFit:
             raise UsageError(msg)
         return chosen.offset > current.offset or chosen.elided != current.elided
 
-    async def _store(self, turn: Turn) -> None:
+    async def _store_summary(self, turn: Turn) -> None:
         """Append a summary turn to the history, and add its token usage."""
         if turn.by != "engine" or not all(isinstance(part, Summary) for part in turn.parts):
             msg = "Summarized() needs Turn([view.summary(text, offset)], by='engine')"
@@ -175,7 +175,7 @@ class ContextFit:
         self._usage += turn.usage
         await self._checkpoint.append_turn("user", turn)
 
-    async def _warn(self, cause: Exception | None) -> None:
+    async def _add_failure_warning(self, cause: Exception | None) -> None:
         """Add a warning about a summary that failed, and record the token usage of its request."""
         if cause is None:
             return
@@ -187,7 +187,7 @@ class ContextFit:
 
     # --- Sizes ------------------------------------------------------------------------------------------------
 
-    def _size(self) -> ContextSize:
+    def _measure_request(self) -> ContextSize:
         reported = self._reported_tokens()
         estimated = self._view.tokens
         tokens = estimated + self._overhead if reported is None else reported
@@ -213,13 +213,13 @@ class ContextFit:
         metadata = turn.metadata if turn is not None else None
         if turn is None or metadata is None or not metadata.usage.input_tokens:
             return None
-        if turn.view_offset != self._view.offset or not _is_model(metadata.provider, metadata.model, self._meta):
+        if turn.view_offset != self._view.offset or not _is_from_model(metadata.provider, metadata.model, self._meta):
             return None
         results = sum([estimate_text(tool.result_text()) + TURN_TOKENS for tool in turn.tools if tool.resolved])
         return metadata.usage.total_tokens + results + sum([estimate_turn(item) for item in later])
 
 
-def _is_model(provider: str | None, model: str | None, meta: ProviderMeta) -> bool:
+def _is_from_model(provider: str | None, model: str | None, meta: ProviderMeta) -> bool:
     """Return whether a response is from the model of `meta`. Providers may append a date to the model name."""
     if provider != meta.name or model is None:
         return False

@@ -45,8 +45,8 @@ async def decide(tools: ChatTools[PauseT], call: FunctionCall) -> Action[PauseT]
     Raises:
         UsageError: the chat has no such tool, or the arguments are invalid.
     """
-    _, scope = tools.owners[_known_tool(tools, call.name)]
-    arguments = _valid_arguments(tools, call)
+    _, scope = tools.owners[_require_known_tool(tools, call.name)]
+    arguments = _validate_arguments(tools, call)
     if scope.always is not None:
         return scope.always
     return await scope.decide(call.shown(arguments, call.id, call.context or CallContext(())))
@@ -74,7 +74,7 @@ async def call_tool(
         ChatError: the run failed. The history is valid and contains all completed work.
         Exception: an after-hook of the last stored answer raised it. The call is not in the history.
     """
-    _known_tool(plan.tools, call.name)
+    _require_known_tool(plan.tools, call.name)
     run = _DirectRun(plan, target, call, inject, owner)
     async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
         async for _ in events:
@@ -105,7 +105,7 @@ class _DirectRun(Run[Any, PauseT]):
 
     async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[Any, PauseT]]:
         if self._tool_id is None:
-            self._tool_id = await self._begin()
+            self._tool_id = await self._add_missing_call()
         elif self._tool_pass is not None or self._messages.pending():
             return await super()._advance(group)
         else:
@@ -122,7 +122,7 @@ class _DirectRun(Run[Any, PauseT]):
         """Return the stored final turn. Posted input waits for a run that sends model requests."""
         return self._checkpoint.stored_answer()
 
-    async def _begin(self) -> str:
+    async def _add_missing_call(self) -> str:
         """Add the call to the history if it is missing, and return its ID."""
         call, messages = self._call, self._messages
         others = [tool.id for tool in messages.pending() if tool.id != call.id]
@@ -142,7 +142,7 @@ class _DirectRun(Run[Any, PauseT]):
                     msg = f"the id {call.id!r} belongs to a call of {tool.name}() with other arguments: use another id"
                     raise UsageError(msg)
                 return tool.id
-        _valid_arguments(self._plan.tools, call)
+        _validate_arguments(self._plan.tools, call)
         await self._deliver_earlier_answer()
         tool = Tool(FunctionCall(call.name, call.arguments), id=call.id)
         await self._checkpoint.append_turn("model", Turn([tool], finish_reason="tool_calls", by=APPLICATION))
@@ -161,17 +161,17 @@ class _DirectRun(Run[Any, PauseT]):
         except (InvalidResponseError, RefusalError):
             # No hook is called for an answer that cannot be decoded.
             return
-        await self._deliver(answer, output)
+        await self._call_after_hooks(answer, output)
 
 
-def _known_tool(tools: ChatTools[PauseT], name: str) -> str:
+def _require_known_tool(tools: ChatTools[PauseT], name: str) -> str:
     if name not in tools.owners:
         msg = f"this chat has no tool {name!r}: its tools are {', '.join(tools.owners) or 'none'}"
         raise UsageError(msg)
     return name
 
 
-def _valid_arguments(tools: ChatTools[PauseT], call: FunctionCall) -> Mapping[str, object]:
+def _validate_arguments(tools: ChatTools[PauseT], call: FunctionCall) -> Mapping[str, object]:
     definition, _ = tools.owners[call.name]
     if call.problem is not None:
         msg = f"the arguments of {call.name}() are invalid: {call.problem}"

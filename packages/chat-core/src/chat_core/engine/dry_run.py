@@ -263,11 +263,11 @@ class _DryRunner:
             for count, turn in enumerate(content.turns, 1):
                 for tool in turn.tools:
                     history = _History((*contents[:index], Content(content.role, content.turns[:count])))
-                    yield await self._decide(tool, history if tool.resolved else messages, parents)
-                    async for call in self._decide_inner(tool, parents):
+                    yield await self._predict_outcome(tool, history if tool.resolved else messages, parents)
+                    async for call in self._predict_inner_outcomes(tool, parents):
                         yield call
 
-    async def _decide_inner(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
+    async def _predict_inner_outcomes(self, tool: Tool, parents: tuple[str, ...]) -> AsyncIterator[DryRunCall]:
         """Yield the predicted outcomes of the calls inside a tool call, if its inner chat would resume."""
         definition = self._tools.definition(tool.name)
         resumable = isinstance(tool.status, Suspended) or (isinstance(tool.status, Running) and tool.status.write_ahead)
@@ -279,7 +279,7 @@ class _DryRunner:
             async for call in inner.decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 
-    async def _decide(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
+    async def _predict_outcome(self, tool: Tool, messages: Messages | _History, parents: tuple[str, ...]) -> DryRunCall:
         copy = Tool(tool.call, id=tool.id, call_id=tool.call_id) if tool.resolved else codec.copy_tool(tool, Messages)
         conversation = _UnstoredConversation(self._run.conversation_id, messages)
         # A resolved call is decided as if the model had just made it, without grants.

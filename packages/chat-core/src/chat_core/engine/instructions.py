@@ -34,7 +34,7 @@ async def evaluate_instructions(
         if isinstance(source, str):
             texts.append(source)
         else:
-            evaluated.append(await _evaluate(source, run))
+            evaluated.append(await _evaluate_function(source, run))
     own = Instructions.of(options.instructions)
     return replace(
         options,
@@ -44,7 +44,7 @@ async def evaluate_instructions(
     )
 
 
-async def _evaluate(function: InstructionFunction, run: RunContext) -> str:
+async def _evaluate_function(function: InstructionFunction, run: RunContext) -> str:
     text = cast("object", function(run))
     if inspect.isawaitable(text):
         text = await text

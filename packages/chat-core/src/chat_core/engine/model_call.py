@@ -125,7 +125,7 @@ class CompleteCall:
                     model = self._model.with_attempt(Attempt(attempt, tuple(failed)))
             else:
                 self.turn = turn
-                self.usage = _add_turn(self.usage, turn)
+                self.usage = _add_usage_of_turn(self.usage, turn)
                 return None
 
     async def aclose(self) -> None:
@@ -160,9 +160,9 @@ class StreamCall:
             try:
                 # Not in a separate method, for speed: this code runs for every read of the connection.
                 try:
-                    batch = await anext(self._batches or await self._open())
+                    batch = await anext(self._batches or await self._open_stream())
                 except StopAsyncIteration:
-                    await self._finish()
+                    await self._finish_turn()
                     return None
                 for delta in batch:
                     if type(delta) is ToolCallDelta and delta.index >= self._request.max_calls:
@@ -191,7 +191,7 @@ class StreamCall:
             # The stream was closed early, but the provider bills the tokens so far.
             self.usage += stream.partial().usage
 
-    async def _open(self) -> AsyncIterator[Sequence[Delta]]:
+    async def _open_stream(self) -> AsyncIterator[Sequence[Delta]]:
         request = self._request
         model = self._model
         if self._failed and isinstance(model, AttemptAware):
@@ -203,11 +203,11 @@ class StreamCall:
         self._batches = aiter(self._stream)
         return self._batches
 
-    async def _finish(self) -> None:
+    async def _finish_turn(self) -> None:
         stream = self._stream
         assert stream is not None  # noqa: S101 - the stream was read
         self.turn = self._request.checked(stream.close(), self._started_at)
-        self.usage = _add_turn(self.usage, self.turn)
+        self.usage = _add_usage_of_turn(self.usage, self.turn)
         await self.aclose()
 
     async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
@@ -249,7 +249,7 @@ def too_many_calls_error(limit: int) -> InvalidResponseError:
     return InvalidResponseError(msg)
 
 
-def _add_turn(failed_usage: Usage, turn: Turn) -> Usage:
+def _add_usage_of_turn(failed_usage: Usage, turn: Turn) -> Usage:
     """Add the usage of a turn to the usage of earlier failed attempts, and return the sum.
 
     The usage of the failed attempts is stored in the turn.

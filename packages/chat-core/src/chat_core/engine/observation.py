@@ -256,11 +256,11 @@ class ObservedCall:
                 batch = await self._call.next()
         except Exception as error:
             record.error = error
-            self._end()
+            self._end_observation()
             raise
         if batch is None:
             self.turn = record.turn = self._call.turn
-            self._end()
+            self._end_observation()
             self._on_response()
         elif record.first_after is None:
             record.first_after = perf_counter() - self._started_at
@@ -272,9 +272,9 @@ class ObservedCall:
             with self._observations.inside():
                 await self._call.aclose()
         finally:
-            self._end()
+            self._end_observation()
 
-    def _end(self) -> None:
+    def _end_observation(self) -> None:
         self.usage = self._record.usage = self._call.usage
         turn = self._record.turn
         if turn is not None and turn.metadata is not None:
@@ -313,7 +313,7 @@ class _WaitReports:
         """Report the end of a wait when the tool function of the call starts."""
         _, status = self._waiting.pop(tool.id, (tool, None))
         if isinstance(status, Pending) and status.kind == "schedule" and status.at is not None and not tool.decisions:
-            self._report(tool, "schedule", "due", status.at)
+            self._report_wait(tool, "schedule", "due", status.at)
         elif tool.decisions and tool.id not in self._begun:
             self._report_decision(tool)
         self._begun.add(tool.id)
@@ -329,13 +329,13 @@ class _WaitReports:
             kind: WaitKind = "interrupted" if isinstance(status, Interrupted) else (status.kind or "approval")
             expires_at = status.expires_at if isinstance(status, Pending) else None
             expired = expires_at is not None and getattr(tool.status, "source", None) == "expiry"
-            self._report(
+            self._report_wait(
                 tool, kind, "expired" if expired else "rejected", (expires_at if expired else None) or self._now()
             )
 
     def report_decided(self) -> None:
         """Report the decided calls of the last model turn. Call this when the model has received their results."""
-        for tool in _last_calls(self._record.messages):
+        for tool in _calls_of_last_model_turn(self._record.messages):
             if tool.decisions and tool.id not in self._begun:
                 action = tool.decisions[-1].action
                 if action not in ("approve", "retry") or not tool.attempts:
@@ -347,9 +347,9 @@ class _WaitReports:
         kind, outcome = _OUTCOME_OF_ACTION[decision.action]
         if kind == "interrupted" and not tool.attempts:
             kind = "result"
-        self._report(tool, kind, outcome, decision.at or self._now())
+        self._report_wait(tool, kind, outcome, decision.at or self._now())
 
-    def _report(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
+    def _report_wait(self, tool: Tool, kind: WaitKind, outcome: WaitOutcome, ended_at: datetime) -> None:
         asked_at = _call_created_at(self._record.messages, tool) or ended_at
         record = WaitRecord(tool, self._record, kind, outcome, asked_at, ended_at, tool.edited is not None)
         for observer in self._observers:
@@ -359,7 +359,7 @@ class _WaitReports:
                 _log_failure(observer)
 
 
-def _last_calls(messages: Messages) -> list[Tool]:
+def _calls_of_last_model_turn(messages: Messages) -> list[Tool]:
     for content in reversed(messages.contents):
         if content.role == "model":
             return content.turns[-1].tools

@@ -23,18 +23,18 @@ async def add_recalled(settings: RecallSettings, checkpoint: Checkpoint) -> None
         settings: the memory of the chat.
         checkpoint: checkpoint of the run.
     """
-    question = _new_question(checkpoint.messages)
+    question = _unanswered_question(checkpoint.messages)
     scope = settings.scope(checkpoint.run) if question else None
     if scope is None:
         return
     known = {(note.id, note.text) for part in checkpoint.messages.recalled for note in part.notes}
     found = await settings.source.recall(scope, question)
-    notes = _bounded([note for note in found if (note.id, note.text) not in known], settings)
+    notes = _limit_notes([note for note in found if (note.id, note.text) not in known], settings)
     if notes:
         await checkpoint.append_turn("user", Turn([Recalled(notes)], by="engine"))
 
 
-def _new_question(messages: Messages) -> str:
+def _unanswered_question(messages: Messages) -> str:
     """Return the text of the last turns if they are messages of the user without notes, otherwise an empty text."""
     last = messages.last
     if last is None or last.role != "user":
@@ -49,7 +49,7 @@ def _new_question(messages: Messages) -> str:
     return "\n\n".join(reversed(texts)).strip()
 
 
-def _bounded(notes: Sequence[RecalledNote], settings: RecallSettings) -> tuple[RecalledNote, ...]:
+def _limit_notes(notes: Sequence[RecalledNote], settings: RecallSettings) -> tuple[RecalledNote, ...]:
     """Return the first notes whose text for the model is within the limits of the settings."""
     count = min(len(notes), settings.max_notes)
     while count and len(Recalled(tuple(notes[:count])).text) > settings.max_characters:

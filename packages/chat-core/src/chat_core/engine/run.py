@@ -180,7 +180,7 @@ class Run(Generic[OutT, PauseT]):
         Raises:
             ChatError: the run failed. `usage` is the total of the run.
         """
-        prepare, step, close = self._call_before_hooks, self._advance, self._close
+        prepare, step, close = self._call_before_hooks, self._advance, self._close_run
         if self._observers:
             observed_run = self._observed_run = self._create_observed_run()
             prepare, step = partial(observed_run.step, prepare), partial(observed_run.step, step)
@@ -190,7 +190,7 @@ class Run(Generic[OutT, PauseT]):
             with self._messages.lend():
                 await self._checkpoint.claim()
                 try:
-                    await self._prepare(group)
+                    await self._prepare_conversation(group)
                     while self.last is None:
                         batch = await step(group)
                         if self._deliver_events:
@@ -215,7 +215,12 @@ class Run(Generic[OutT, PauseT]):
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
         record = RunRecord(
-            self._messages, self._plan.model.metadata, self._streaming, self._checkpoint.id, self._name, self._resumes()
+            self._messages,
+            self._plan.model.metadata,
+            self._streaming,
+            self._checkpoint.id,
+            self._name,
+            self._is_resumption(),
         )
         return ObservedRun(self._observers, record, self._plan.settings.now)
 
@@ -246,7 +251,7 @@ class Run(Generic[OutT, PauseT]):
             self._model_call = self._start_model_call()
         return events or ()
 
-    async def _prepare(self, group: TaskGroup | None) -> None:
+    async def _prepare_conversation(self, group: TaskGroup | None) -> None:
         """Prepare the claimed conversation: lease renewal, values, instructions, posted input and client tools."""
         self._checkpoint.start_renewal(group)
         if self._uses_values or self._instructions:
@@ -288,7 +293,7 @@ class Run(Generic[OutT, PauseT]):
             with CancelScope(shield=True):
                 await close()
 
-    async def _close(self) -> None:
+    async def _close_run(self) -> None:
         """Cancel running tools, close the connection and the values, and release the lease, in this order."""
         try:
             if self._tool_pass is not None:
@@ -419,7 +424,7 @@ class Run(Generic[OutT, PauseT]):
             self._corrections_left -= 1
             await self._checkpoint.append_turn("user", Turn([Text(model_texts.correction(error))], by="engine"))
             return ()
-        await self._deliver(turn, output)
+        await self._call_after_hooks(turn, output)
         self.last = Done(output)
         # A stored turn that no model call of this run has delivered is delivered now.
         is_replayed = self._streaming and not self._steps
@@ -434,18 +439,18 @@ class Run(Generic[OutT, PauseT]):
             ConversationBusyError: the messages are in use by another run. Raised before any hook is called.
         """
         hooks = self._plan.settings.before
-        if hooks and not self._resumes():
+        if hooks and not self._is_resumption():
             with self._messages.lend():
                 pass
             for hook in hooks:
                 await _await_result(hook(self._messages))
 
-    def _resumes(self) -> bool:
+    def _is_resumption(self) -> bool:
         role, turn = self._messages.last_turn or (None, None)
         has_calls = role == "model" and turn is not None and bool(turn.tools)
         return has_calls or self._checkpoint.stored_answer() is not None or bool(self._messages.pending())
 
-    async def _deliver(self, turn: Turn, output: OutT) -> None:
+    async def _call_after_hooks(self, turn: Turn, output: OutT) -> None:
         """Call the after-hooks with the final response, unless an earlier run has called them for this turn."""
         hooks = self._plan.settings.after
         if not hooks and turn.delivered is False:
@@ -463,7 +468,7 @@ async def _await_result(result: Awaitable[None] | None) -> None:
         await result
 
 
-async def _drain(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
+async def _run_to_end(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
     async with aclosing(run.events(group)) as events:
         async for _ in events:
             pass
@@ -491,10 +496,10 @@ async def complete(
     run = Run(plan, target, options, streaming=False, deliver_events=False, inject=inject, owner=owner)
     if plan.tools.owners or plan.tools.factories or not isinstance(target, Messages):
         async with RunTaskGroup() as group:
-            await _drain(run, group)
+            await _run_to_end(run, group)
     else:
         # Such a run needs no tasks. A task group would add about 5 % to the cost of a call.
-        await _drain(run, None)
+        await _run_to_end(run, None)
     last = run.last
     assert last is not None  # noqa: S101 - a run that does not raise sets it
     return last.response if isinstance(last, Done) else last

@@ -44,11 +44,11 @@ class RunTaskGroup:
         if error is None or isinstance(error, cancelled):
             return await self._group.__aexit__(kind, error, trace)
         if isinstance(error, BaseExceptionGroup):
-            return await self._exit_with_group(kind, error, trace)  # pyright: ignore[reportUnknownArgumentType] - of any errors
+            return await self._exit_with_first_error(kind, error, trace)  # pyright: ignore[reportUnknownArgumentType] - of any errors
         await self._group.__aexit__(None, None, None)
         return None
 
-    async def _exit_with_group(
+    async def _exit_with_first_error(
         self, kind: type[BaseException] | None, error: BaseException, trace: TracebackType | None
     ) -> bool | None:
         """Exit after an exception group was raised inside the block. Raise its first error.

@@ -25,22 +25,22 @@ def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
         messages: conversation to send, without unresolved calls.
     """
     choice = options.tool_choice
-    if (choice == "required" or isinstance(choice, NamedTool)) and _has_call(messages):
+    if (choice == "required" or isinstance(choice, NamedTool)) and _has_model_call(messages):
         return replace(options, tool_choice="auto")
     return options
 
 
-def _has_call(messages: Messages) -> bool:
+def _has_model_call(messages: Messages) -> bool:
     """Return whether the model made a call since the last user message, ignoring calls that the engine failed."""
     for role, turn in reversed(messages.live_turns):
         if role == "user" and turn.by != "engine":
             return False
-        if role == "model" and turn.by != APPLICATION and not all(_failed_by_engine(tool) for tool in turn.tools):
+        if role == "model" and turn.by != APPLICATION and not all(_was_failed_by_engine(tool) for tool in turn.tools):
             return True
     return False
 
 
-def _failed_by_engine(tool: Tool) -> bool:
+def _was_failed_by_engine(tool: Tool) -> bool:
     """Return whether the engine failed a call before its tool function started, without a decision to fail it."""
     decided = any(decision.action == "fail" for decision in tool.decisions)
     return isinstance(tool.status, Failed) and not tool.attempts and not decided

@@ -146,7 +146,7 @@ class ToolPass(Generic[PauseT]):
             if self._interrupted:
                 # If the run was cancelled, a call may have received the cancellation first.
                 await checkpoint_if_cancelled()
-            self._raise_blocked()
+            self._raise_if_blocked()
             return None
         events: list[ProgressEvent] = []
         for item in await self._mailbox.take_all():
@@ -159,7 +159,7 @@ class ToolPass(Generic[PauseT]):
             raise self._error
         return events
 
-    def _raise_blocked(self) -> None:
+    def _raise_if_blocked(self) -> None:
         """Raise an error if calls are blocked and undecided. A new run cannot help until the conversation changes."""
         causes: dict[str, BaseException] = {}
         for tool_id in self._order:
@@ -425,7 +425,7 @@ class ToolPass(Generic[PauseT]):
         definition = ready.definition
         run: Callable[[], object]
         if isinstance(definition, InnerChat):
-            run = partial(self._run_inside, definition, context, ready.tool)
+            run = partial(self._run_inner_chat, definition, context, ready.tool)
         else:
             run = partial(definition.run, ready.arguments, context)
         start = partial(self._start_body, run)
@@ -439,7 +439,7 @@ class ToolPass(Generic[PauseT]):
                 raise
             raise RuntimeError(model_texts.CANCELLED_FROM_INSIDE) from error
 
-    async def _run_inside(self, chat: InnerChat, context: ToolContext, tool: Tool) -> object:
+    async def _run_inner_chat(self, chat: InnerChat, context: ToolContext, tool: Tool) -> object:
         """Run an inner chat, close the values of its factories, and return its outcome."""
         error: BaseException | None = None
         assert tool.inner is not None  # noqa: S101 - the conversation begins before the chat runs

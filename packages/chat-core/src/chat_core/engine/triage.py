@@ -82,7 +82,7 @@ class Triage(Generic[PauseT]):
         try:
             for tool in tools:
                 await self._decide_durably(tool)
-            self._raise_for_undecided()
+            self._raise_if_undecided()
         except Exception as error:  # noqa: BLE001 - the pass raises it
             self._result.error = error
         return self._result
@@ -102,20 +102,20 @@ class Triage(Generic[PauseT]):
                 if had_conflict or not is_decided(tool):
                     raise
                 had_conflict = True
-                self._drop(tool)
+                self._remove_from_result(tool)
                 continue
             break
         if tool.resolved:
             self._result.resolved.append(tool)
 
-    def _drop(self, tool: Tool) -> None:
+    def _remove_from_result(self, tool: Tool) -> None:
         self._result.ready = [ready for ready in self._result.ready if ready.tool is not tool]
         self._result.pauses.pop(tool.id, None)
         self._result.blocked.pop(tool.id, None)
         self._undecided_inside.pop(tool.id, None)
         self._interrupted = [other for other in self._interrupted if other is not tool]
 
-    def _raise_for_undecided(self) -> None:
+    def _raise_if_undecided(self) -> None:
         # A call may have been decided elsewhere while later calls were triaged. The next pass examines it.
         if ids := [tool.id for tool in self._interrupted if isinstance(tool.status, Interrupted)]:
             msg = (
@@ -166,7 +166,7 @@ class Triage(Generic[PauseT]):
         The missing tool of a blocked call may be deployed or renamed later.
         """
         status = tool.status
-        if isinstance(status, Pending) and _refuse_expired(tool, status, self._tools.now()):
+        if isinstance(status, Pending) and _reject_if_expired(tool, status, self._tools.now()):
             return
         if _waits_or_was_decided(tool):
             self._result.block(tool, missing_tool(tool.name))
@@ -208,7 +208,7 @@ class Triage(Generic[PauseT]):
         if isinstance(tool.status, Running):
             if owner is not None and owner[0].idempotent:
                 with suppress(_InvalidCallError):
-                    self._result.ready.append(ReadyCall(tool, owner[0], self._validate(tool, owner[0])))
+                    self._result.ready.append(ReadyCall(tool, owner[0], self._validate_arguments(tool, owner[0])))
                     return
             tool.lost(model_texts.PROCESS_ENDED)
         status, action = tool.status, self._tools.interrupted
@@ -218,9 +218,9 @@ class Triage(Generic[PauseT]):
         elif isinstance(action, Reject):
             tool.fail(model_texts.interrupted(action.reason))
         else:
-            self._await_outcome(tool, action)
+            self._wait_for_outcome(tool, action)
 
-    def _await_outcome(self, tool: Tool, action: Action[PauseT]) -> None:
+    def _wait_for_outcome(self, tool: Tool, action: Action[PauseT]) -> None:
         """Make an interrupted call wait until its outcome is recorded. Fail the call after the deadline."""
         tool.await_outcome(self._expires_at(action), _scheduled_at(action))
         status = tool.status
@@ -237,7 +237,7 @@ class Triage(Generic[PauseT]):
             await self._triage_pending(tool, Pending(), definition, scope)
             return
         if tool.edited is None:
-            self._result.ready.append(ReadyCall(tool, definition, self._validate(tool, definition)))
+            self._result.ready.append(ReadyCall(tool, definition, self._validate_arguments(tool, definition)))
             return
         try:
             arguments = check_arguments(definition, tool.edited)
@@ -283,7 +283,7 @@ class Triage(Generic[PauseT]):
         self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]
     ) -> None:
         now = self._tools.now()
-        if _refuse_expired(tool, status, now):
+        if _reject_if_expired(tool, status, now):
             return
         if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
             tool.fail(model_texts.no_result(status.expires_at))
@@ -291,7 +291,7 @@ class Triage(Generic[PauseT]):
         if status.error is not None and tool.edited is not None:
             await self._handle_invalid_edit(tool, definition, scope, status.error)
             return
-        arguments = self._validate(tool, definition)
+        arguments = self._validate_arguments(tool, definition)
         if status.kind == "schedule" and status.at is not None and now >= status.at:
             self._result.ready.append(ReadyCall(tool, definition, arguments))
             return
@@ -323,7 +323,7 @@ class Triage(Generic[PauseT]):
             elif _is_deferred(action):
                 tool.await_result(self._expires_at(action), canonical=arguments)
             else:
-                tool.await_approval(self._expires_at(action), canonical=arguments, of=_approver(action))
+                tool.await_approval(self._expires_at(action), canonical=arguments, of=_required_approver(action))
         self._add_pause(tool, action, arguments)
 
     def _approve_under_grant(self, tool: Tool, action: Action[Paused], arguments: Mapping[str, object]) -> bool:
@@ -382,7 +382,7 @@ class Triage(Generic[PauseT]):
                 raise _StrategyError from errors[0]
         return action
 
-    def _validate(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
+    def _validate_arguments(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
         if tool.edited is None and tool.call.problem is not None:
             raise _InvalidCallError(model_texts.not_run(tool.name, tool.call.problem))
         try:
@@ -409,7 +409,7 @@ def is_resolved_by_decision(tool: Tool) -> bool:
     return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 
-def _refuse_expired(tool: Tool, status: Pending, now: datetime) -> bool:
+def _reject_if_expired(tool: Tool, status: Pending, now: datetime) -> bool:
     """Reject a call if its approval has expired, and return whether the call was rejected."""
     if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
         tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
@@ -422,7 +422,7 @@ def _waits_or_was_decided(tool: Tool) -> bool:
     return bool(tool.decisions) or not isinstance(status, Pending) or status.kind is not None
 
 
-def _approver(action: Action[Paused]) -> str | None:
+def _required_approver(action: Action[Paused]) -> str | None:
     return action.of if isinstance(action, RequireApproval) else None
 
 
@@ -454,7 +454,7 @@ def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
         definition, _ = tools.owners.get(tool.name, (None, None))
         if definition is None:
             return False
-        if _waits(tool, definition, tools):
+        if _only_waits(tool, definition, tools):
             waits = True
         elif waits and definition.sequential:
             # This call and all later ones stay behind the waiting call.
@@ -464,7 +464,7 @@ def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
     return waits
 
 
-def _waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> bool:
+def _only_waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> bool:
     status = tool.status
     if isinstance(status, Pending):
         end = status.at if status.kind == "schedule" else status.expires_at

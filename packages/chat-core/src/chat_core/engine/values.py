@@ -69,7 +69,7 @@ class RunValues:
         if self._factories:
             assert group is not None  # noqa: S101 - a run with factories has one
             self._started = True
-            group.start_soon(self._keep_open, context)
+            group.start_soon(self._keep_values_open, context)
             await self._opened.wait()
             if self._error is not None:
                 raise self._error
@@ -141,21 +141,21 @@ class RunValues:
             raise self._error
         _LOG.warning("failed to close the values of a run that had failed", exc_info=self._error)
 
-    async def _keep_open(self, context: RunContext) -> None:
+    async def _keep_values_open(self, context: RunContext) -> None:
         try:
             with self._opening, CancelScope() as shield:
-                await self._open_and_close(context, shield)
+                await self._open_and_close_values(context, shield)
         finally:
             self._opened.set()
             self._ended.set()
 
-    async def _open_and_close(self, context: RunContext, shield: CancelScope) -> None:
+    async def _open_and_close_values(self, context: RunContext, shield: CancelScope) -> None:
         stack = AsyncExitStack()
         await stack.__aenter__()
         reason: BaseException | None = None
         try:
             for kind, factory in self._factories.items():
-                self._items[kind] = await _create(kind, factory(context), stack)
+                self._items[kind] = await _open_value(kind, factory(context), stack)
         except anyio.get_cancelled_exc_class() as error:
             reason = self._error = error
             if not is_cancelled():
@@ -178,7 +178,7 @@ class RunValues:
                 self._error = self._error or error
 
 
-async def _create(kind: Any, made: object, stack: AsyncExitStack) -> object:  # noqa: ANN401 - any type
+async def _open_value(kind: Any, made: object, stack: AsyncExitStack) -> object:  # noqa: ANN401 - any type
     """Return the value of a factory after awaiting it or entering it as a context manager, if necessary.
 
     Args:

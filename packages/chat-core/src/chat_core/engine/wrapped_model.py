@@ -46,10 +46,10 @@ class WrappedModel:
         structured_output: OutputSchema | None,
     ) -> Turn:
         """Implement `CompletionProvider.complete`: send the request through the middlewares."""
-        send: Send = self._send
+        send: Send = self._send_request
         for middleware in reversed(self._middleware):
-            send = _complete_through(middleware, send)
-        return await send(self._request(messages, tools, options, structured_output))
+            send = _complete_with_middleware(middleware, send)
+        return await send(self._create_request(messages, tools, options, structured_output))
 
     def stream(
         self,
@@ -61,10 +61,10 @@ class WrappedModel:
         """Implement `StreamProvider.stream`: open the stream through the middlewares."""
         open_stream: OpenStream = self._open_stream
         for middleware in reversed(self._middleware):
-            open_stream = _stream_through(middleware, open_stream)
-        return open_stream(self._request(messages, tools, options, structured_output))
+            open_stream = _stream_with_middleware(middleware, open_stream)
+        return open_stream(self._create_request(messages, tools, options, structured_output))
 
-    def _request(
+    def _create_request(
         self,
         messages: Messages,
         tools: ToolDeclarations,
@@ -73,7 +73,7 @@ class WrappedModel:
     ) -> ProviderRequest:
         return ProviderRequest(self.metadata, messages, tools, options, structured_output, self._attempt)
 
-    async def _send(self, request: ProviderRequest) -> Turn:
+    async def _send_request(self, request: ProviderRequest) -> Turn:
         turn: Turn = await self._model.complete(
             request.messages, request.tools, request.options, request.structured_output
         )
@@ -86,9 +86,9 @@ class WrappedModel:
         return stream
 
 
-def _complete_through(middleware: Middleware, send: Send) -> Send:
+def _complete_with_middleware(middleware: Middleware, send: Send) -> Send:
     return lambda request: middleware.complete(request, send)
 
 
-def _stream_through(middleware: Middleware, open_stream: OpenStream) -> OpenStream:
+def _stream_with_middleware(middleware: Middleware, open_stream: OpenStream) -> OpenStream:
     return lambda request: middleware.stream(request, open_stream)

@@ -48,10 +48,10 @@ def require_object(value: object) -> Fields:
 
 def describe_mismatch(expected: str, value: object) -> str:
     """Return the error message for a value that is not of the expected kind."""
-    return f"expected {expected}, not {_abbreviate(value)}"
+    return f"expected {expected}, not {_abbreviate_value(value)}"
 
 
-def _abbreviate(value: object) -> str:
+def _abbreviate_value(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -32,17 +32,17 @@ def turn_digest(role: Role, turn: Turn) -> str:
 
     The digest covers the role, the time and the parts as they are stored, including tool calls and their results.
     """
-    return _digest(json.dumps([role, _format_time(turn), turn_to_dict(turn)["parts"]], sort_keys=True).encode())
+    return _short_digest(json.dumps([role, _format_time(turn), turn_to_dict(turn)["parts"]], sort_keys=True).encode())
 
 
 def _rendered_digest(role: Role, turn: Turn) -> str:
     """Return the digest in older summaries. It covers the results of tool calls as texts for the model."""
     parts = [[tool.id, tool.name, tool.call.text, tool.result_text() if tool.resolved else None] for tool in turn.tools]
     stored = turn_to_dict(Turn([part for part in turn.parts if part not in turn.tools]))["parts"]
-    return _digest(dump_bytes([role, _format_time(turn), stored, parts]))
+    return _short_digest(dump_bytes([role, _format_time(turn), stored, parts]))
 
 
-def _digest(data: bytes) -> str:
+def _short_digest(data: bytes) -> str:
     return sha256(data).hexdigest()[:32]
 
 
@@ -115,14 +115,14 @@ class Timeline:
         Raises:
             UsageError: the view cannot begin at the chosen offset.
         """
-        self._update()
+        self._read_new_turns()
         summary, summary_turn = self._summaries[-1] if self._summaries else (None, None)
         offset = summary.covers if summary is not None else 0
         if chosen is not None and chosen.offset > offset:
             offset = chosen.offset
             self._require_boundary(offset, summarized=summary is not None)
         question = self._last_user if self._last_user and self._last_user[-1] < offset else []
-        key = (self._rewinds, offset, id(summary), tuple(question), _choice_key(chosen))
+        key = (self._rewinds, offset, id(summary), tuple(question), _cache_key(chosen))
         cached = self._cached.get(chosen is not None)
         if cached is None or cached.key != key:
             head = [self._turns[index] for index in self._systems[: bisect_left(self._systems, offset)]]
@@ -134,10 +134,10 @@ class Timeline:
                 view.elided, view.result_characters, view.cause = chosen.elided, chosen.result_characters, chosen.cause
             cached = _Cached(key, view, head, 0, bisect_left(self._live, offset))
             self._cached[chosen is not None] = cached
-        self._extend(cached)
+        self._extend_cached_view(cached)
         return cached.view
 
-    def _extend(self, cached: _Cached) -> None:
+    def _extend_cached_view(self, cached: _Cached) -> None:
         view = cached.view
         for index in self._live[cached.read :]:
             role, turn = self._turns[index]
@@ -157,7 +157,7 @@ class Timeline:
 
     def tokens_from(self, offset: int) -> int:
         """Return the estimated number of tokens in the view that begins at `offset`."""
-        self._update()
+        self._read_new_turns()
         sizes = self._sizes
         for index in self._live[len(sizes) - 1 :]:
             turns = (*self._notes_before(index), self._turns[index])
@@ -182,7 +182,7 @@ class Timeline:
 
     def count_before(self, offset: int) -> int:
         """Return the number of live turns before the history index `offset`."""
-        self._update()
+        self._read_new_turns()
         return bisect_left(self._live, offset)
 
     def boundaries_after(self, offset: int, *, summarized: bool) -> Sequence[int]:
@@ -192,7 +192,7 @@ class Timeline:
             offset: index in the history after which to search.
             summarized: whether a new summary will cover the turns before the view, which allows more offsets.
         """
-        self._update()
+        self._read_new_turns()
         if summarized or self._summaries or not self._last_user:
             return self._boundaries[bisect_right(self._boundaries, offset) :]
         # Between the steps after an earlier user message, the view would begin with a model's turn.
@@ -204,7 +204,7 @@ class Timeline:
 
         The first of them is the current summary, if there is one.
         """
-        self._update()
+        self._read_new_turns()
         summary: list[tuple[Role, Turn]] = [("user", self._summaries[-1][1])] if self._summaries else []
         places = self._live[bisect_left(self._live, view.offset) : bisect_left(self._live, offset)]
         leaving = [self._turns[index] for index in places]
@@ -212,7 +212,7 @@ class Timeline:
 
     def tools_from(self, offset: int) -> list[Tool]:
         """Return the tool calls in the live turns from `offset` on, oldest first."""
-        self._update()
+        self._read_new_turns()
         return [tool for index in self._live[bisect_left(self._live, offset) :] for tool in self._turns[index][1].tools]
 
     def summary(self, text: str, offset: int) -> Summary:
@@ -221,13 +221,13 @@ class Timeline:
         Raises:
             UsageError: a summary cannot end at `offset`.
         """
-        self._update()
+        self._read_new_turns()
         self._require_boundary(offset, summarized=True)
         return Summary(text, offset, turn_digest(*self._turns[offset - 1]))
 
     def recalled_from(self, offset: int) -> list[Recalled]:
         """Return the recalled notes in the view that begins at `offset`, oldest first."""
-        self._update()
+        self._read_new_turns()
         return [
             recalled
             for question, (_, recalled, _) in self._recalled.items()
@@ -256,7 +256,7 @@ class Timeline:
 
     def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
         """Return the last live turn of a model, or `None`, and the live turns after it, newest first."""
-        self._update()
+        self._read_new_turns()
         later: list[Turn] = []
         for index in reversed(self._live):
             role, turn = self._turns[index]
@@ -273,12 +273,12 @@ class Timeline:
     @property
     def response_index(self) -> int:
         """Index of the last live model turn in the history; -1 if no model turn is live."""
-        self._update()
+        self._read_new_turns()
         return next((index for index in reversed(self._live) if self._turns[index][0] == "model"), -1)
 
     def live_turns(self) -> list[tuple[Role, Turn]]:
         """Return the live turns, oldest first, each with its role."""
-        self._update()
+        self._read_new_turns()
         return [self._turns[index] for index in self._live]
 
     # --- Reading the history --------------------------------------------------------------------------------
@@ -286,10 +286,10 @@ class Timeline:
     @property
     def last_live(self) -> int | None:
         """Index of the last live turn in the history, or `None` if no turn is live."""
-        self._update()
+        self._read_new_turns()
         return self._live[-1] if self._live else None
 
-    def _update(self) -> None:
+    def _read_new_turns(self) -> None:
         while self._read < len(self._turns):
             index = self._read
             self._read += 1
@@ -299,13 +299,13 @@ class Timeline:
                     if isinstance(part, Summary):
                         self._add_summary(index, part)
                     elif isinstance(part, Rewind):
-                        self._rewind(index, part)
+                        self._apply_rewind(index, part)
                     elif isinstance(part, Recalled):
                         self._add_recalled(index, part, turn)
             else:
-                self._add(index, role, turn)
+                self._add_live_turn(index, role, turn)
 
-    def _add(self, index: int, role: Role, turn: Turn) -> None:
+    def _add_live_turn(self, index: int, role: Role, turn: Turn) -> None:
         if role == "system":
             self._systems.append(index)
             self._user_run = []
@@ -377,7 +377,7 @@ class Timeline:
         found = self._recalled.get(index)
         return [("user", found[2])] if found is not None and found[2].parts else []
 
-    def _rewind(self, index: int, rewind: Rewind) -> None:
+    def _apply_rewind(self, index: int, rewind: Rewind) -> None:
         to = rewind.to
         if to > index:
             self.ignored.append(rewind)
@@ -398,26 +398,26 @@ class Timeline:
         """Recompute the fields that describe the last live turns, after a rewind removed turns."""
         live = self._live
         self._previous = next((index for index in reversed(live) if self._turns[index][0] != "system"), None)
-        start = self._start_of_run(len(live))
+        start = self._start_of_user_turns(len(live))
         self._user_run = live[start:]
         self._run_may_begin_view = any(self._turns[index][0] != "system" for index in live[:start])
-        self._last_user = self._user_run if self._has_person(self._user_run) else []
+        self._last_user = self._user_run if self._has_user_message(self._user_run) else []
         end = start
         while end and not self._last_user:
-            start = self._start_of_run(end)
+            start = self._start_of_user_turns(end)
             run = live[start:end]
-            self._last_user = run if self._has_person(run) else []
+            self._last_user = run if self._has_user_message(run) else []
             end = start if run else end - 1
 
-    def _start_of_run(self, end: int) -> int:
+    def _start_of_user_turns(self, end: int) -> int:
         """Return the position in `_live` where the run of consecutive user turns before position `end` starts."""
         while end and self._turns[self._live[end - 1]][0] == "user":
             end -= 1
         return end
 
-    def _has_person(self, run: Sequence[int]) -> bool:
+    def _has_user_message(self, run: Sequence[int]) -> bool:
         return any(self._turns[index][1].by != "engine" for index in run)
 
 
-def _choice_key(chosen: View | None) -> object:
+def _cache_key(chosen: View | None) -> object:
     return None if chosen is None else (chosen.elided, chosen.result_characters)

@@ -114,7 +114,7 @@ def _format_time(at: datetime | None) -> str | None:
     return None if at is None else format_time(at)
 
 
-def _present(**values: object) -> Fields:
+def _without_none(**values: object) -> Fields:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -186,7 +186,7 @@ def parse_plain_arguments(raw: str) -> Fields | None:
 
 def _write_decision(decision: Decision) -> Fields:
     arguments = None if decision.arguments is None else dict(decision.arguments)
-    data = _present(
+    data = _without_none(
         action=decision.action,
         by=decision.by,
         at=_format_time(decision.at),
@@ -210,42 +210,42 @@ def _write_any_status(status: ToolStatus, write_inner: WriteInner) -> Fields:  #
         case Pending():
             return _write_pending(status)
         case Approved(expires_at, extra, of):
-            data = _present(type="approved", expires_at=_format_time(expires_at), of=of)
+            data = _without_none(type="approved", expires_at=_format_time(expires_at), of=of)
             return merge_unknown_fields(data, extra, APPROVED)
         case Running(attempt_id, attempt, started_at, inner, extra, write_ahead, of):
             data = {"type": "running", "attempt_id": attempt_id, "attempt": attempt}
-            data |= _present(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner))
-            return merge_unknown_fields(data | _present(write_ahead=write_ahead or None, of=of), extra, RUNNING)
+            data |= _without_none(started_at=_format_time(started_at), inner=_write_optional_inner(inner, write_inner))
+            return merge_unknown_fields(data | _without_none(write_ahead=write_ahead or None, of=of), extra, RUNNING)
         case Suspended(inner, attempt_id, attempt, extra, of):
             data = {"type": "suspended", "attempt_id": attempt_id, "attempt": attempt}
             data["inner"] = write_inner(inner)
-            return merge_unknown_fields(data | _present(of=of), extra, SUSPENDED)
+            return merge_unknown_fields(data | _without_none(of=of), extra, SUSPENDED)
         case Interrupted(attempt_id, attempt, reason, inner, extra, expires_at, at, of):
             data = {"type": "unknown", "attempt_id": attempt_id, "attempt": attempt}
-            wait = _present(expires_at=_format_time(expires_at), at=_format_time(at), of=of)
+            wait = _without_none(expires_at=_format_time(expires_at), at=_format_time(at), of=of)
             return merge_unknown_fields(
-                data | _present(reason=reason or None, inner=_write_optional_inner(inner, write_inner)) | wait,
+                data | _without_none(reason=reason or None, inner=_write_optional_inner(inner, write_inner)) | wait,
                 extra,
                 INTERRUPTED,
             )
         case Completed():
             return _write_completed(status)
         case Failed(error, extra, inner):
-            data = _present(type="failed", error=error, inner=_write_optional_inner(inner, write_inner))
+            data = _without_none(type="failed", error=error, inner=_write_optional_inner(inner, write_inner))
             return merge_unknown_fields(data, extra, FAILED)
         case Rejected(reason, source, extra, started):
             before = None if started is None else _write_any_status(started, write_inner)
-            data = _present(type="rejected", reason=reason, source=source, started=before)
+            data = _without_none(type="rejected", reason=reason, source=source, started=before)
             return merge_unknown_fields(data, extra, REJECTED)
 
 
 def _write_pending(status: Pending) -> Fields:
     if status.kind == "result":
         data: Fields = {"type": "pending", **_AWAITING_RESULT_TERMS}
-        data |= _present(result_expires_at=_format_time(status.expires_at), error=status.error, of=status.of)
+        data |= _without_none(result_expires_at=_format_time(status.expires_at), error=status.error, of=status.of)
         return merge_unknown_fields(data, status.extra, AWAITING_RESULT)
-    terms = _present(kind=status.kind, expires_at=_format_time(status.expires_at), at=_format_time(status.at))
-    data = {"type": "pending", **terms, **_present(error=status.error, of=status.of)}
+    terms = _without_none(kind=status.kind, expires_at=_format_time(status.expires_at), at=_format_time(status.at))
+    data = {"type": "pending", **terms, **_without_none(error=status.error, of=status.of)}
     return merge_unknown_fields(data, status.extra, PENDING)
 
 

@@ -51,7 +51,7 @@ class ViewedTurns:
         Raises:
             UsageError: the view cannot begin at the chosen offset.
         """
-        timeline = self._index()
+        timeline = self._get_timeline()
         if chosen is None:
             chosen = self._chosen
         if chosen is None and not self._has_view_turns:
@@ -65,12 +65,12 @@ class ViewedTurns:
     @property
     def recalled(self) -> Sequence[Recalled]:
         """Notes from a memory that a model receives, oldest first. They belong to the messages that follow them."""
-        return self._index().recalled_from(self.view().offset) if self._has_view_turns else ()
+        return self._get_timeline().recalled_from(self.view().offset) if self._has_view_turns else ()
 
     @property
     def live_turns(self) -> Sequence[tuple[Role, Turn]]:
         """Turns with their roles, without turns removed by a rewind and turns that only change the view."""
-        return self._index().live_turns() if self._has_view_turns else self._turns
+        return self._get_timeline().live_turns() if self._has_view_turns else self._turns
 
     @property
     def last_turn(self) -> tuple[Role, Turn] | None:
@@ -82,10 +82,10 @@ class ViewedTurns:
     def last_turn_index(self) -> int | None:
         """Index of `last_turn` among all turns of the history, or `None`."""
         if self._has_view_turns:
-            return self._index().last_live
+            return self._get_timeline().last_live
         return len(self._turns) - 1 if self._turns else None
 
-    def _index(self) -> Timeline:
+    def _get_timeline(self) -> Timeline:
         if self._timeline is None:
             self._timeline = Timeline(self._turns)
         return self._timeline

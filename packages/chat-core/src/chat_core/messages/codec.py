@@ -171,12 +171,12 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
         NewerVersionError: the document was written by a later version of this library.
     """
     try:
-        value = _parse(document)
+        value = _parse_json(document)
     except (ValueError, TypeError, RecursionError) as error:
         msg = f"the document is not JSON: {error}"
         raise InvalidDocumentError(msg) from error
     try:
-        return _read_document(value, make, _drain)
+        return _read_document(value, make, _pop_in_order)
     except MalformedError as error:
         raise _document_error(error) from None
     except RecursionError as error:
@@ -184,7 +184,7 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
         raise InvalidDocumentError(msg) from error
 
 
-def _parse(document: str | bytes) -> object:
+def _parse_json(document: str | bytes) -> object:
     try:
         # Field names repeat often and texts rarely, so caching texts would cost more than it saves.
         return parse(document, cache_strings="keys")
@@ -217,7 +217,7 @@ def _write_inner(inner: Messages) -> Fields:
     return _write_document(inner.contents, merge_unknown_fields(others, inner.extra, _DOCUMENT))
 
 
-def _drain(values: list[object]) -> Iterator[object]:
+def _pop_in_order(values: list[object]) -> Iterator[object]:
     # Frees each parsed value as soon as it is read. Keeping all of them alive next to the result made the garbage
     # collector take a fifth of the reading time.
     values.reverse()

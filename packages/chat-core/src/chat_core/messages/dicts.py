@@ -40,12 +40,12 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
     index = 0
     while index < len(items):
         where = f"messages[{index}]"
-        message = _object(items[index], where)
+        message = _require_object(items[index], where)
         role = message.get("role")
         index += 1
         if role == "assistant":
             results: dict[str, str] = {}
-            while index < len(items) and _object(items[index], f"messages[{index}]").get("role") == "tool":
+            while index < len(items) and _require_object(items[index], f"messages[{index}]").get("role") == "tool":
                 call_id, result = _read_result(items[index], f"messages[{index}]", results)
                 results[call_id] = result
                 index += 1
@@ -62,9 +62,9 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
 
 
 def _read_result(value: object, where: str, known: Mapping[str, str]) -> tuple[str, str]:
-    message = _object(value, where)
+    message = _require_object(value, where)
     _refuse_other_fields(message, _RESULT_FIELDS, where)
-    call_id = _text(message.get("tool_call_id"), f"{where}.tool_call_id")
+    call_id = _require_text(message.get("tool_call_id"), f"{where}.tool_call_id")
     if call_id in known:
         msg = f"{where} is another result of the call {call_id!r}: keep one of them"
         raise UsageError(msg)
@@ -79,14 +79,14 @@ def _read_assistant(message: Mapping[str, object], where: str, results: Mapping[
     _refuse_other_fields(message, _ASSISTANT_FIELDS, where)
     parts: list[Part] = []
     if reasoning := message.get("reasoning_content") or message.get("reasoning"):
-        parts.append(Reasoning(_text(reasoning, f"{where}.reasoning")))
+        parts.append(Reasoning(_require_text(reasoning, f"{where}.reasoning")))
     content = message.get("content")
     parts += _read_content("" if content is None else content, f"{where}.content")
     if refusal := message.get("refusal"):
-        parts.append(Text(_text(refusal, f"{where}.refusal")))
+        parts.append(Text(_require_text(refusal, f"{where}.refusal")))
     calls = [
         _read_call(item, f"{where}.tool_calls[{index}]", results)
-        for index, item in enumerate(_array(message.get("tool_calls") or [], f"{where}.tool_calls"))
+        for index, item in enumerate(_require_array(message.get("tool_calls") or [], f"{where}.tool_calls"))
     ]
     ids = [call.call_id for call in calls]
     if unknown := [call_id for call_id in results if call_id not in ids]:
@@ -99,14 +99,14 @@ def _read_assistant(message: Mapping[str, object], where: str, results: Mapping[
 
 
 def _read_call(value: object, where: str, results: Mapping[str, str]) -> Tool:
-    call = _object(value, where)
+    call = _require_object(value, where)
     if call.get("type", "function") != "function":
         msg = f"{where}.type must be 'function', not {call.get('type')!r}"
         raise UsageError(msg)
-    function = _object(call.get("function"), f"{where}.function")
-    name = _text(function.get("name"), f"{where}.function.name")
-    arguments = _text(function.get("arguments"), f"{where}.function.arguments")
-    call_id = _text(call.get("id"), f"{where}.id")
+    function = _require_object(call.get("function"), f"{where}.function")
+    name = _require_text(function.get("name"), f"{where}.function.name")
+    arguments = _require_text(function.get("arguments"), f"{where}.function.arguments")
+    call_id = _require_text(call.get("id"), f"{where}.id")
     status = Completed(results[call_id]) if call_id in results else Pending()
     return Tool(FunctionCall.parse(name, arguments), call_id=call_id, status=status)
 
@@ -117,30 +117,32 @@ def _read_call(value: object, where: str, results: Mapping[str, str]) -> Tool:
 def _read_content(content: object, where: str) -> list[Part]:
     if isinstance(content, str):
         return [Text(content)] if content else []
-    return [_read_part(part, f"{where}[{index}]") for index, part in enumerate(_array(content, where))]
+    return [_read_part(part, f"{where}[{index}]") for index, part in enumerate(_require_array(content, where))]
 
 
 def _read_part(value: object, where: str) -> Part:
-    part = _object(value, where)
+    part = _require_object(value, where)
     kind = part.get("type")
     if kind in ("text", "refusal"):
         _refuse_other_fields(part, {"type", str(kind)}, where)
-        return Text(_text(part.get(str(kind)), f"{where}.{kind}"))
+        return Text(_require_text(part.get(str(kind)), f"{where}.{kind}"))
     if kind in ("image_url", "video_url"):
         field = f"{where}.{kind}"
         _refuse_other_fields(part, {"type", str(kind)}, where)
         inner = part.get(str(kind))
-        link = inner if isinstance(inner, str) else _object(inner, field).get("url")
-        return _read_link(_text(link, f"{field}.url"), str(kind).removesuffix("_url"), f"{field}.url")
+        link = inner if isinstance(inner, str) else _require_object(inner, field).get("url")
+        return _read_link(_require_text(link, f"{field}.url"), str(kind).removesuffix("_url"), f"{field}.url")
     if kind == "input_audio":
-        audio = _object(part.get("input_audio"), f"{where}.input_audio")
-        form = _text(audio.get("format"), f"{where}.input_audio.format")
-        data = _decode(_text(audio.get("data"), f"{where}.input_audio.data"), f"{where}.input_audio.data")
+        audio = _require_object(part.get("input_audio"), f"{where}.input_audio")
+        form = _require_text(audio.get("format"), f"{where}.input_audio.format")
+        data = _decode_base64(
+            _require_text(audio.get("data"), f"{where}.input_audio.data"), f"{where}.input_audio.data"
+        )
         return File(_AUDIO_TYPES.get(form, f"audio/{form}"), data=data)
     if kind == "file":
-        file = _object(part.get("file"), f"{where}.file")
+        file = _require_object(part.get("file"), f"{where}.file")
         name = file.get("filename")
-        link = _text(file.get("file_data"), f"{where}.file.file_data")
+        link = _require_text(file.get("file_data"), f"{where}.file.file_data")
         return _read_link(link, "application", f"{where}.file.file_data", None if name is None else str(name))
     msg = f"{where}.type must be 'text', 'image_url', 'video_url', 'input_audio' or 'file', not {kind!r}"
     raise UsageError(msg)
@@ -155,13 +157,13 @@ def _read_link(link: str, kind: str, where: str, name: str | None = None) -> Fil
     if not comma or not head.endswith(";base64"):
         msg = f"{where} must be a URL, or 'data:<type>;base64,<data>', not {link[:40]!r}"
         raise UsageError(msg)
-    return File(head.removesuffix(";base64"), data=_decode(data, where), name=name)
+    return File(head.removesuffix(";base64"), data=_decode_base64(data, where), name=name)
 
 
 # --- Checked access -------------------------------------------------------------------------------------------
 
 
-def _decode(text: str, where: str) -> bytes:
+def _decode_base64(text: str, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -169,21 +171,21 @@ def _decode(text: str, where: str) -> bytes:
         raise UsageError(msg) from error
 
 
-def _object(value: object, where: str) -> Mapping[str, object]:
+def _require_object(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         msg = f"{where} must be a dict, not {value!r}"
         raise UsageError(msg)
     return cast("Mapping[str, object]", value)
 
 
-def _array(value: object, where: str) -> Sequence[object]:
+def _require_array(value: object, where: str) -> Sequence[object]:
     if not isinstance(value, (list, tuple)):
         msg = f"{where} must be a list, not {value!r}"
         raise UsageError(msg)
     return cast("Sequence[object]", value)
 
 
-def _text(value: object, where: str) -> str:
+def _require_text(value: object, where: str) -> str:
     if not isinstance(value, str):
         msg = f"{where} must be a string, not {value!r}"
         raise UsageError(msg)

@@ -72,7 +72,7 @@ class Messages(ViewedTurns):
         self.grants: Grants = Grants()
         self.extra: Extra = extra
         for content in contents:
-            self._extend(content)
+            self._append_content(content)
 
     @classmethod
     def from_user(cls, *parts: Part | str) -> Self:
@@ -118,7 +118,7 @@ class Messages(ViewedTurns):
             msg = f"push() takes a Content, not {content!r}: for text, call messages.user('…')"
             raise UsageError(msg)
         self._require_resolved("push()")
-        self._extend(content)
+        self._append_content(content)
         return self
 
     def user(
@@ -169,7 +169,7 @@ class Messages(ViewedTurns):
         else:
             self._contents.append(Content(role, [turn]))
 
-    def _extend(self, content: Content) -> None:
+    def _append_content(self, content: Content) -> None:
         if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             hint = ": for messages in OpenAI's form, call Messages.from_dicts()" if isinstance(content, dict) else ""
             msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
@@ -185,7 +185,7 @@ class Messages(ViewedTurns):
             last.extra = {**(last.extra or {}), **content.extra}
 
     def _set_contents(self, contents: list[Content]) -> None:
-        """Replace all contents. Unlike `_extend()`, this does not merge contents or replace repeated tool ids."""
+        """Replace all contents, without merging them and without replacing repeated tool ids."""
         self._contents = contents
         self._set_turns([(content.role, turn) for content in contents for turn in content.turns])
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}

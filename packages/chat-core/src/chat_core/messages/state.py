@@ -53,16 +53,16 @@ class DerivedState:
             index: index of the turn; the number of turns for the current state.
         """
         if index < self._settled_turns:
-            return _merge(self.initial, turns, 0, index)
+            return _merge_changes(self.initial, turns, 0, index)
         end = self._settled_turns
         while end < index and turns[end][1].settled:
             end += 1
-        self._settled = _merge(self._settled, turns, self._settled_turns, end)
+        self._settled = _merge_changes(self._settled, turns, self._settled_turns, end)
         self._settled_turns = end
-        return _merge(self._settled, turns, end, index)
+        return _merge_changes(self._settled, turns, end, index)
 
 
-def _merge(
+def _merge_changes(
     state: Mapping[str, object], turns: Sequence[tuple[Role, Turn]], start: int, end: int
 ) -> Mapping[str, object]:
     changes = [change for _, turn in islice(turns, start, end) for change in state_changes(turn)]

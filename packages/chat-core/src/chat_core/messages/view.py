@@ -97,7 +97,7 @@ class View:
     @property
     def tokens(self) -> int:
         """Estimated number of tokens in the turns of this view."""
-        return self._index.tokens(self)
+        return self._require_timeline.tokens(self)
 
     def boundaries(self, *, summarized: bool = False) -> Sequence[int]:
         """Return the offsets at which a shorter view may begin, lowest first.
@@ -108,33 +108,33 @@ class View:
         Args:
             summarized: whether a new summary will cover the turns before the offset.
         """
-        return self._index.boundaries_after(self.offset, summarized=summarized)
+        return self._require_timeline.boundaries_after(self.offset, summarized=summarized)
 
     def tokens_from(self, offset: int) -> int:
         """Return the estimated number of tokens in the view that begins at `offset`, with no results shortened."""
-        return self._index.tokens_from(offset)
+        return self._require_timeline.tokens_from(offset)
 
     def tokens_of(self, chosen: View) -> int:
         """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`."""
-        return self._index.tokens_of(chosen)
+        return self._require_timeline.tokens_of(chosen)
 
     def count_before(self, offset: int) -> int:
         """Return the number of turns before `offset`, not counting turns that a rewind removed."""
-        return self._index.count_before(offset)
+        return self._require_timeline.count_before(offset)
 
     @property
     def last_offset(self) -> int:
         """Offset of the view that was sent to request the last response; 0 if there is no response."""
-        turn, _ = self._index.turns_after_response()
+        turn, _ = self._require_timeline.turns_after_response()
         return 0 if turn is None else turn.view_offset
 
     def turns_before(self, offset: int) -> Sequence[tuple[Role, Turn]]:
         """Return the turns that this view would lose if it began at `offset`, including the current summary as text."""
-        return self._index.turns_before(self, offset)
+        return self._require_timeline.turns_before(self, offset)
 
     def tools_from(self, offset: int) -> list[Tool]:
         """Return the tool calls in the view that begins at `offset`, oldest first."""
-        return self._index.tools_from(offset)
+        return self._require_timeline.tools_from(offset)
 
     def summary(self, text: str, offset: int) -> Summary:
         """Create a `Summary` part that replaces the turns before `offset`.
@@ -146,15 +146,15 @@ class View:
         Raises:
             UsageError: the view cannot begin at `offset`.
         """
-        return self._index.summary(text, offset)
+        return self._require_timeline.summary(text, offset)
 
     @property
     def ignored(self) -> Sequence[Summary | Rewind | Recalled]:
         """Parts without effect, because they do not match the turns before them."""
-        return self._index.ignored
+        return self._require_timeline.ignored
 
     @property
-    def _index(self) -> Timeline:
+    def _require_timeline(self) -> Timeline:
         if self.timeline is None:
             msg = "View() has no turns: take a view of a conversation by messages.view()"
             raise UsageError(msg)

@@ -108,7 +108,7 @@ class MemoryConversation:
         Raises:
             ConflictError: another run holds the lease.
         """
-        self._record(Call("claim"))
+        self._record_call(Call("claim"))
         if self._claimed:
             msg = f"a live run holds the conversation {self._id!r}"
             raise ConflictError(msg)
@@ -157,7 +157,7 @@ class MemoryConversation:
         except KeyError:
             msg = f"there is no durable turn with the tool {tool.id!r}: call write_turn() before write_tool()"
             raise UsageError(msg) from None
-        self._store(resting)
+        self._store_document(resting)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
         """Store a new turn.
@@ -181,7 +181,7 @@ class MemoryConversation:
             msg = f"there is no durable conversation at {path!r}: call write_tool() before write_turn()"
             raise UsageError(msg)
         chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
-        self._store(resting)
+        self._store_document(resting)
 
     async def write_marks(self) -> None:
         """Store the fields `delivered` and `failed_usage` of `messages.last_turn`.
@@ -193,7 +193,7 @@ class MemoryConversation:
         resting = self.resting()
         if resting.last_turn is not None and self._messages.last_turn is not None:
             codec.set_turn_marks(resting.last_turn[1], codec.turn_marks(self._messages.last_turn[1]))
-        self._store(resting)
+        self._store_document(resting)
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
         """Release the lease.
@@ -201,7 +201,7 @@ class MemoryConversation:
         Args:
             looked_at: time at which the run examined the waiting calls; assigned to the attribute `looked_at`.
         """
-        self._record(Call("release"))
+        self._record_call(Call("release"))
         self._claimed = False
         self.looked_at = looked_at
 
@@ -213,17 +213,17 @@ class MemoryConversation:
         """Simulate that another run takes over the conversation. Later writes fail and are recorded in `late`."""
         self._overtaken = True
 
-    def _store(self, resting: Messages) -> None:
+    def _store_document(self, resting: Messages) -> None:
         self._document = resting.to_json()
         self._revision += 1
 
-    def _record(self, call: Call) -> None:
+    def _record_call(self, call: Call) -> None:
         self.calls.append(call)
         if self.on_call is not None:
             self.on_call(call)
 
     def _require_lease(self, call: Call) -> None:
-        self._record(call)
+        self._record_call(call)
         if self._overtaken:
             self.late.append(call)
             msg = f"another run took over the conversation {self._id!r} before {call}"

@@ -157,7 +157,7 @@ class MockTransport:
             UsageError: no scripted response is left.
         """
         answer = await self._next_answer(request, streamed=False)
-        body = b"".join([chunk async for chunk in _chunks(answer)])
+        body = b"".join([chunk async for chunk in _iterate_chunks(answer)])
         return Response(answer.status, answer.headers, body)
 
     @asynccontextmanager
@@ -170,10 +170,10 @@ class MockTransport:
         """
         answer = await self._next_answer(request, streamed=True)
         if not 200 <= answer.status < 300:  # noqa: PLR2004  # the 2xx statuses
-            body = b"".join([chunk async for chunk in _chunks(answer)])
+            body = b"".join([chunk async for chunk in _iterate_chunks(answer)])
             msg = f"{request.method} {request.host} returned status {answer.status}"
             raise TransportError("status", msg, status=answer.status, headers=answer.headers, body=body)
-        chunks = _chunks(answer)
+        chunks = _iterate_chunks(answer)
         batches = framed(chunks, request.framing, max_event_bytes=self._max_event_bytes, is_last=request.is_last)
         self.open_streams += 1
         try:
@@ -200,7 +200,7 @@ class MockTransport:
         return answer
 
 
-async def _chunks(answer: _Answer) -> AsyncGenerator[bytes]:
+async def _iterate_chunks(answer: _Answer) -> AsyncGenerator[bytes]:
     for step in answer.steps:
         await checkpoint()
         if isinstance(step, Exception):

@@ -121,7 +121,7 @@ class ScriptedProvider:
         if answer.fail_after is not None:
             msg = "the scripted answer is truncated"
             raise StreamTruncatedError(msg)
-        return self._turn(answer)
+        return self._create_turn(answer)
 
     @asynccontextmanager
     async def stream(
@@ -139,7 +139,7 @@ class ScriptedProvider:
             raise answer.error
         self.open_streams += 1
         try:
-            yield _ScriptedStream(answer, self._turn(answer))
+            yield _ScriptedStream(answer, self._create_turn(answer))
         finally:
             self.open_streams -= 1
 
@@ -171,7 +171,7 @@ class ScriptedProvider:
             raise UsageError(msg)
         return self._script[index]
 
-    def _turn(self, answer: Answer) -> Turn:
+    def _create_turn(self, answer: Answer) -> Turn:
         parts: list[Part] = []
         for part in answer.parts:
             if isinstance(part, str):
@@ -196,7 +196,7 @@ class _ScriptedStream:
     ended: bool = False
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        for index, delta in enumerate(_deltas(self.turn)):
+        for index, delta in enumerate(_list_deltas(self.turn)):
             if index == self.answer.fail_after:
                 break
             self.sent.append(delta)
@@ -231,7 +231,7 @@ def _to_answer(item: Scripted) -> Answer:
     return Answer(item)
 
 
-def _deltas(turn: Turn) -> list[Delta]:
+def _list_deltas(turn: Turn) -> list[Delta]:
     deltas: list[Delta] = []
     calls = 0
     for part in turn.parts:

@@ -46,7 +46,7 @@ class ClientTools(ToolScope[Paused]):
         if len(items) > max_tools:
             msg = f"the client declares {len(items)} tools, and {max_tools} are allowed: see ClientTools()"
             raise UsageError(msg)
-        self._tools: tuple[RawTool, ...] = tuple([_declare(item) for item in items])
+        self._tools: tuple[RawTool, ...] = tuple([_parse_declaration(item) for item in items])
 
     def __repr__(self) -> str:
         return f"ClientTools({', '.join(self.names())})"
@@ -82,7 +82,7 @@ class ClientTools(ToolScope[Paused]):
         return ClientTools(declarations, expires_in=self._defer.expires_in, max_tools=self._max_tools)
 
 
-def _declare(declaration: Mapping[str, object]) -> RawTool:
+def _parse_declaration(declaration: Mapping[str, object]) -> RawTool:
     name, description = declaration.get("name"), declaration.get("description")
     parameters = declaration.get("parameters", {"type": "object"})
     if not isinstance(name, str) or not isinstance(description, str | None) or not isinstance(parameters, Mapping):

@@ -101,11 +101,11 @@ class ToolCollection(Generic[MetaT]):
         """
         options = ToolOptions(name, description, timeout, idempotent, sequential)
         if self._meta_type is NoneType and callable(meta):
-            return self._add(meta, options, None)
+            return self._declare_and_store(meta, options, None)
         self._require_meta(meta, "tool()")
 
         def decorate(function: Any) -> Any:
-            return self._add(function, options, meta)
+            return self._declare_and_store(function, options, meta)
 
         return decorate
 
@@ -168,7 +168,7 @@ class ToolCollection(Generic[MetaT]):
         """
         self._require_meta(meta, "register()")
         options = ToolOptions(name, description, timeout, idempotent, sequential)
-        self._store(declare_raw(name, schema, handler, options), meta)
+        self._store_definition(declare_raw(name, schema, handler, options), meta)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tools, in the order of registration."""
@@ -191,11 +191,11 @@ class ToolCollection(Generic[MetaT]):
 
     # --- Implementation ----------------------------------------------------------------------------------
 
-    def _add(self, function: Any, options: ToolOptions, meta: Any) -> Any:
-        self._store(declare(function, options), meta)
+    def _declare_and_store(self, function: Any, options: ToolOptions, meta: Any) -> Any:
+        self._store_definition(declare(function, options), meta)
         return function
 
-    def _store(self, definition: ToolDefinition, meta: Any) -> None:
+    def _store_definition(self, definition: ToolDefinition, meta: Any) -> None:
         name = definition.declaration.name
         if name in self._tools:
             msg = f"there is a tool {name!r} already in {self!r}: pass another name"

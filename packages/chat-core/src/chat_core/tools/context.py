@@ -11,7 +11,7 @@ from chat_core.messages.state import NO_STATE
 from chat_core.run_context import NO_RUN, RunContext
 
 
-def _ignore(_value: object, /) -> None: ...
+def _ignore_progress(_value: object, /) -> None: ...
 
 
 def _no_state() -> Mapping[str, object]:
@@ -42,7 +42,7 @@ class ToolContext:
     idempotency_key: str = ""
     messages: Sequence[Content] = ()
     run: RunContext = NO_RUN
-    report: Callable[[object], None] = field(default=_ignore, repr=False)
+    report: Callable[[object], None] = field(default=_ignore_progress, repr=False)
     inner: Messages | None = field(default=None, repr=False)
     state: Mapping[str, object] = field(default_factory=_no_state, repr=False)
 

@@ -34,10 +34,10 @@ class Pattern:
     def __init__(self, pattern: str, /) -> None:
         """Compile `pattern`. If Unicode character classes make it too large, use ASCII character classes instead."""
         try:
-            self._matcher = _matcher(pattern)
+            self._matcher = _compile_matcher(pattern)
         except SchemaError as error:
             try:
-                self._matcher = _matcher(f"(?-u){pattern}")
+                self._matcher = _compile_matcher(f"(?-u){pattern}")
             except SchemaError:
                 reason = str(error).strip().splitlines()[-1].strip().removeprefix("error: ").rstrip(".")
                 msg = (
@@ -58,7 +58,7 @@ class Pattern:
         return False
 
 
-def _matcher(pattern: str) -> SchemaValidator:
+def _compile_matcher(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
@@ -100,16 +100,20 @@ def linear_validator(kind: Any, /) -> Any:
     from jsonschema import validators  # noqa: PLC0415 - slow import, which most programs do not need
 
     untyped: Any = validators
-    ours = {"pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional}
+    ours = {
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+    }
     return untyped.extend(kind, {name: check for name, check in ours.items() if name in kind.VALIDATORS})
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - a keyword
+def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - a keyword
     if validator.is_type(instance, "string") and not compile_pattern(pattern).search(instance):
-        yield _error(f"{instance!r} does not match {pattern!r}")
+        yield _validation_error(f"{instance!r} does not match {pattern!r}")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - a keyword
+def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - a keyword
     if not validator.is_type(instance, "object"):
         return
     for pattern, subschema in patterns.items():
@@ -119,7 +123,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
-def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+def _check_additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return
     patterns = [compile_pattern(pattern) for pattern in schema.get("patternProperties", {})]
@@ -133,12 +137,14 @@ def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Ite
         one = len(extras) == 1
         if "patternProperties" in schema:
             known = ", ".join(map(repr, sorted(schema["patternProperties"])))
-            yield _error(f"{names} {'does' if one else 'do'} not match any of the regexes: {known}")
+            yield _validation_error(f"{names} {'does' if one else 'do'} not match any of the regexes: {known}")
         else:
-            yield _error(f"Additional properties are not allowed ({names} {'was' if one else 'were'} unexpected)")
+            yield _validation_error(
+                f"Additional properties are not allowed ({names} {'was' if one else 'were'} unexpected)"
+            )
 
 
-def _error(message: str) -> Any:
+def _validation_error(message: str) -> Any:
     from jsonschema import ValidationError  # noqa: PLC0415
 
     return ValidationError(message)

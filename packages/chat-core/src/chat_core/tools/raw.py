@@ -84,7 +84,7 @@ def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -
     import jsonschema  # noqa: PLC0415
     import referencing.jsonschema  # noqa: PLC0415
 
-    kind = _dialect(schema)
+    kind = _validator_class(schema)
     try:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
@@ -102,7 +102,7 @@ def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -
     return linear_validator(kind)(schema, registry=registry)
 
 
-def _dialect(schema: JsonSchema) -> Any:
+def _validator_class(schema: JsonSchema) -> Any:
     from jsonschema import validators  # noqa: PLC0415
 
     if isinstance(schema, bool) or "$schema" not in schema:
@@ -181,7 +181,7 @@ class RawTool(CallableTool):
         Raises:
             InvalidArgumentsError: the arguments do not satisfy the schema.
         """
-        copied = _copy(arguments)
+        copied = _copy_json(arguments)
         problems = self.checker.problems(copied)
         if problems:
             raise InvalidArgumentsError(format_problems(problems))
@@ -189,7 +189,7 @@ class RawTool(CallableTool):
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
         """Implement `ToolDefinition.run`: call the handler with a copy of the arguments."""
-        return self.signature.call({self.signature.parameters[0].name: _copy(arguments)}, context)
+        return self.signature.call({self.signature.parameters[0].name: _copy_json(arguments)}, context)
 
 
 def declare_raw(
@@ -243,7 +243,7 @@ def _require_object_schema(name: str, schema: object) -> dict[str, object]:
     return copied
 
 
-def _copy(arguments: Mapping[str, object]) -> dict[str, object]:
+def _copy_json(arguments: Mapping[str, object]) -> dict[str, object]:
     try:
         copied: dict[str, object] = json.loads(json.dumps(dict(arguments), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

@@ -107,14 +107,14 @@ def to_result(value: object, /) -> tuple[object, tuple[File, ...]]:
     files: list[File] = []
     try:
         plain = _extract_files(value, files)
-        return _jsonable(plain), tuple(files)
+        return _to_json_value(plain), tuple(files)
     except RecursionError as error:
         raise TypeError(model_texts.RESULT_TOO_DEEP) from error
     except ValueError as error:
         raise TypeError(model_texts.result_not_json(type(value).__name__, error)) from error
 
 
-def _jsonable(value: object) -> object:
+def _to_json_value(value: object) -> object:
     written = to_jsonable_python(value)
     try:
         json.dumps(written, allow_nan=False)
@@ -144,12 +144,12 @@ def _extract_files(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a to
 
 def _refuse_files_inside(value: object) -> None:
     """Raise `TypeError` if a field of a model or dataclass contains a file, which a serializer could not leave out."""
-    for name, item in _fields(value).items():
+    for name, item in _fields_of_model(value).items():
         if _contains_file(item):
             raise TypeError(model_texts.file_inside(type(value).__name__, name))
 
 
-def _fields(value: object) -> dict[str, object]:
+def _fields_of_model(value: object) -> dict[str, object]:
     if isinstance(value, BaseModel):
         return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -162,5 +162,5 @@ def _contains_file(value: Any) -> bool:  # noqa: ANN401 - a tool may return anyt
         return True
     if isinstance(value, _ARRAYS):
         return any(_contains_file(item) for item in value)
-    members = value if isinstance(value, _OBJECTS) else _fields(value)
+    members = value if isinstance(value, _OBJECTS) else _fields_of_model(value)
     return any(_contains_file(item) for item in members.values())

@@ -46,7 +46,7 @@ _DUMP: dict[str, Any] = {
     "by_alias": True,
     "round_trip": True,
     "warnings": False,
-    # A value that cannot be serialized becomes a string. `_changed()` then detects that the value has changed.
+    # A value that cannot be serialized becomes a string. `_changed_names()` then detects that the value has changed.
     "fallback": str,
 }
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -121,8 +121,8 @@ class Arguments:
         self._wire_names: dict[str, str] = {}
         fields: dict[str, Any] = {}
         for parameter in parameters:
-            fields[parameter.name] = self._field(parameter, descriptions.get(parameter.name), owner)
-        self._adapter = _adapter(fields, names, owner)
+            fields[parameter.name] = self._annotate_parameter(parameter, descriptions.get(parameter.name), owner)
+        self._adapter = _create_adapter(fields, names, owner)
         # Call the validator directly: the adapter's method repeats lookups at every call.
         self._read: Callable[[bytes], dict[str, object]] = self._adapter.validator.validate_json
         try:
@@ -138,7 +138,7 @@ class Arguments:
         self.schema: dict[str, object] = {key: schema[key] for key in sorted(schema, key=_key_order)}
         self._sets = '"uniqueItems":true' in dumps(self.schema)
 
-    def _field(self, parameter: Parameter, description: str | None, owner: str) -> Any:
+    def _annotate_parameter(self, parameter: Parameter, description: str | None, owner: str) -> Any:
         # A default may be pydantic's own: `limit: int = Field(10, gt=0)`.
         extra = [parameter.default] if isinstance(parameter.default, FieldInfo) else []
         hint: Any = Annotated[parameter.hint, *extra] if extra else parameter.hint
@@ -151,7 +151,7 @@ class Arguments:
         if description and info.description is None:
             extra = [Field(description=description), *extra]
         optional = parameter.default is not EMPTY and not isinstance(parameter.default, FieldInfo)
-        if optional and _writable(parameter.default):
+        if optional and _is_writable(parameter.default):
             extra = [*extra, Field(default=parameter.default)]
             optional = False
         hint = Annotated[parameter.hint, *extra] if extra else parameter.hint
@@ -200,17 +200,17 @@ class Arguments:
             plain = Plain(ordered)
             plain.read_by = self
             return plain
-        written = self._write(value)
+        written = self._dump_arguments(value)
         if written is None:
             written = dict(arguments)
         restored: set[str] = set()
-        while changed := self._changed(written, value) - restored:
+        while changed := self._changed_names(written, value) - restored:
             restored |= changed
             written = {name: item for name, item in written.items() if name not in changed}
             written |= {name: arguments[name] for name in changed if name in arguments}
         return {name: written[name] for name in self._wire_names.values() if name in written}
 
-    def _write(self, value: dict[str, object]) -> dict[str, Any] | None:
+    def _dump_arguments(self, value: dict[str, object]) -> dict[str, Any] | None:
         def dump(mode: Literal["json", "python"]) -> Any:
             return self._adapter.dump_python(value, mode=mode, **_DUMP)
 
@@ -221,7 +221,7 @@ class Arguments:
         except Exception:  # noqa: BLE001 - a serializer of the application may raise anything; the received arguments are kept
             return None
 
-    def _changed(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
+    def _changed_names(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
         """Return the names of the arguments whose values change when they are serialized and parsed."""
         try:
             parsed = self._read(_encode(written).encode())
@@ -232,11 +232,11 @@ class Arguments:
         return {
             wire_name
             for name, wire_name in self._wire_names.items()
-            if not _same(parsed.get(name, _MISSING), value.get(name, _MISSING))
+            if not _is_equal(parsed.get(name, _MISSING), value.get(name, _MISSING))
         }
 
 
-def _adapter(fields: dict[str, Any], names: Mapping[str, object], owner: str) -> TypeAdapter[dict[str, object]]:
+def _create_adapter(fields: dict[str, Any], names: Mapping[str, object], owner: str) -> TypeAdapter[dict[str, object]]:
     # A typed dict, because only its fields may have any name: `schema`, `_private`, `model_config`.
     make: Any = TypedDict
     record = make("Arguments", fields)
@@ -256,7 +256,7 @@ def _key_order(key: str) -> tuple[int, str]:
     return (_ORDER.index(key) if key in _ORDER else len(_ORDER), key)
 
 
-def _writable(default: object) -> bool:
+def _is_writable(default: object) -> bool:
     """Return whether a default value can be part of the schema, because it is JSON and not a secret."""
     if hasattr(default, "get_secret_value"):
         return False
@@ -267,7 +267,7 @@ def _writable(default: object) -> bool:
     return True
 
 
-def _same(one: object, other: object) -> bool:
+def _is_equal(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - comparisons of arrays do not return one bool
@@ -314,7 +314,7 @@ def read_docstring(text: str | None) -> Documentation:
     if not text or not text.strip():
         return Documentation("", {})
     if not _SECTIONS.search(text):
-        return Documentation(_clean(text), {})
+        return Documentation(_clean_description(text), {})
     import docstring_parser  # noqa: PLC0415 - slow import, needed only for docstrings with sections
 
     # Add a first line, because the parser does not recognize a section at the start of the docstring.
@@ -322,10 +322,10 @@ def read_docstring(text: str | None) -> Documentation:
     try:
         parsed = docstring_parser.parse(with_summary, style=docstring_parser.DocstringStyle.GOOGLE)
     except docstring_parser.ParseError:
-        return Documentation(_clean(text), {})
+        return Documentation(_clean_description(text), {})
     arguments = {item.arg_name: item.description.strip() for item in parsed.params if item.description}
     return Documentation((parsed.long_description or "").strip(), arguments)
 
 
-def _clean(text: str) -> str:
+def _clean_description(text: str) -> str:
     return inspect.cleandoc(text).strip()

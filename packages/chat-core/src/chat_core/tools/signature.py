@@ -95,8 +95,8 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
     contexts: list[str] = []
     injected: list[tuple[str, Any]] = []
     parameters: list[Parameter] = []
-    for parameter in _parameters(function, owner):
-        hint = _resolve(parameter, body, names, owner, resolve=resolve)
+    for parameter in _iterate_parameters(function, owner):
+        hint = _resolve_annotation(parameter, body, names, owner, resolve=resolve)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             positional.append((parameter.name, parameter.default))
         if _is_context(hint):
@@ -135,7 +135,7 @@ def _docstring_of(target: Any) -> str | None:
     return type(target).__call__.__doc__ or type(target).__doc__
 
 
-def _parameters(function: Any, owner: str) -> Iterator[inspect.Parameter]:
+def _iterate_parameters(function: Any, owner: str) -> Iterator[inspect.Parameter]:
     # Keywords that a partial has bound are not parameters for the model.
     fixed: Mapping[str, object] = getattr(function, "keywords", {}) if _unwrap_partial(function) is not function else {}
     try:
@@ -157,7 +157,9 @@ def _parameters(function: Any, owner: str) -> Iterator[inspect.Parameter]:
             yield parameter
 
 
-def _resolve(parameter: inspect.Parameter, body: Any, names: Mapping[str, object], owner: str, *, resolve: bool) -> Any:
+def _resolve_annotation(
+    parameter: inspect.Parameter, body: Any, names: Mapping[str, object], owner: str, *, resolve: bool
+) -> Any:
     if parameter.annotation is EMPTY:
         return Any
     # Resolve one parameter at a time: a return type may be importable only by type checkers.

@@ -70,13 +70,13 @@ class Decoder:
             if self._inflate.eof:
                 # A gzip body may have several members.
                 self._inflate = zlib.decompressobj(self._windows[0])
-            piece = self._decompress(self._rest)
+            piece = self._decompress_piece(self._rest)
             self._rest = self._inflate.unused_data or self._inflate.unconsumed_tail
             if piece:
                 return piece
         return b""
 
-    def _decompress(self, data: bytes) -> bytes:
+    def _decompress_piece(self, data: bytes) -> bytes:
         try:
             piece = self._inflate.decompress(data, _MAX_PIECE_BYTES)
         except zlib.error:

@@ -343,7 +343,7 @@ class HttpTransport(ABC):
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
         """Raise `TransportError` if the response is not a stream with the requested framing."""
         if not is_success(response.status):
-            raise await self._refusal(response, request)
+            raise await self._create_status_error(response, request)
         _check_encoding(response, request)
         content_type = response.headers.get("content-type", "")
         if type_matches_framing(content_type, request.framing):
@@ -355,7 +355,7 @@ class HttpTransport(ABC):
             msg += f" and begins with {body[:80]!r}"
             raise TransportError("protocol", msg, body=body)
 
-    async def _refusal(self, response: HttpResponse, request: Request) -> TransportError:
+    async def _create_status_error(self, response: HttpResponse, request: Request) -> TransportError:
         """Return the error for a status that is not 2xx, with the beginning of the body."""
         return TransportError(
             "status",

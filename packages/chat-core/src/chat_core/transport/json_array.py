@@ -55,7 +55,7 @@ class JsonArray:
             TransportError: With kind `protocol`: an element exceeds the limit, or the body is not one JSON array. If
                 the chunk also completes events, they are returned and the next call raises.
         """
-        self._raise_failure()
+        self._raise_if_failed()
         events: list[Event] = []
         position = start = 0
         if self._depth == 0:
@@ -73,9 +73,9 @@ class JsonArray:
         if self._depth > 0:
             self._buffer_piece(chunk[start:])
         elif self._depth < 0 and self._failure is None and chunk[position:].strip(_BLANK):
-            self._fail("the body continues after the end of its JSON array", chunk[position:])
+            self._record_failure("the body continues after the end of its JSON array", chunk[position:])
         if not events:
-            self._raise_failure()
+            self._raise_if_failed()
         return events
 
     def end(self) -> list[Event]:
@@ -84,7 +84,7 @@ class JsonArray:
         Raises:
             TransportError: With kind `stream`: the body is truncated before the closing bracket of the array.
         """
-        self._raise_failure()
+        self._raise_if_failed()
         if self._depth >= 0:
             held = self._held_bytes
             msg = "the body ended before the end of its JSON array" + (
@@ -93,11 +93,11 @@ class JsonArray:
             raise TransportError("stream", msg)
         return []
 
-    def _raise_failure(self) -> None:
+    def _raise_if_failed(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def _fail(self, message: str, body: bytes) -> None:
+    def _record_failure(self, message: str, body: bytes) -> None:
         self._failure = TransportError("protocol", f"{message}: {body[:80]!r}", body=body[:_ERROR_BODY_BYTES])
 
     def _find_opening(self, chunk: bytes) -> int:
@@ -108,7 +108,7 @@ class JsonArray:
             self._depth = 1
             return len(chunk) - len(body) + 1
         if body:
-            self._fail("the body is not a JSON array, which the request expects", body)
+            self._record_failure("the body is not a JSON array, which the request expects", body)
         return len(chunk)
 
     def _skip_element(self, chunk: bytes, position: int) -> int:

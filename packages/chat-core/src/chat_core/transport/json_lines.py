@@ -36,11 +36,11 @@ class JsonLines:
             TransportError: With kind `protocol`: a line exceeds the limit. If the chunk also completes events, they
                 are returned and the next call raises.
         """
-        self._raise_failure()
+        self._raise_if_failed()
         end = chunk.rfind(b"\n")
         if end < 0:
             self._buffer_piece(chunk)
-            self._raise_failure()
+            self._raise_if_failed()
             return []
         text = b"".join((*self._held, chunk[:end])) if self._held else chunk[:end]
         self._held = []
@@ -49,7 +49,7 @@ class JsonLines:
         if self._failure is None:
             self._buffer_piece(chunk[end + 1 :])
         if not events:
-            self._raise_failure()
+            self._raise_if_failed()
         return events
 
     def end(self) -> list[Event]:
@@ -58,7 +58,7 @@ class JsonLines:
         Raises:
             TransportError: With kind `stream`: the body is truncated within a JSON value.
         """
-        self._raise_failure()
+        self._raise_if_failed()
         text = b"".join(self._held)
         self._held = []
         events = self._parse_lines(text)
@@ -70,7 +70,7 @@ class JsonLines:
                 raise TransportError("stream", msg) from exc
         return events
 
-    def _raise_failure(self) -> None:
+    def _raise_if_failed(self) -> None:
         if self._failure is not None:
             raise self._failure
 

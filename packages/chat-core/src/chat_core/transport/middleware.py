@@ -171,10 +171,10 @@ class _ExchangeRecorder:
             exchange.error = error  # raised by the transport, not by the reader's code
         if isinstance(exchange.error, TransportError) and exchange.error.status is not None:
             exchange.status, exchange.headers = exchange.error.status, Headers(exchange.error.headers)
-        exchange.outcome = self._outcome(error)
+        exchange.outcome = self._exchange_outcome(error)
         exchange.seconds = self._clock() - self._started_at
 
-    def _outcome(self, error: BaseException | None) -> Outcome:
+    def _exchange_outcome(self, error: BaseException | None) -> Outcome:
         if self._exchange.error is not None:
             return "failed"
         is_last = self._exchange.request.is_last

@@ -92,7 +92,7 @@ class SseParser:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         held = self._held
         if self._reading_lines:
-            return self._raise_failure_without_events(self._feed_lines(chunk))
+            return self._raise_failure_if_no_events(self._feed_lines(chunk))
         end = chunk.rfind(b"\n\n")
         if not held and end == len(chunk) - 2 and (event := self._single_event(chunk, end)) is not None:
             return [event]
@@ -102,15 +102,15 @@ class SseParser:
             held[-1] = held[-1][:-1]
             text, rest = b"", chunk[1:]
         else:
-            return self._raise_failure_without_events(self._hold(chunk))
+            return self._raise_failure_if_no_events(self._buffer_piece(chunk))
         if held:
             text = b"".join((*held, text))
             self._held = []
             self._held_bytes = 0
         events = self._parse_events(text)
         if rest:
-            events += self._hold(rest)
-        return self._raise_failure_without_events(events) if self._must_check else events
+            events += self._buffer_piece(rest)
+        return self._raise_failure_if_no_events(events) if self._must_check else events
 
     def _single_event(self, chunk: bytes, end: int) -> Event | None:
         """Return the event of a chunk that is exactly one event in the usual format; `None` for any other chunk."""
@@ -151,19 +151,19 @@ class SseParser:
             self._must_check = self._after_cr = False
         return chunk
 
-    def _fail(self) -> None:
+    def _record_oversized_event(self) -> None:
         """Record that an event exceeds the limit. The parser raises the error as soon as it has no events to return."""
         self._failure = event_too_long_error(self._max)
         self._must_check = True
         self._held = []
         self._data = []
 
-    def _raise_failure_without_events(self, events: list[Event]) -> list[Event]:
+    def _raise_failure_if_no_events(self, events: list[Event]) -> list[Event]:
         if self._failure is not None and not events:
             raise self._failure
         return events
 
-    def _hold(self, piece: bytes) -> list[Event]:
+    def _buffer_piece(self, piece: bytes) -> list[Event]:
         """Buffer a piece of an unfinished event. If the event exceeds the limit, start to parse it line by line."""
         if self._failure is None and piece:
             self._held.append(piece)
@@ -228,7 +228,7 @@ class SseParser:
         for line in text.split(b"\n"):
             if line:
                 if not self._parse_line(line):
-                    self._fail()
+                    self._record_oversized_event()
                     return events
             else:
                 self._dispatch(events)
@@ -244,7 +244,7 @@ class SseParser:
             held.append(chunk)
             self._held_bytes += len(chunk)
             if self._held_bytes > self._max + _FIELD_NAME:
-                self._fail()
+                self._record_oversized_event()
             return []
         lines = b"".join((*held, chunk)).split(b"\n")
         self._held = []
@@ -256,7 +256,7 @@ class SseParser:
                 self._reading_lines = False
                 return self._parse_available(events, b"\n".join(lines[index + 1 :]))
             if not self._parse_line(line):
-                self._fail()
+                self._record_oversized_event()
                 return []
         return self._feed_lines(lines[-1]) if lines[-1] else []
 
@@ -266,7 +266,7 @@ class SseParser:
         if end >= 0:
             events += self._parse_events(text[:end])
             text = text[end + 2 :]
-        return events + self._hold(text)
+        return events + self._buffer_piece(text)
 
     def _parse_line(self, line: bytes) -> bool:
         """Add one line to the current event. Return false if the event then exceeds the limit."""

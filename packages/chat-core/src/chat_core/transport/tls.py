@@ -37,10 +37,10 @@ class TlsContext(Generic[DefaultT]):
         """Return the context; the first call creates it."""
         with self._lock:
             if self._context is None:
-                self._context = self._create()
+                self._context = self._create_context()
             return self._context
 
-    def _create(self) -> ssl.SSLContext | DefaultT:
+    def _create_context(self) -> ssl.SSLContext | DefaultT:
         if isinstance(self._verify, ssl.SSLContext):
             return self._verify
         if isinstance(self._verify, str):

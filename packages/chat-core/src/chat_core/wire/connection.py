@@ -75,12 +75,14 @@ class KeySource:
         """
         result: object = self.function()
         if not inspect.isawaitable(result):
-            msg = f"a key is a text or an async function that returns one; this function returned a {_kind(result)}"
+            msg = (
+                f"a key is a text or an async function that returns one; this function returned a {_type_name(result)}"
+            )
             raise UsageError(msg)
         # The result may be anything: not every caller uses a type checker.
         secret = cast("object", await result)
         if not isinstance(secret, str) or not secret.strip():
-            shown = "an empty text" if isinstance(secret, str) else f"a {_kind(secret)}"
+            shown = "an empty text" if isinstance(secret, str) else f"a {_type_name(secret)}"
             msg = f"the function that returns the key returned {shown}: return the key"
             raise UsageError(msg)
         value = credentials_for(self.header, secret.strip())
@@ -99,7 +101,7 @@ class KeySource:
         return True
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 

@@ -61,7 +61,7 @@ def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str,
         request: request to which the server responded.
     """
     forms = credentials_of(request)
-    return Headers([(name, _replace(value, forms)) for name, value in headers.items()])
+    return Headers([(name, _redact_forms(value, forms)) for name, value in headers.items()])
 
 
 def redact_error(error: ErrorT, request: Request) -> ErrorT:
@@ -75,25 +75,25 @@ def redact_error(error: ErrorT, request: Request) -> ErrorT:
         request: the request that failed.
     """
     forms = credentials_of(request)
-    error.args = tuple([_replace(item, forms) if isinstance(item, str) else item for item in error.args])
+    error.args = tuple([_redact_forms(item, forms) if isinstance(item, str) else item for item in error.args])
     for name, value in vars(error).items():
         if isinstance(value, str):
-            setattr(error, name, _replace(value, forms))
+            setattr(error, name, _redact_forms(value, forms))
         elif isinstance(value, bytes):
             setattr(error, name, redact_bytes(value, request))
     if isinstance(error, TransportError):
         error.headers = redact_headers(error.headers, request)
-    _cut_chain(error, forms)
+    _hide_causes_with_secrets(error, forms)
     return error
 
 
-def _replace(text: str, forms: tuple[str, ...]) -> str:
+def _redact_forms(text: str, forms: tuple[str, ...]) -> str:
     for form in forms:
         text = text.replace(form, REDACTED)
     return text
 
 
-def _cut_chain(error: BaseException, forms: tuple[str, ...]) -> None:
+def _hide_causes_with_secrets(error: BaseException, forms: tuple[str, ...]) -> None:
     """Remove the cause and context of `error` if any exception in its chain quotes a credential."""
     cause = error.__cause__ or error.__context__
     while cause is not None:

@@ -61,7 +61,7 @@ class Redact(Protocol):
         ...
 
 
-def _keep(error: ErrorT, /) -> ErrorT:
+def _return_unchanged(error: ErrorT, /) -> ErrorT:
     return error
 
 
@@ -85,7 +85,7 @@ class DecodedStream:
         decoder: Decoder,
         translate: Callable[[TransportError], ChatError],
         seal: Callable[[Turn], Turn] | None = None,
-        redact: Redact = _keep,
+        redact: Redact = _return_unchanged,
     ) -> None:
         self._batches = events.batches()
         self._decoder = decoder

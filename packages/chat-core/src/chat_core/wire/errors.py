@@ -192,7 +192,7 @@ def read_error_body(body: bytes) -> ErrorBody:
 
 def read_error(error: object) -> ErrorBody:
     """Parse a JSON error value, usually an object, into an `ErrorBody`."""
-    fields = _unwrap(error)
+    fields = _unwrap_error(error)
     if not is_object(fields):
         return ErrorBody(_redact(fields if isinstance(fields, str) else _to_text(fields)))
     names = list(dict.fromkeys([error_name(fields[name]) for name in CODES if fields.get(name)]))
@@ -204,20 +204,20 @@ def read_error(error: object) -> ErrorBody:
     return ErrorBody(_redact(_find_message(fields)), tuple([name for name in names if name]), status)
 
 
-def _unwrap(value: object) -> object:
+def _unwrap_error(value: object) -> object:
     for _ in range(MAX_WRAPPERS):
         if is_list(value) and len(value) > 0:
             value = value[0]
         if not is_object(value):
             break
-        inner = next((item for name in WRAPPERS if _wraps(name, item := value.get(name))), None)
+        inner = next((item for name in WRAPPERS if _is_wrapper(name, item := value.get(name))), None)
         if inner is None:
             break
         value = inner
     return value
 
 
-def _wraps(name: str, item: object) -> bool:
+def _is_wrapper(name: str, item: object) -> bool:
     # FastAPI lists all validation errors in `detail`. Together they are the message.
     return (is_object(item) and bool(item)) or (name == "errors" and is_list(item) and bool(item))
 

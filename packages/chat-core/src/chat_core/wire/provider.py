@@ -102,10 +102,10 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
-        _, body = await self._fetch(request)
+        _, body = await self._send_authorized(request)
         return body
 
-    async def _fetch(self, request: Request) -> tuple[Request, bytes]:
+    async def _send_authorized(self, request: Request) -> tuple[Request, bytes]:
         """Send a request with the current key. Return the request as sent, and the response body."""
         sent = await self._endpoint.authorize(request)
         response = await self._send(sent)
@@ -133,7 +133,7 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, the status is not 2xx, or `decode` raised a `ChatError`.
         """
-        sent, body = await self._fetch(request)
+        sent, body = await self._send_authorized(request)
         try:
             return decode(body)
         except ChatError as error:

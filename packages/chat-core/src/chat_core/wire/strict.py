@@ -80,7 +80,7 @@ class _InexpressibleError(Exception):
 def strict_schema(schema: Mapping[str, object]) -> Json | None:
     """Convert a JSON schema to its strict form. Return None if the schema has none."""
     try:
-        strict = _rewrite(_resolve_root(schema), depth=0)
+        strict = _rewrite_schema(_resolve_root(schema), depth=0)
     except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" and "anyOf" not in strict else None
@@ -116,20 +116,22 @@ def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
     raise _InexpressibleError
 
 
-def _rewrite(schema: object, depth: int) -> Json:
+def _rewrite_schema(schema: object, depth: int) -> Json:
     if not is_mapping(schema) or depth > MAX_DEPTH:
         raise _InexpressibleError
     strict, described = _split_keywords(_resolve_combinators(schema))
     for place in ("$defs", "definitions"):
         if place in strict:
-            strict[place] = {name: _rewrite(item, depth + 1) for name, item in _require_schema(strict[place]).items()}
+            strict[place] = {
+                name: _rewrite_schema(item, depth + 1) for name, item in _require_schema(strict[place]).items()
+            }
     if "$ref" in strict:
         # Servers reject other keywords next to a reference.
         return {key: strict[key] for key in ("$ref", "$defs", "definitions") if key in strict}
     if "anyOf" in strict:
-        strict["anyOf"] = [_rewrite(item, depth + 1) for item in _require_list(strict["anyOf"])]
+        strict["anyOf"] = [_rewrite_schema(item, depth + 1) for item in _require_list(strict["anyOf"])]
     if "items" in strict:
-        strict["items"] = _rewrite(strict["items"], depth + 1)
+        strict["items"] = _rewrite_schema(strict["items"], depth + 1)
     elif _allows_type("array", strict):
         raise _InexpressibleError  # the items are unconstrained
     if _describes_object(strict):
@@ -205,7 +207,7 @@ def _close_object(schema: Json, depth: int) -> None:
     if not isinstance(further, bool) or (further and not properties):
         raise _InexpressibleError
     schema.setdefault("type", "object")
-    schema["properties"] = {name: _rewrite(item, depth + 1) for name, item in properties.items()}
+    schema["properties"] = {name: _rewrite_schema(item, depth + 1) for name, item in properties.items()}
     schema["required"] = list(properties)
     schema["additionalProperties"] = False
 
