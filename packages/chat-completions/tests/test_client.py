@@ -14,6 +14,7 @@ from chat_completions import (
     Dialect,
     Endpoint,
 )
+from chat_core import ChatBuilder
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
@@ -27,10 +28,11 @@ from chat_core.errors import (
     StreamTruncatedError,
     TransportError,
 )
-from chat_core.events import TextDelta
+from chat_core.events import Done, StructuredPart, TextDelta
 from chat_core.messages import FunctionCall, Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, Delta
+from chat_core.response import StructuredResponse
 from chat_core.testing import MockTransport
 from chat_core.transport import EventStream, Headers, Request, Response
 from chat_core.usage import Usage
@@ -362,3 +364,26 @@ def test_a_provider_without_embeddings_has_no_method_for_them() -> None:
     provider = telling(MockTransport())
     assert not hasattr(provider, "embed")
     assert repr(provider) == "CompletionsChatProvider(model='m', at Endpoint(http://h/v1))"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_structured_answer_may_be_an_object_instead_of_text(stream: bool) -> None:
+    # Cloudflare returns the content of a response in JSON mode as an object.
+    transport = MockTransport()
+    message = {"role": "assistant", "content": {"cents": 7}}
+    if stream:
+        transport.events(json.dumps({"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]}), "[DONE]")
+    else:
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        transport.answer(200, {}, {"id": "c1", "model": "m", "choices": [choice]})
+    chat = ChatBuilder().with_model(built(transport)).with_structured_output(dict[str, int]).build()
+    if stream:
+        async with chat.stream(Messages.from_user("Hi")) as events:
+            seen = [event async for event in events]
+        assert StructuredPart({"cents": 7}) in seen
+        response = next(event.response for event in seen if isinstance(event, Done))
+    else:
+        response = await chat.complete(Messages.from_user("Hi"))
+
+    assert isinstance(response, StructuredResponse)
+    assert response.value == {"cents": 7}

@@ -7,9 +7,9 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, final
 
-from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.json import dumps
-from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Text
+from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Structured, Text
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
@@ -156,7 +156,7 @@ class Answer:
             parts.append(Text("".join(self.texts)))
 
     def _read_content(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
-        """Add the `content` field, which is a string or a list of content parts."""
+        """Add the `content` field: a string, a list of content parts, or the JSON object of a structured response."""
         if isinstance(value, str):
             self.texts.append(value)
             out.append(TextDelta(value))
@@ -165,8 +165,11 @@ class Answer:
                 if not is_object(part):
                     raise WrongShapeError(f"content[{index}]", "an object")  # noqa: EM102 - a path
                 self._read_content_part(part, f"content[{index}]", out)
+        elif is_object(value):
+            self._other_parts[object()] = Structured(value)
+            out.append(StructuredPart(value))
         else:
-            raise WrongShapeError("content", "a text or a list")
+            raise WrongShapeError("content", "a text, a list or an object")
 
     def _read_content_part(self, part: Json, path: str, out: list[Delta]) -> None:
         kind = part.get("type")
