@@ -186,6 +186,27 @@ def test_strict_tools_have_schemas_that_the_api_can_enforce() -> None:
     assert "description" not in second
 
 
+@pytest.mark.parametrize(
+    ("property_", "required", "each", "limit"),
+    [
+        ({"type": "string"}, True, 1, 20),
+        ({"type": "string"}, False, 3, 8),
+        ({"type": ["string", "null"]}, True, 2, 8),
+        ({"type": "object", "properties": {"b": {"type": "integer"}}, "required": []}, True, 5, 4),
+    ],
+    ids=["tools", "optional", "unions", "inner-optional"],
+)
+def test_tools_are_strict_until_a_limit_of_the_api_is_reached(
+    property_: dict[str, Any], required: bool, each: int, limit: int
+) -> None:
+    names = [f"p{index}" for index in range(each)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, property_), "required": names if required else []}
+    tools = ToolDeclarations([ToolDeclaration(f"f{index}", "", schema) for index in range(22)])
+    body = sent(Messages.from_user("Hi"), tools, dialect=replace(DIALECT, strict_tools=True))
+    assert [tool.get("strict", False) for tool in body["tools"]] == [True] * limit + [False] * (22 - limit)
+    assert body["tools"][-1]["input_schema"] == schema
+
+
 def test_a_tool_whose_form_the_api_knows_is_declared_in_that_form_alone() -> None:
     native = (KnownTool("memory_20250818", "memory"), {"type": "bash_20250124", "name": "bash"})
     body = sent(Messages.from_user("Hi"), declared("memory", "f"), tools=native)

@@ -195,6 +195,23 @@ def test_a_model_without_schemas_answers_in_the_arguments_of_a_tool() -> None:
     assert strict["tools"][0]["strict"] is True
 
 
+def test_an_output_schema_beyond_the_limits_of_the_api_is_not_enforced() -> None:
+    def optional(count: int) -> OutputSchema:
+        return OutputSchema("o", {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(count)}})
+
+    assert body(NEW, output=optional(24))["output_config"]["format"]["type"] == "json_schema"
+    beyond = body(NEW, output=optional(25))
+    assert beyond["output_tool"] == "o"
+    assert beyond["tools"][0]["input_schema"] == optional(25).schema
+
+    # The schemas of the output and of the tools count together.
+    tool = ToolDeclaration("f", "", optional(1).schema)
+    shared = body(
+        dialect=replace(Dialect.of(NEW), strict_tools=True), output=optional(24), tools=ToolDeclarations([tool])
+    )
+    assert "strict" not in shared["tools"][0]
+
+
 def test_a_schema_that_cannot_be_enforced_is_that_of_a_tool() -> None:
     free = OutputSchema("any", {"type": "object", "additionalProperties": {"type": "string"}})
     sent = body(NEW, output=free)

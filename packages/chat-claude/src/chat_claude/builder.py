@@ -69,7 +69,11 @@ class _Configurable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, max_tokens=limit))
 
     def with_strict_tools(self) -> Self:
-        """Make the API enforce the parameter schemas of tools. Schemas that cannot be enforced are sent unchanged."""
+        """Make the API enforce the parameter schemas of tools. Schemas that cannot be enforced are sent unchanged.
+
+        The API limits the strict schemas of a request (20 tools, 24 optional properties, 16 properties with a union).
+        Tools are strict in their order until a limit is reached.
+        """
         return self._with(replace(self._settings, strict_tools=True))
 
     def with_structured_output_by_tool(self) -> Self:

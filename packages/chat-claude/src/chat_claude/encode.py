@@ -24,7 +24,7 @@ from chat_claude.options import Cache, ClaudeOptions, Dialect, McpServer, Native
 from chat_claude.parts import ID as NAME
 from chat_claude.parts import add_cache_point, cache_point, input_blocks, model_blocks
 from chat_claude.request import Settings, resolve_settings
-from chat_claude.schema import input_schema, strict_schema
+from chat_claude.schema import StrictLimits, input_schema, strict_schema
 
 NO_CACHE: Final = Cache()
 
@@ -297,9 +297,10 @@ def _encode_tools(tools: ToolDeclarations, settings: Settings, dialect: Dialect,
     ttl = cache.tools if cache.tools is not None else ""
     if ttl and others:
         others[-1] = {"cache_control": cache_point(ttl), **others[-1]}
+    limits = settings.strict_limits
     own = tools.encoded(
-        (dialect.tools_key, other_names, dumps(_to_dicts(fields)), "" if others else ttl),
-        _ToolEncoder(dialect, other_names, fields, "" if others else ttl),
+        (dialect.tools_key, other_names, dumps(_to_dicts(fields)), "" if others else ttl, limits),
+        _ToolEncoder(dialect, other_names, fields, "" if others else ttl, limits),
     )
     pieces = [own] if own else []
     return b",".join([*pieces, *[dump_bytes(tool) for tool in others]])
@@ -333,17 +334,26 @@ def _toolset(server: McpServer) -> Json:
 
 @final
 class _ToolEncoder:
-    """Callable that encodes the chat's tools, except those with a native declaration of the same name."""
+    """Callable that encodes the chat's tools, except those with a native declaration of the same name.
 
-    __slots__ = ("_dialect", "_excluded", "_fields", "_ttl")
+    Tools are strict in their order until a limit of the API is reached. The schemas of the others are sent unchanged.
+    """
+
+    __slots__ = ("_dialect", "_excluded", "_fields", "_limits", "_ttl")
 
     def __init__(
-        self, dialect: Dialect, excluded: frozenset[str], fields: Mapping[str, Mapping[str, object]], ttl: str
+        self,
+        dialect: Dialect,
+        excluded: frozenset[str],
+        fields: Mapping[str, Mapping[str, object]],
+        ttl: str,
+        limits: tuple[int, int, int],
     ) -> None:
         self._dialect = dialect
         self._excluded = excluded
         self._fields = fields
         self._ttl = ttl
+        self._limits = StrictLimits(limits)
 
     def __call__(self, items: Sequence[ToolDeclaration]) -> bytes:
         tools = [self._declaration(item) for item in items if item.name not in self._excluded]
@@ -361,6 +371,8 @@ class _ToolEncoder:
         if item.description:
             tool["description"] = item.description
         strict = strict_schema(item.parameters) if self._dialect.strict_tools else None
+        if strict is not None and not self._limits.take(strict, tools=1):
+            strict = None
         tool["input_schema"] = input_schema(item.parameters, item.name) if strict is None else strict
         if strict is not None:
             tool["strict"] = True

@@ -23,7 +23,7 @@ from chat_claude.options import (
     Thinking,
 )
 from chat_claude.parts import cache_point
-from chat_claude.schema import input_schema, strict_schema
+from chat_claude.schema import StrictLimits, input_schema, strict_schema
 
 MIN_BUDGET: Final = 1_024
 BUDGETS: Final[Mapping[str, int]] = {
@@ -61,6 +61,7 @@ class Settings:
         betas: beta features to request, without duplicates.
         output_tool, output_declaration: name and declaration of the tool for structured output, if it is requested by
             tool.
+        strict_limits: `StrictLimits.remaining` for the chat's tools.
     """
 
     fields: Json = field(repr=False)  # may contain the token of an MCP server
@@ -68,6 +69,7 @@ class Settings:
     betas: tuple[str, ...] = ()
     output_tool: str | None = None
     output_declaration: Json | None = field(default=None)
+    strict_limits: tuple[int, int, int] = StrictLimits().remaining
 
 
 def resolve_settings(
@@ -97,7 +99,8 @@ def resolve_settings(
     if thinking is not None:
         fields["thinking"] = thinking.to_wire()
     fields |= _sampling(options, extras, thinking)
-    output = _Output.of(structured_output, tools, dialect)
+    limits = StrictLimits()
+    output = _Output.of(structured_output, tools, dialect, limits)
     if config := _output_config(effort, extras, output):
         fields["output_config"] = config
     has_native = _has_native(extras, dialect)
@@ -115,8 +118,8 @@ def resolve_settings(
         fields |= _extra_body(extras, fields)
     betas = _betas(extras, dialect, servers)
     if output is None or output.declaration is None:
-        return Settings(fields, extras, betas)
-    return Settings(fields, extras, betas, output.tool, output.declaration)
+        return Settings(fields, extras, betas, strict_limits=limits.remaining)
+    return Settings(fields, extras, betas, output.tool, output.declaration, limits.remaining)
 
 
 # --- Thinking ---------------------------------------------------------------------------------------------------
@@ -220,10 +223,14 @@ class _Output:
     declaration: Json | None = None
 
     @classmethod
-    def of(cls, requested: OutputSchema | None, tools: ToolDeclarations, dialect: Dialect) -> _Output | None:
+    def of(
+        cls, requested: OutputSchema | None, tools: ToolDeclarations, dialect: Dialect, limits: StrictLimits
+    ) -> _Output | None:
         if requested is None:
             return None
-        strict = strict_schema(requested.schema)
+        strict = strict_schema(requested.schema) if dialect.schemas or dialect.strict_tools else None
+        if strict is not None and not limits.take(strict, tools=0 if dialect.schemas else 1):
+            strict = None
         if strict is not None and dialect.schemas:
             return cls(schema=strict)
         name = requested.name

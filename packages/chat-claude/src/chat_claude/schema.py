@@ -9,7 +9,7 @@ Schemas that cannot be expressed in this way have no strict form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, final
 
 from chat_core.errors import UnsupportedOptionError
 from chat_core.json import dumps
@@ -45,6 +45,15 @@ IGNORED_BY_REF: Final = frozenset({"description", "title", "default", "examples"
 
 UNIONS: Final = ("anyOf", "oneOf", "allOf")
 MAX_DEPTH: Final = 64
+
+
+MAX_STRICT_TOOLS: Final = 20
+MAX_OPTIONAL: Final = 24
+MAX_UNIONS: Final = 16
+"""Limits of the strict schemas of one request together: tools, optional properties, and properties with a union.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs (2026-11-23).
+"""
 
 
 class _InexpressibleError(Exception):
@@ -92,6 +101,47 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
     except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" else None
+
+
+@final
+class StrictLimits:
+    """The strict schemas that one request may still contain. The API rejects a request that exceeds a limit.
+
+    Attributes:
+        remaining: numbers of tools, optional properties and properties with a union that may follow.
+    """
+
+    __slots__ = ("remaining",)
+
+    def __init__(self, remaining: tuple[int, int, int] = (MAX_STRICT_TOOLS, MAX_OPTIONAL, MAX_UNIONS)) -> None:
+        self.remaining: tuple[int, int, int] = remaining
+
+    def take(self, strict: Mapping[str, object], *, tools: int) -> bool:
+        """Count a strict schema and return True, or return False if the request would exceed a limit.
+
+        Args:
+            strict: result of `strict_schema()`.
+            tools: 1 for the parameters of a tool, 0 for an output schema.
+        """
+        optional, unions = _count_optional_and_unions(strict)
+        left = (self.remaining[0] - tools, self.remaining[1] - optional, self.remaining[2] - unions)
+        if min(left) < 0:
+            return False
+        self.remaining = left
+        return True
+
+
+def _count_optional_and_unions(schema: object) -> tuple[int, int]:
+    if is_list(schema):
+        counts = [_count_optional_and_unions(item) for item in schema]
+    elif is_mapping(schema):
+        properties = mapping(schema.get("properties"))
+        required = _list_or_empty(schema.get("required"))
+        counts = [_count_optional_and_unions(item) for key, item in schema.items() if key not in {"enum", "const"}]
+        counts += [(name not in required, "anyOf" in mapping(item)) for name, item in properties.items()]
+    else:
+        return 0, 0
+    return sum([optional for optional, _ in counts]), sum([unions for _, unions in counts])
 
 
 # --- References -----------------------------------------------------------------------------------------------
