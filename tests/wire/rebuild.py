@@ -146,6 +146,8 @@ def _output(left: Object) -> tuple[OutputSchema, bool] | None:
     if not named:
         return None
     del left["response_format"]
+    if "description" in named:
+        left["output_description"] = named["description"]
     return OutputSchema(str(named.get("name")), _object(named.get("schema"))), named.get("strict") is True
 
 
@@ -200,6 +202,8 @@ def _extras(left: Object, provider: str, tools: list[Object]) -> tuple[Completio
     if not left and not tools:
         return ()
     typed: dict[str, Any] = {name: left.pop(name) for name in TYPED_EXTRAS if name in left}
+    if "output_description" in left:
+        typed["output_description"] = left.pop("output_description")
     if "modalities" in left:
         typed["modalities"] = tuple(_list(left.pop("modalities")))
     return (replace(CompletionsOptions(extra_body=left or None, provider=provider, tools=tuple(tools)), **typed),)

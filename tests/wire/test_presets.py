@@ -70,7 +70,6 @@ OTHERWISE: Final = {
     ),
     "azure": ("model", "max_tokens", "max_completion_tokens"),
     "deepseek": ("messages[[]*[]].reasoning_content",),
-    "groq": ("response_format.json_schema.description",),
     "mistral": ("messages[[]*[]].tool_call*",),
     "ollama": ("response_format.json_schema.strict",),
     "openai": ("max_tokens", "max_completion_tokens"),

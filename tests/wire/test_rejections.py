@@ -88,7 +88,8 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Ob
     error = _error(row)
     status = cast("int", row["status"])
     assert type(error) is _expected(status, _text(row)), str(error)
-    assert error.retryable is (status in WORTH_ANOTHER_TRY)
+    # Groq reports a call that the model wrote wrong as 400.
+    assert error.retryable is (status in WORTH_ANOTHER_TRY or error.code == "tool_use_failed")
     assert error.status == status
 
 

@@ -77,6 +77,39 @@ def test_text_that_looks_like_json_stays_text() -> None:
     assert turn.parts == (Text(said),)
 
 
+OTHER_CHOICES: list[dict[str, object]] = [
+    {
+        "index": 1,
+        "message": {"content": "Bye", "tool_calls": []},
+        "finish_reason": "stop",
+    },
+    {
+        "index": 2,
+        "message": {"content": "", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]},
+        "finish_reason": "tool_calls",
+    },
+]
+
+
+def test_other_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -> None:
+    first = {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop"}
+    turns = [decode(json.dumps({**HEAD, "choices": [first, *OTHER_CHOICES]}).encode(), "p")]
+    deltas = [
+        {"index": 1, "delta": {"content": "By"}},
+        {"index": 1, "delta": {"content": "e"}, "finish_reason": "stop"},
+    ]
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    deltas += [{"index": 2, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]
+    seen, turn = listen(piece({"content": "Hello"}, "stop"), *[event({**HEAD, "choices": [d]}) for d in deltas], END)
+    turns.append(turn)
+
+    assert seen == [TextDelta("Hello")]
+    for turn in turns:
+        assert turn.parts == (Text("Hello"),)
+        assert turn.metadata is not None
+        assert turn.metadata.extra["choices"] == OTHER_CHOICES
+
+
 def test_a_first_chunk_without_choices_says_nothing() -> None:
     first = event({"choices": [], "id": "", "model": "", "prompt_filter_results": [{"prompt_index": 0}]})
     deltas, turn = listen(first, piece({"content": "Hi"}, "stop"), END)

@@ -327,6 +327,13 @@ def test_a_schema_that_can_be_enforced_is_sent_so_that_it_is() -> None:
     assert sent["json_schema"]["name"] == "city"
     assert sent["json_schema"]["strict"] is True
     assert sent["json_schema"]["schema"] == {**PARAMETERS, "additionalProperties": False}
+    assert "description" not in sent["json_schema"]
+
+
+def test_a_structured_output_may_be_described() -> None:
+    options = ChatOptions(extras=(CompletionsOptions(output_description="The city of the user."),))
+    sent = body(output=OutputSchema("city", PARAMETERS), options=options)["response_format"]
+    assert sent["json_schema"]["description"] == "The city of the user."
 
 
 def test_a_schema_that_cannot_be_enforced_is_sent_as_it_is() -> None:

@@ -65,7 +65,7 @@ def test_what_does_not_leaves_it_alone() -> None:
     same = {name for name in settable if getattr(other, name) == getattr(PLAIN, name)}
     assert same == {
         "provider", "system_role", "reasoning_replay", "reasoning_field", "reasoning_required", "short_call_ids",
-        "null_content", "files",
+        "null_content", "files", "url_files",
     }  # fmt: skip
 
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from chat_completions import Dialect
+from chat_completions import OLLAMA, Dialect
 from chat_completions.parts import content_part, join_messages, model_messages, plain_message, wire_ids
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
@@ -96,12 +97,26 @@ def test_a_video_goes_by_its_url() -> None:
         (File("application/pdf", data=b"x", name="a.pdf"), "a.pdf", "data:application/pdf;base64,eA=="),
         (File("application/pdf", data=b"x"), "file.pdf", "data:application/pdf;base64,eA=="),
         (File("text/", data=b"x"), "file.bin", "data:text/;base64,eA=="),
-        (File("application/pdf", url="https://example.org/b.pdf?c"), "b.pdf", "https://example.org/b.pdf?c"),
-        (File("application/pdf", url="https://example.org/"), "file.pdf", "https://example.org/"),
     ],
 )
 def test_any_other_file_goes_with_a_name(file: File, name: str, data: str) -> None:
     assert sent(file) == {"type": "file", "file": {"filename": name, "file_data": data}}
+
+
+@pytest.mark.parametrize(("url", "name"), [("https://h/b.pdf?c", "b.pdf"), ("https://h/", "file.pdf")])
+def test_a_document_goes_by_its_url_where_the_server_downloads_it(url: str, name: str) -> None:
+    file = File("application/pdf", url=url)
+    assert content_part(file, replace(DIALECT, url_files=("document",))) == {
+        "type": "file",
+        "file": {"filename": name, "file_data": url},
+    }
+    with pytest.raises(UnsupportedPartError, match="the server does not download it; attach its bytes"):
+        sent(file)
+
+
+def test_an_image_by_url_is_refused_where_the_server_does_not_download_it() -> None:
+    with pytest.raises(UnsupportedPartError, match="attach its bytes"):
+        content_part(File("image/png", url="https://h/i"), OLLAMA.dialect)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +154,7 @@ def test_an_uploaded_file_goes_by_its_id() -> None:
     ("part", "words"),
     [
         (File("application/pdf", opaque=Opaque("q", {"file_id": "file-1"})), "only another provider has its content"),
-        (File("audio/wav", url="https://example.org/a.wav"), "download it first"),
+        (File("audio/wav", url="https://example.org/a.wav"), "attach its bytes"),
         (Embedding((1.0, 2.0)), "Embedding of 2 numbers"),
         (Reasoning("Hm"), "Reasoning"),
         (Tool(FunctionCall("f")), "Tool"),
@@ -386,6 +401,7 @@ EVERYTHING: list[tuple[str, Part, str, str]] = [
     ("sound of the model's", File("audio/wav", data=b"x", opaque=mine(audio={"id": "a"})), "sent", "sent"),
     ("a video", File("video/mp4", data=b"x"), "sent", "refused"),
     ("a document", File("application/pdf", data=b"x"), "sent", "refused"),
+    ("a document by URL", File("application/pdf", url="https://example.org/a.pdf"), "refused", "refused"),
     ("a file that was uploaded", File("application/pdf", opaque=mine(file_id="f")), "sent", "refused"),
     ("a file that another provider knows", File("application/pdf", opaque=FOREIGN), "refused", "refused"),
     ("a vector", Embedding((1.0,)), "refused", "refused"),

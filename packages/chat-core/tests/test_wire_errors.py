@@ -102,6 +102,12 @@ def test_the_server_s_word_about_trying_again_is_taken() -> None:
     assert refuse(400, {}, {"x-should-retry": "true"}).retryable
 
 
+def test_a_call_that_the_model_wrote_wrong_may_succeed_when_the_model_is_asked_again() -> None:
+    said = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
+    assert refuse(400, {"error": said}).retryable
+    assert error_from_object(said, "groq").retryable
+
+
 def test_a_server_that_says_nothing_is_reported_so() -> None:
     assert str(refuse(500, b"")) == "p refused the request with status 500: it said nothing"
 

@@ -112,7 +112,7 @@ def test_reasoning_that_tells_nothing_is_kept() -> None:
 # --- Calls -----------------------------------------------------------------------------------------------------
 
 
-def test_a_call_keeps_what_its_server_wants_back() -> None:
+def test_a_call_keeps_the_fields_that_a_request_may_contain() -> None:
     item = {
         "type": "function_call",
         "id": "fc_1",
@@ -121,6 +121,7 @@ def test_a_call_keeps_what_its_server_wants_back() -> None:
         "arguments": '{"x": 1}',
         "status": "completed",
         "namespace": "n",
+        "gateway_latency_ms": 7,  # the API refuses a request with an unknown field
     }
     call = tool(item)
     opaque = Opaque("p", {"item": {"id": "fc_1", "namespace": "n"}})

@@ -41,7 +41,10 @@ MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
 FIRST_INDICES: Final = (0, None, "0")
-"""The indices of the choice that is decoded. Other choices are alternative responses."""
+"""The indices of the choice that is decoded. Other choices are alternative responses, kept in the metadata."""
+
+MAX_CHOICES: Final = 128
+"""The number of choices of a response that are read. OpenAI allows no larger `n`."""
 
 EMPTY_FINISH_REASONS: Final = frozenset({"null", "none"})
 """Strings that some servers send instead of a null finish reason."""
@@ -126,6 +129,8 @@ class StreamDecoder(EventDecoder):
     """
 
     __slots__ = (
+        "_alternative_reasons",
+        "_alternatives",
         "_answer",
         "_extra",
         "_fast_path",
@@ -153,6 +158,8 @@ class StreamDecoder(EventDecoder):
         self._message_field = "message" if whole else "delta"
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
+        self._alternatives: dict[int, Answer] = {}  # other choices, by their index
+        self._alternative_reasons: dict[int, object] = {}  # their finish reasons
         self._has_id_and_model = False
         self._fast_path = False  # whether text deltas may take the fast path
         self._has_message = False
@@ -203,7 +210,8 @@ class StreamDecoder(EventDecoder):
         self._last_chunk = chunk
         for choice in choices or ():
             if choice.get("index") not in FIRST_INDICES:
-                continue  # an alternative response
+                self._add_alternative(choice, choice.get("delta") or choice.get("message"))
+                continue
             delta = choice.get("delta")
             if (
                 self._fast_path
@@ -251,6 +259,41 @@ class StreamDecoder(EventDecoder):
                 if position == 0 or message.get("tool_calls"):
                     self._answer.read(message, [])
             self._read_choice_end(choice)
+        for choice in choices:
+            if choice not in selected:
+                self._add_alternative(choice, choice.get("message"))
+
+    def _add_alternative(self, choice: Any, piece: Any) -> None:  # noqa: ANN401 - JSON
+        """Store a piece of an alternative response for the metadata. Its calls never run.
+
+        Args:
+            choice: The choice with the index of the alternative response.
+            piece: Its message or delta.
+        """
+        index = choice.get("index")
+        if index not in range(1, MAX_CHOICES):
+            return
+        answer = self._alternatives.setdefault(index, Answer(self.provider, whole=self._whole))
+        answer.read(mapping(piece), [])
+        if finish := choice.get("finish_reason"):
+            self._alternative_reasons[index] = finish
+
+    def _alternative_fields(self) -> list[Any]:
+        """Return the alternative responses as choices of a response body, each with text, calls and finish reason."""
+        return [
+            {
+                "index": index,
+                "message": {
+                    "content": "".join(answer.texts),
+                    "tool_calls": [
+                        {"id": call.id, "function": {"name": call.name, "arguments": "".join(call.arguments)}}
+                        for call in answer.calls
+                    ],
+                },
+                "finish_reason": self._alternative_reasons.get(index),
+            }
+            for index, answer in self._alternatives.items()
+        ]
 
     def finish(self) -> Turn:
         """Return the complete turn at the end of the response.
@@ -346,6 +389,8 @@ class StreamDecoder(EventDecoder):
         extra = dict(self._extra)
         if any(self._logprobs.values()):
             extra["logprobs"] = {name: tokens for name, tokens in self._logprobs.items() if tokens}
+        if self._alternatives:
+            extra["choices"] = self._alternative_fields()
         metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
         over = self.done or self._finish is not None
         return Turn(parts, finish_reason=finish if over else None, metadata=metadata)

@@ -208,7 +208,7 @@ def _encode_fields(
         other_fields |= _reasoning_fields(options.reasoning, dialect)
     other_fields |= _tool_choice_fields(options, tools=tools)
     if structured_output is not None:
-        other_fields["response_format"] = _response_format(structured_output, dialect)
+        other_fields["response_format"] = _response_format(structured_output, extras, dialect)
     if extras is not None:
         other_fields |= _extra_fields(extras, other_fields)
     if stream:
@@ -250,7 +250,7 @@ def _tool_choice_fields(options: ChatOptions, *, tools: bool) -> dict[str, objec
     return fields
 
 
-def _response_format(output: OutputSchema, dialect: Dialect) -> dict[str, object]:
+def _response_format(output: OutputSchema, extras: CompletionsOptions | None, dialect: Dialect) -> dict[str, object]:
     if dialect.structured == "json_object":
         return {"type": "json_object"}
     strict: Mapping[str, object] | None = None
@@ -261,6 +261,8 @@ def _response_format(output: OutputSchema, dialect: Dialect) -> dict[str, object
         "schema": output.schema if strict is None else strict,
         "strict": strict is not None,
     }
+    if extras is not None and extras.output_description is not None:
+        schema["description"] = extras.output_description
     return {"type": "json_schema", "json_schema": schema}
 
 

@@ -40,6 +40,7 @@ class CompletionsOptions:
         prediction: The text that the response will probably repeat, for predicted output.
         verbosity: The length of the response.
         web_search_options: The options of the web search of search models.
+        output_description: The description of the structured output, sent with its name and schema.
         tools: Additional tools in the format of the server, such as tools that the server runs. They follow the tools
             of the chat.
         extra_body: Additional fields of the request body. They cannot replace a field that the library sets.
@@ -62,6 +63,7 @@ class CompletionsOptions:
     prediction: str | Mapping[str, object] | None = field(default=None, hash=False)
     verbosity: Literal["low", "medium", "high"] | None = None
     web_search_options: Mapping[str, object] | None = field(default=None, hash=False)
+    output_description: str | None = None
     tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     extra_body: Mapping[str, object] | None = field(default=None, hash=False)
     provider: str = DEFAULT_PROVIDER
@@ -93,6 +95,7 @@ class Dialect:
         null_content: Whether a message that only contains tool calls has null as its content, not an empty string.
         tools: Whether the vendor supports tools.
         files: The supported kinds of files; `None` supports all kinds. Other files raise an error.
+        url_files: The kinds of files that the server downloads from a URL. Other files must have their bytes.
         refuses: The names of other options that the vendor does not support.
         dimensions: The length of embedding vectors; `None` uses the default of the model.
         dimensions_field: The request field for `dimensions`.
@@ -122,6 +125,7 @@ class Dialect:
     null_content: bool = True
     tools: bool = True
     files: tuple[FileKind, ...] | None = None
+    url_files: tuple[FileKind, ...] = ("image", "video")
     refuses: tuple[Literal["seed", "stop", "tool_choice", "parallel_tool_calls"], ...] = ()
     dimensions: int | None = None
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
@@ -135,7 +139,7 @@ class Dialect:
 
     def __post_init__(self) -> None:
         # A string caches its hash. A tuple would be hashed again for each turn of a long conversation.
-        kinds = "any" if self.files is None else ",".join(self.files)
+        kinds = f"{'any' if self.files is None else ','.join(self.files)} {','.join(self.url_files)}"
         flags = f"{self.short_call_ids:d}{self.null_content:d}{self.reasoning_required:d}{kinds}"
         parts = (self.provider, self.system_role, self.reasoning_replay, self.reasoning_field or "", flags)
         object.__setattr__(self, "turn_key", "\x1f".join(("chat-completions", *parts)))

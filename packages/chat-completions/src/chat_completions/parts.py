@@ -128,14 +128,14 @@ def file_part(file: File, dialect: Dialect) -> Json:
         _raise_unsupported(file, dialect, f"it supports {supported}; send the content as text, or use another vendor")
     if file.data is None and file.url is None:
         _raise_unsupported(file, dialect, "only another provider has its content; set its data")
+    if file.data is None and kind not in dialect.url_files:
+        _raise_unsupported(file, dialect, "the server does not download it; attach its bytes")
     if file.kind == "image":
         image: Json = {"url": _file_url(file)}
         if "detail" in data:
             image["detail"] = data["detail"]
         return {"type": "image_url", "image_url": image} | extra_fields
-    if file.kind == "audio":
-        if file.data is None:
-            _raise_unsupported(file, dialect, "audio must be sent as bytes, not as a URL; download it first")
+    if file.kind == "audio" and file.data is not None:
         name = AUDIO_FORMATS.get(file.mime) or file.mime.partition("/")[2]
         audio = {"data": base64.b64encode(file.data).decode(), "format": name}
         return {"type": "input_audio", "input_audio": audio} | extra_fields

@@ -193,7 +193,14 @@ MISTRAL: Final = Preset(
 
 OLLAMA: Final = Preset(
     title="Ollama",
-    dialect=Dialect(model="", provider="ollama", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES),
+    dialect=Dialect(
+        model="",
+        provider="ollama",
+        max_tokens_field="max_tokens",
+        strict_rewrite=False,
+        files=IMAGES,
+        url_files=(),
+    ),
     base_url="http://localhost:11434/v1",
     base_url_variable="OLLAMA_HOST",
     own_server=True,
@@ -213,7 +220,7 @@ OLLAMA: Final = Preset(
             "OpenAI compatibility",
             "https://docs.ollama.com/api/openai-compatibility",
             CHECKED,
-            ("max_tokens_field", "files"),
+            ("max_tokens_field", "files", "url_files"),
         ),
     ),
 )
@@ -221,7 +228,12 @@ OLLAMA: Final = Preset(
 OLLAMA_CLOUD: Final = Preset(
     title="Ollama's cloud",
     dialect=Dialect(
-        model="", provider="ollama-cloud", max_tokens_field="max_tokens", strict_rewrite=False, files=IMAGES
+        model="",
+        provider="ollama-cloud",
+        max_tokens_field="max_tokens",
+        strict_rewrite=False,
+        files=IMAGES,
+        url_files=(),
     ),
     base_url="https://ollama.com/v1",
     key_variables=("OLLAMA_API_KEY",),
@@ -231,7 +243,7 @@ OLLAMA_CLOUD: Final = Preset(
             "OpenAI compatibility",
             "https://docs.ollama.com/api/openai-compatibility",
             CHECKED,
-            ("key_variables", "max_tokens_field", "files"),
+            ("key_variables", "max_tokens_field", "files", "url_files"),
         ),
     ),
 )

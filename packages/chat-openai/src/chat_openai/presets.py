@@ -80,7 +80,13 @@ AZURE: Final = Vendor(
 OPENROUTER: Final = Vendor(
     preset=Preset(
         title="OpenRouter",
-        dialect=Dialect(model="", provider="openrouter", max_tokens_field="max_tokens", reasoning_style="object"),
+        dialect=Dialect(
+            model="",
+            provider="openrouter",
+            max_tokens_field="max_tokens",
+            reasoning_style="object",
+            url_files=("image", "video", "document"),
+        ),
         base_url="https://openrouter.ai/api/v1",
         key_variables=("OPENROUTER_API_KEY",),
         embeddings=SizedEmbeddings(),
@@ -99,6 +105,7 @@ OPENROUTER: Final = Vendor(
                 CHECKED,
                 ("reasoning_style",),
             ),
+            Source("PDF Inputs", "https://openrouter.ai/docs/features/multimodal/pdfs", CHECKED, ("url_files",)),
         ),
     ),
     responses=ResponsesDialect(model="", provider="openrouter-responses", store=False, reasoning_budget=True),

@@ -175,9 +175,16 @@ def arguments_of(item: Json, path: str) -> str:
     raise WrongShapeError(where, "a text")
 
 
+CALL_FIELDS: Final = frozenset({"id", "status", "namespace", "caller", "async"})
+"""Fields of a `function_call` that the API accepts in a request, besides those that the part stores itself.
+
+Source: `ResponseFunctionToolCallParam` of the OpenAI SDK 3.54.
+"""
+
+
 def _function_call(item: Json, provider: str, path: str) -> list[Part]:
     name = require_text(item.get("name"), f"{path}.name")
-    fields = replayed_fields(item, ("type", "name", "arguments", "call_id", "parsed_arguments"))
+    fields = replayed_fields(item, item.keys() - CALL_FIELDS)
     opaque = Opaque(provider, {"item": fields}) if fields else None
     call = FunctionCall.parse(name, arguments_of(item, path), opaque=opaque)
     return [Tool(_reject_truncated(call, item), call_id=call_id_of(item))]

@@ -75,6 +75,12 @@ MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
 }
 """Map from normalized error names to error classes."""
 
+FAILED_GENERATIONS: Final = frozenset({normalize_name("tool_use_failed")})
+"""Names of errors in what the model wrote, which may succeed if the model is asked again.
+
+Groq reports a call that does not match its schema as `tool_use_failed`.
+"""
+
 _CONTEXT: Final = re.compile(
     r"\A(?!.*\bper (?:minute|hour|day)\b).*?(?:"
     r"maximum (?:context|prompt|model|input) length|context (?:length|window|size|limit)|too many tokens"

@@ -32,7 +32,7 @@ from chat_core.transport.provider_errors import (
     provider_error,
     reset_after,
 )
-from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_name
+from chat_core.wire.error_names import ELSEWHERE, FAILED_GENERATIONS, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
 
 ErrorT = TypeVar("ErrorT", bound=ProviderError)
@@ -97,7 +97,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
     error = provider_error(kind, msg, status=status, headers=headers, body=body, code=reported.code)
     if kind is RateLimitedError and error.retry_after is None:
         error.retry_after = reset_after(headers)
-    return error
+    return _mark_failed_generation(error)
 
 
 def error_from_object(error: object, provider: str) -> ProviderError:
@@ -110,9 +110,23 @@ def error_from_object(error: object, provider: str) -> ProviderError:
     reported = read_error(error)
     msg = f"{provider} failed while it answered: {reported.summary}"
     body = _to_text(error).encode(errors="replace")
-    return provider_error(
-        _error_class(reported, reported.status), msg, status=reported.status, headers={}, body=body, code=reported.code
+    return _mark_failed_generation(
+        provider_error(
+            _error_class(reported, reported.status),
+            msg,
+            status=reported.status,
+            headers={},
+            body=body,
+            code=reported.code,
+        )
     )
+
+
+def _mark_failed_generation(error: ErrorT) -> ErrorT:
+    """Make an error retryable if its cause is what the model wrote, and return the error."""
+    if error.code is not None and normalize_name(error.code) in FAILED_GENERATIONS:
+        error.retryable = True
+    return error
 
 
 def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
