@@ -65,6 +65,7 @@ ALSO: Final = (
     "chat_core.wire.strict",
     "chat_core.wire.surrogates",
     "chat_memory.extraction",
+    "chat_memory.forgetting",
     "chat_memory.graph_export",
     "chat_memory.indexing",
     "chat_memory.model_extractor",

@@ -1,0 +1,94 @@
+"""Forgetting a fact removes the notes that quote it from stored conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from chat_core import Chat, ChatBuilder, FunctionCall, ToolCollection
+from chat_core.testing import ScriptedProvider
+from chat_memory import Fact, MemoryScope, SqliteMemory, Statement
+from chat_memory.forgetting import Forgotten, forget_with_notes
+from chat_memory.recall import Recall
+from chat_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+
+def chat_with(memory: SqliteMemory) -> Chat:
+    model = ScriptedProvider(*["Noted."] * 9)
+    return ChatBuilder().with_model(model).with_memory(Recall(memory), scope=lambda context: context.owner).build()
+
+
+async def ask(chat: Chat, store: SqliteStore, conversation: str, question: str, owner: str = "ana") -> None:
+    async with store.open(conversation, owner=owner) as stored:
+        stored.messages.user(question)
+        await chat.complete(stored)
+
+
+async def secret_of(scope: MemoryScope) -> Fact:
+    await scope.add(Statement("user", "likes", "tea"))
+    return (await scope.add(Statement("user", "password", "swordfish"))).fact
+
+
+def files_of(database: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in database.parent.glob(f"{database.name}*"))
+
+
+async def notes_of(store: SqliteStore, conversation: str) -> Sequence[str]:
+    messages = (await store.load(conversation)).messages
+    return [note.text for part in messages.recalled for note in part.notes]
+
+
+async def test_notes_that_quote_a_forgotten_fact_are_gone_from_every_conversation(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    async with SqliteStore(path) as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        secret = await secret_of(memory.scope("ana"))
+        chat = chat_with(memory)
+        for name in ("chat-1", "chat-2"):
+            await ask(chat, store, name, "What is my password?")
+            assert await notes_of(store, name) == [secret.text]
+        await ask(chat, store, "chat-3", "Which drink do I like, tea?")
+
+        result = await forget_with_notes(memory.scope("ana"), secret.id, store, owner="ana", by="ana")
+
+        assert (result.existed, sorted(result.redacted), result.busy) == (True, ["chat-1", "chat-2"], ())
+        assert [await notes_of(store, name) for name in ("chat-1", "chat-2")] == [[], []]
+        assert await notes_of(store, "chat-3") == ["user likes tea"]
+        again = await forget_with_notes(memory.scope("ana"), secret.id, store, owner="ana", by="ana")
+        assert again == Forgotten(existed=False)
+        await ask(chat, store, "chat-1", "And now?")
+    assert b"swordfish" not in files_of(path)
+
+
+async def test_conversations_of_another_owner_keep_their_notes(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        secret = await secret_of(memory.scope("ana"))
+        await secret_of(memory.scope("ben"))
+        await ask(chat_with(memory), store, "chat-1", "What is my password?", "ben")
+        result = await forget_with_notes(memory.scope("ana"), secret.id, store, owner="ana", by="ana")
+        assert result == Forgotten(existed=True)
+        assert len(await notes_of(store, "chat-1")) == 1
+
+
+async def test_a_conversation_with_a_live_run_is_named_and_redacted_by_the_next_call(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        ana = memory.scope("ana")
+        secret = await secret_of(ana)
+        await ask(chat_with(memory), store, "chat-1", "What is my password?")
+        results: list[Forgotten] = []
+        tools = ToolCollection()
+
+        @tools.tool
+        async def forget() -> str:
+            """Forget the password."""
+            results.append(await forget_with_notes(ana, secret.id, store, owner="ana", by="ana"))
+            return "done"
+
+        model = ScriptedProvider([FunctionCall("forget", {})], "It is forgotten.")
+        await ask(ChatBuilder().with_model(model).with_tools(tools).build(), store, "chat-1", "Forget it.")
+        assert results == [Forgotten(existed=True, busy=("chat-1",))]
+        result = await forget_with_notes(ana, secret.id, store, owner="ana", by="ana")
+        assert result == Forgotten(existed=False, redacted=("chat-1",))
+        assert await notes_of(store, "chat-1") == []
