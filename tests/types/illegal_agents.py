@@ -20,10 +20,21 @@ from chat_agents import (
 )
 from typing_extensions import override
 
-from chat_core import Paused, Reject, RequireApproval, ScopedCollection, ToolScope
+from chat_core import (
+    Execute,
+    FunctionCall,
+    Injected,
+    Paused,
+    Reject,
+    RequireApproval,
+    RunContext,
+    ScopedCollection,
+    ToolCollection,
+    ToolScope,
+)
 
 from fakes import FakeComplete
-from world import ask_if_high, complete_only, pays, refuse_if_high, risky
+from world import Risk, ask_if_high, complete_only, pays, refuse_if_high, risky
 
 engine = AgentEngine(pays)
 
@@ -71,6 +82,37 @@ class AsksInText(AgentFlow):
 
     def instructions(self) -> int:  # E: instructions
         return 5
+
+
+def execute(_call: FunctionCall, _meta: None) -> Execute:
+    return Execute()
+
+
+class TakesAnotherValue(AgentFlow):
+    name = "another"
+
+    @override
+    def instructions(self, context: RunContext) -> str:
+        text: str = context.values[Risk]  # E: Risk
+        return text
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        accounts = ToolCollection()
+
+        @accounts.tool
+        def pay(amount: int, risk: Injected[Risk]) -> str:
+            return f"{amount} {risk.level}"  # E: level
+
+        return [ScopedCollection(accounts, execute)]
+
+
+class AsksTheRunForItsValues(AgentFlow):
+    name = "asks"
+
+    @override
+    def instructions(self, context: RunContext) -> str:
+        return context.values  # E: Values
 
 
 def x200_a_pausing_flow_where_none_may_pause() -> None:
@@ -121,3 +163,7 @@ def x208_an_action_is_not_a_scope() -> Sequence[ToolScope[Never]]:
 def x209_an_engine_is_not_a_flow(model: FakeComplete) -> None:
     engine.run(engine, AgentSession(flow="support"))  # E: AgentFlow
     print(model)
+
+
+def x210_values_of_a_flow_without_their_types() -> None:
+    engine.run(Support(), AgentSession(flow="support"), "pay", inject=[Risk(high=True)])  # E: Mapping|list

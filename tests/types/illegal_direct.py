@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core import ChatBuilder, Middleware, ScopedCollection, ask
+from chat_core import Abilities, ChatBuilder, Middleware, ScopedCollection, ask
 
 from fakes import FakeFull
 from world import City, ask_if_high, city, hi, pays, risky
@@ -30,3 +30,19 @@ async def x304_arguments_that_are_no_object() -> None:
 
 async def x305_a_chat_for_a_model() -> None:  # R: UsageError: with_model\(\) needs a model
     await ask(ChatBuilder().with_model(FakeFull()).build(), "Where?")  # E: Chat|overload
+
+
+def x306_an_ability_that_does_not_exist() -> None:  # R: TypeError: .*vision
+    Abilities(vision=True)  # E: vision
+
+
+def x307_a_context_window_that_may_be_unknown(abilities: Abilities) -> int:
+    return abilities.context_window // 2  # E: None
+
+
+def x308_an_ability_that_is_read_under_another_name(abilities: Abilities) -> bool:
+    return abilities.vision is True  # E: vision
+
+
+def x309_an_ability_that_is_changed(abilities: Abilities) -> None:
+    abilities.images = True  # E: images|read-only|frozen

@@ -20,7 +20,19 @@ from chat_agents import (
 )
 from typing_extensions import override
 
-from chat_core import ChatResponse, FunctionCall, Paused, RequireApproval, ScopedCollection, StreamingChat, ToolScope
+from chat_core import (
+    ChatResponse,
+    Execute,
+    FunctionCall,
+    Injected,
+    Paused,
+    RequireApproval,
+    RunContext,
+    ScopedCollection,
+    StreamingChat,
+    ToolCollection,
+    ToolScope,
+)
 
 from fakes import FakeFull
 from world import Risk, ask_if_high, more, pays, refuse_if_high, risky, true
@@ -52,6 +64,30 @@ class Careful(AgentFlow[Paused]):
     @override
     def interrupted(self) -> RequireApproval:
         return RequireApproval()
+
+
+def execute(_call: FunctionCall, _meta: None) -> Execute:
+    return Execute()
+
+
+class Teller(AgentFlow):
+    name = "teller"
+
+    @override
+    def instructions(self, context: RunContext) -> str:
+        assert_type(context.values[Risk], Risk)
+        return "Be careful." if context.values[Risk].high else "Be quick."
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        accounts = ToolCollection()
+
+        @accounts.tool
+        def pay(amount: int, risk: Injected[Risk]) -> str:
+            assert_type(risk, Risk)
+            return "refused" if risk.high else f"paid {amount}"
+
+        return [ScopedCollection(accounts, execute)]
 
 
 def bare(flow: AgentFlow) -> str:
@@ -141,3 +177,10 @@ def start(flow: AgentFlow) -> AgentRun:
 
 def start_any(flow: AgentFlow[Paused]) -> AgentRun[Paused]:
     return AgentEngine(pays).run(flow, AgentSession(flow=flow.name), "hi")
+
+
+async def l207_values_of_a_run_reach_the_instructions_and_tools_of_a_flow() -> None:
+    values = {Risk: Risk(high=True)}
+    async with AgentEngine(pays).run(Teller(), AgentSession(flow="teller"), "pay", inject=values) as run:
+        assert_type(run, AgentRun[Never])
+        true([event async for event in run])
