@@ -101,11 +101,11 @@ class ManagedLog(StoreLog):
         return True
 
     def redact(self, target: int | str, by: str, reason: str) -> None:
-        """Remove the content of a turn or a call, and replace the log by one without earlier states.
+        """Remove the content of a turn, a call or a post, and replace the log by one without earlier states.
 
         Raises:
             ConflictError: a run on the conversation is live, or a call to redact has not ended.
-            UsageError: the turn or the call does not exist.
+            UsageError: the turn, the call or the post does not exist.
         """
         with self._writing() as transaction:
             self._require_stored()

@@ -49,7 +49,8 @@ class Redaction:
     Args:
         entries: the entries of the log.
         state: the state after these entries.
-        target: the index of a turn, or the id of an outermost tool call.
+        target: the index of a turn, the id of an outermost tool call, or the key of a posted turn that no run has
+            appended yet.
 
     Attributes:
         messages: the messages without the removed content.
@@ -57,15 +58,16 @@ class Redaction:
 
     Raises:
         ConflictError: a call to redact has not ended.
-        UsageError: the turn or the call does not exist.
+        UsageError: the turn, the call or the post does not exist.
     """
 
     def __init__(self, entries: Sequence[Document], state: LogState, target: int | str) -> None:
         self._entries = entries
-        self._state = state
+        self._snapshot = state.to_snapshot()
         start = max(index for index, entry in enumerate(entries) if index == 0 or "snapshot" in entry)
         document = loads(replay(entries[start:], state).to_json())
-        self._texts = _redact(cast("Document", document), target)
+        posts = cast("list[Document]", self._snapshot.get("posts", []))
+        self._texts = _redact(cast("Document", document), posts, target)
         self.messages: Messages = Messages.from_json(dump_bytes(document))
         self.changed: bool = bool(self._texts)
 
@@ -74,14 +76,14 @@ class Redaction:
 
         Args:
             now: the current time.
-            target: the index of the turn, or the id of the call.
+            target: the index of the turn, the id of the call, or the key of the post.
             by: who redacted it.
             reason: why it was redacted.
         """
         records = [item for entry in self._entries for item in cast("list[object]", entry.get("redacted", []))]
         if self.changed:
             records.append({"at": now.isoformat(), "target": target, "by": by, "reason": reason})
-        snapshot = self._state.to_snapshot()
+        snapshot = self._snapshot
         kept: dict[str, object] = {name: self.clean(snapshot[name]) for name in ("meta", "jobs") if name in snapshot}
         first: dict[str, object] = {
             **snapshot,
@@ -117,11 +119,14 @@ class Redaction:
         return text in self._texts or any(len(item) >= SMALLEST_TEXT and item in text for item in self._texts)
 
 
-def _redact(document: Document, target: int | str) -> set[str]:
-    """Redact a turn or a call in the document of a conversation, in place, and return the removed texts."""
+def _redact(document: Document, posts: Sequence[Document], target: int | str) -> set[str]:
+    """Redact a turn or a call in the document of a conversation, or a post, in place, and return the removed texts."""
     contents = cast("list[dict[str, list[Document]]]", document["contents"])
     turns = [(content["turns"], place) for content in contents for place in range(len(content["turns"]))]
-    index = _find(turns, target)
+    keys = [post["post"] for post in posts]
+    index = _find(turns, target, keys)
+    if index is None:
+        return _redact_post(posts[keys.index(target)])
     before: set[str] = set()
     after: set[str] = set()
     for number, (siblings, place) in enumerate(turns):
@@ -139,7 +144,8 @@ def _redact(document: Document, target: int | str) -> set[str]:
     return before - after - {""}
 
 
-def _find(turns: Sequence[tuple[list[Document], int]], target: int | str) -> int:
+def _find(turns: Sequence[tuple[list[Document], int]], target: int | str, keys: Sequence[object]) -> int | None:
+    """Return the index of the turn that is or has the target, or None if the target is one of the keys of posts."""
     if isinstance(target, int):
         if target < len(turns):
             return target
@@ -148,8 +154,20 @@ def _find(turns: Sequence[tuple[list[Document], int]], target: int | str) -> int
     for number, (siblings, place) in enumerate(turns):
         if any(tool.id == target for tool in codec.turn_from_dict(siblings[place], Messages).tools):
             return number
-    msg = f"the conversation has no outermost tool call {target!r}: pass the id of one, or the index of a turn"
+    if target in keys:
+        return None
+    msg = (
+        f"the conversation has no outermost tool call and no posted turn {target!r}: pass the id of a call, the key of "
+        "a posted turn that no run has appended yet, or the index of a turn"
+    )
     raise UsageError(msg)
+
+
+def _redact_post(post: Document) -> set[str]:
+    before = set(_texts(post["turn"]))
+    turn = codec.turn_from_dict(cast("Document", post["turn"]), Messages)
+    post["turn"] = codec.turn_to_dict(_redact_turn(turn, 0))
+    return before - set(_texts(post["turn"])) - {""}
 
 
 def _redact_turn(turn: Turn, target: int | str) -> Turn:

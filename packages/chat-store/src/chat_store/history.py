@@ -28,7 +28,8 @@ class HistoryEntry:
         role: the role of the turn, for `turn`.
         grant: the grant, for `granted` and `revoked`.
         holder: host name and process id of the run, for `claimed`.
-        target: for `redacted`, the index of the turn, or the id of the call, whose content was removed.
+        target: for `redacted`, what has lost its content: the index of a turn, the id of a call, or the key of a posted
+            turn.
         by: for `redacted`, who removed it.
         reason: for `redacted`, why.
     """

@@ -267,8 +267,8 @@ class ConversationStore(Protocol):
 
         Args:
             id: the id of the conversation.
-            target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
-                conversation. A turn includes its calls.
+            target: the index of a turn, counted from 0, which includes its calls; or the id of an outermost tool call,
+                which includes its inner conversation; or the key of a posted turn that no run has appended yet.
             by: who redacts it, for the record.
             reason: why, for the record. Do not repeat the content.
 
@@ -277,7 +277,7 @@ class ConversationStore(Protocol):
             TimeoutError: the content was removed, but traces remain in the files of the database, because another
                 process uses them. Call the method again.
             UnknownConversationError: no conversation with this id is stored.
-            UsageError: the turn or the call does not exist.
+            UsageError: the turn, the call or the post does not exist.
         """
         ...
 

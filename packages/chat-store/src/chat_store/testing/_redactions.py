@@ -66,6 +66,32 @@ async def a_redacted_call_is_gone(stores: Stores) -> None:
         require([item.wait.path for item in await there.waiting()] == [("a",)], "another call still waits")
 
 
+async def a_redacted_post_is_gone(stores: Stores) -> None:
+    """`redact()` removes a posted turn that no run has appended yet. A run appends the text that takes its place."""
+    text = f"My card is {_CARD}."
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(paused(call("a")))
+        await here.post(name, Turn([Text(text)], state={"card": _CARD}), key="1")
+        await here.post(name, Turn([Text("Other.")]), key="2")
+        await here.apply(name, meta={"title": text}, jobs=[Job("index", "1", {"text": text})])
+        await there.redact(name, "1", by="dpo", reason=_WHY)
+        posted = (await there.load(name)).posted
+        found = {key: (turn.text, turn.state) for key, turn in posted.items()}
+        require(found == {"1": ("[redacted]", None), "2": ("Other.", None)}, f"one post is redacted, not {found}")
+        require((await here.meta(name)).title == "[redacted]", "the text is gone from the title")
+        require((await here.jobs(conversation=name))[0].payload == {"text": "[redacted]"}, "and from a job")
+        events = await here.history(name)
+        require((events[-1].event, events[-1].target) == ("redacted", "1"), f"the redaction is recorded, not {events}")
+        require(not await here.post(name, Turn([Text(text)]), key="1"), "its key is not posted again")
+        async with there.open(name) as conversation:
+            conversation.messages.tool("a").reject("no")
+        async with there.open(name) as conversation:
+            await conversation.claim()
+            require(await conversation.apply_posts() == 2, "a run appends both turns")  # noqa: PLR2004
+        messages = (await here.load(name)).messages
+        require([turn.text for turn in messages[-1].turns] == ["[redacted]", "Other."], f"not {messages[-1]}")
+
+
 async def a_redacted_conversation_resumes(stores: Stores) -> None:
     """A chat continues a redacted conversation. An object that had it open cannot write the content again."""
     model = ScriptedProvider("Noted.", "Done.", by_history=True)
@@ -141,6 +167,7 @@ async def _create(store: ConversationStore) -> str:
 SCENARIOS = (
     a_redacted_turn_is_gone,
     a_redacted_call_is_gone,
+    a_redacted_post_is_gone,
     a_redacted_conversation_resumes,
     a_live_run_prevents_a_redaction,
     a_redaction_names_what_exists,
