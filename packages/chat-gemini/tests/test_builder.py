@@ -54,9 +54,9 @@ def ready(model: str = "gemini-3-flash") -> ReadyGeminiBuilder:
 
 
 async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_API_KEY", "second")
+    monkeypatch.setenv("GEMINI_API_KEY", "second")
     assert (await asked(ready())).last.headers["x-goog-api-key"] == "second"
-    monkeypatch.setenv("GEMINI_API_KEY", " first ")
+    monkeypatch.setenv("GOOGLE_API_KEY", " first ")
     assert (await asked(ready())).last.headers["x-goog-api-key"] == "first"
     assert (await asked(ready().with_api_key("mine"))).last.headers["x-goog-api-key"] == "mine"
 
@@ -86,7 +86,7 @@ async def test_a_header_of_the_callers_own_stands_for_the_key(monkeypatch: pytes
 
 
 def test_without_a_key_it_says_what_to_do() -> None:
-    with pytest.raises(UsageError, match=r"with_api_key\('…'\), set GEMINI_API_KEY"):
+    with pytest.raises(UsageError, match=r"with_api_key\('…'\), set GOOGLE_API_KEY or GEMINI_API_KEY"):
         ready().build()
     with pytest.raises(UsageError, match=r"with_token\('…'\)"):
         ready().with_vertex("project").build()

@@ -29,6 +29,22 @@ def test_provider_prefix_selects_the_provider(
     assert model.metadata.model == name.partition(":")[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("openai:gpt-5-mini", "OPENAI_API_KEY: export OPENAI_API_KEY=…"),
+        ("gemini:g", "GOOGLE_API_KEY (or GEMINI_API_KEY): export GOOGLE_API_KEY=…"),
+    ],
+)
+def test_missing_key_is_explained_for_a_shell(name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(click.UsageError) as caught:
+        build_model(name)
+
+    assert caught.value.message == f"--model {name} needs an API key in the environment variable {words}"
+
+
 def test_completions_model_uses_the_base_url() -> None:
     model = build_model("completions:qwen3", "http://localhost:11434/v1")
 

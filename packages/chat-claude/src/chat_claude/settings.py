@@ -8,7 +8,7 @@ from typing import Final, Self, final
 
 from chat_core.errors import UsageError
 from chat_core.messages import FinishReason
-from chat_core.wire.connection import AUTHORIZATION, Connection, credentials_for, read_environment
+from chat_core.wire.connection import AUTHORIZATION, Connection, MissingKeyError, credentials_for, read_environment
 from chat_core.wire.endpoint import Endpoint
 
 from chat_claude.client import ANTHROPIC_PATHS, Paths
@@ -17,7 +17,12 @@ from chat_claude.options import DEFAULT_PROVIDER, VERTEX_VERSION, Dialect, McpSe
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 API_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE: Final = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name
-"""Environment variables of the API key and of the bearer token. They are only sent to the default base URL."""
+"""Environment variables of the API key and of the bearer token, in order of precedence.
+
+They are only sent to the default base URL, or to the URL in `BASE_URL_VARIABLE`.
+"""
+BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
+"""Environment variable of the base URL, as in the Anthropic SDK."""
 
 API_VERSION: Final = "2023-06-01"
 KEY_HEADER: Final = "x-api-key"
@@ -92,9 +97,11 @@ def endpoint_for(settings: Settings) -> Endpoint:
     if settings.vertex:
         return _vertex_endpoint(settings)
     headers = {"anthropic-version": API_VERSION, **dict(settings.headers)}
-    if not settings.has_credentials and settings.base_url is None:
+    if settings.base_url is not None:
+        return Endpoint(settings.base_url, headers, settings.key)
+    if not settings.has_credentials:
         headers |= _credentials_from_environment(settings)
-    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers, settings.key)
+    return Endpoint.from_environment(BASE_URL_VARIABLE, DEFAULT_BASE_URL, headers, settings.key)
 
 
 def _vertex_endpoint(settings: Settings) -> Endpoint:
@@ -117,5 +124,5 @@ def _credentials_from_environment(settings: Settings) -> dict[str, str]:
             f"missing API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
             "or select another server with .with_base_url('…')"
         )
-        raise UsageError(msg)
+        raise MissingKeyError(msg, (API_KEY_VARIABLE, TOKEN_VARIABLE))
     return {}

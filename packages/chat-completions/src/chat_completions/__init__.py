@@ -8,6 +8,7 @@ from chat_completions.daemon import OllamaBuilder, Pull, PullProgress, ReadyOlla
 from chat_completions.options import CompletionsOptions, Dialect
 from chat_completions.presets import (
     API_KEY_VARIABLE,
+    BASE_URL_VARIABLE,
     DEFAULT_BASE_URL,
     FixedEmbeddings,
     NoEmbeddings,
@@ -62,6 +63,7 @@ from chat_completions.vendors import (
 
 __all__ = [
     "API_KEY_VARIABLE",
+    "BASE_URL_VARIABLE",
     "CEREBRAS",
     "DEEPSEEK",
     "DEFAULT_BASE_URL",

@@ -15,7 +15,9 @@ from chat_completions.options import DEFAULT_PROVIDER, Dialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""The environment variable of the API key for `DEFAULT_BASE_URL`. The key is never sent to another server."""
+"""The environment variable of the API key for `DEFAULT_BASE_URL` or the URL in `BASE_URL_VARIABLE`."""
+BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
+"""The environment variable of the base URL, as in the OpenAI SDK."""
 
 # --- Abilities -----------------------------------------------------------------------------------------
 
@@ -86,6 +88,7 @@ class Preset(Generic[EmbeddingsT_co]):
         dialect: The differences of the vendor's API from OpenAI's. The builder sets the model.
         base_url: The part of every URL before `/chat/completions`; `None` if each customer has a separate URL.
         base_url_variable: The environment variable that overrides the base URL.
+        base_url_path: The path that follows the URL in that variable, unless the URL ends with it.
         own_server: Whether the user runs the server. The key in the environment is then sent to any base URL.
         key_variables: The environment variables of the API key, in order of preference.
         key_needed: Whether the server rejects requests without a key.
@@ -104,6 +107,7 @@ class Preset(Generic[EmbeddingsT_co]):
     dialect: Dialect
     base_url: str | None
     base_url_variable: str | None = None
+    base_url_path: str = ""
     own_server: bool = False
     key_variables: tuple[str, ...] = ()
     key_needed: bool = True
@@ -152,6 +156,7 @@ ANY_SERVER: Final = Preset(
     title="any server",
     dialect=Dialect(model="", provider=DEFAULT_PROVIDER),
     base_url=DEFAULT_BASE_URL,
+    base_url_variable=BASE_URL_VARIABLE,
     key_variables=(API_KEY_VARIABLE,),
     embeddings=SizedEmbeddings(),
 )

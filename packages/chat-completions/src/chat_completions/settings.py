@@ -11,8 +11,8 @@ from chat_core.wire.connection import (
     AddressBuilder,
     Connection,
     ConnectionBuilder,
+    MissingKeyError,
     credentials_for,
-    naming_variable,
     read_environment,
     require_model,
 )
@@ -152,11 +152,11 @@ def endpoint_for(settings: Settings) -> Endpoint:
         UsageError: The base URL is invalid, or a required API key is missing.
     """
     preset, headers = settings.preset, _headers(settings)
-    variable = preset.base_url_variable
-    if settings.base_url is None and variable is not None and (url := read_environment(variable)) is not None:
-        with naming_variable(variable):
-            return Endpoint(url, headers, settings.key)
-    return Endpoint(settings.base_url or preset.base_url or "", headers, settings.key)
+    if settings.base_url is not None or preset.base_url_variable is None:
+        return Endpoint(settings.base_url or preset.base_url or "", headers, settings.key)
+    return Endpoint.from_environment(
+        preset.base_url_variable, preset.base_url or "", headers, settings.key, suffix=preset.base_url_path
+    )
 
 
 def _headers(settings: Settings) -> dict[str, str]:
@@ -176,5 +176,5 @@ def _key_from_environment(settings: Settings) -> str | None:
         msg = f"the API key is missing: call .with_api_key('…'), or set {' or '.join(preset.key_variables)}"
         if not preset.own_server:
             msg += "; for a server that needs no key, call .with_base_url('…')"
-        raise UsageError(msg)
+        raise MissingKeyError(msg, preset.key_variables)
     return key

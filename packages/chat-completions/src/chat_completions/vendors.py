@@ -25,6 +25,8 @@ CEREBRAS: Final = Preset(
     title="Cerebras",
     dialect=Dialect(model="", provider="cerebras", max_tokens_field="max_tokens", files=IMAGES),
     base_url="https://api.cerebras.ai/v1",
+    base_url_variable="CEREBRAS_BASE_URL",
+    base_url_path="/v1",
     key_variables=("CEREBRAS_API_KEY",),
     embeddings=NoEmbeddings(),
     sources=(
@@ -33,6 +35,12 @@ CEREBRAS: Final = Preset(
             "https://inference-docs.cerebras.ai/resources/openai",
             CHECKED,
             ("base_url", "key_variables"),
+        ),
+        Source(
+            "Cerebras Python SDK",
+            "https://github.com/Cerebras/cerebras-cloud-sdk-python/blob/main/src/cerebras/cloud/sdk/_client.py",
+            CHECKED,
+            ("base_url_variable",),
         ),
     ),
 )
@@ -86,12 +94,20 @@ GROQ: Final = Preset(
     title="Groq",
     dialect=Dialect(model="", provider="groq", max_tokens_field="max_tokens", files=IMAGES),
     base_url="https://api.groq.com/openai/v1",
+    base_url_variable="GROQ_BASE_URL",
+    base_url_path="/openai/v1",
     key_variables=("GROQ_API_KEY",),
     notes=("only some models enforce schemas; for the others, use `.with_strict(output=False)`",),
     embeddings=NoEmbeddings(),
     sources=(
         Source("OpenAI Compatibility", "https://console.groq.com/docs/openai", CHECKED, ("base_url", "key_variables")),
         Source("Structured Outputs", "https://console.groq.com/docs/structured-outputs", CHECKED, ("notes",)),
+        Source(
+            "Groq Python API library",
+            "https://github.com/groq/groq-python/blob/main/src/groq/_client.py",
+            CHECKED,
+            ("base_url_variable",),
+        ),
     ),
 )
 
@@ -287,6 +303,7 @@ TOGETHER: Final = Preset(
     title="Together",
     dialect=Dialect(model="", provider="together", max_tokens_field="max_tokens", files=("image", "audio", "video")),
     base_url="https://api.together.ai/v1",
+    base_url_variable="TOGETHER_BASE_URL",
     key_variables=("TOGETHER_API_KEY",),
     embeddings=FixedEmbeddings(),
     sources=(
@@ -295,6 +312,12 @@ TOGETHER: Final = Preset(
             "https://docs.together.ai/docs/inference/openai-compatibility",
             CHECKED,
             ("base_url", "key_variables", "embeddings"),
+        ),
+        Source(
+            "Together Python API library",
+            "https://github.com/togethercomputer/together-py/blob/main/src/together/_client.py",
+            CHECKED,
+            ("base_url_variable",),
         ),
     ),
 )

@@ -91,7 +91,7 @@ class _Configurable(AddressBuilder[Settings]):
 class GeminiBuilder(_Configurable):
     """Builder for Gemini providers. `build()` is available after `with_model()` or `with_embedding_model()`.
 
-    Unless credentials are set, the API key is read from the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`.
+    Unless credentials are set, the API key is read from the environment variable `GOOGLE_API_KEY` or `GEMINI_API_KEY`.
     """
 
     __slots__ = ()

@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-from chat_core.errors import UsageError
-from chat_core.wire.connection import Connection, read_environment
+from chat_core.wire.connection import Connection, MissingKeyError, read_environment
 from chat_core.wire.endpoint import Endpoint
 
 from chat_gemini.native import NativeTool
 from chat_gemini.options import DEFAULT_PROVIDER, SafetySetting, Schemas, Thinking
 
 DEFAULT_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
-API_KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Environment variables of the API key, in order of precedence. The key is only sent to the default base URL."""
+API_KEY_VARIABLES: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Environment variables of the API key, in the order of precedence of the Google Gen AI SDK.
+
+The key is only sent to the default base URL, or to the URL in `BASE_URL_VARIABLE`.
+"""
+
+BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
+"""Environment variable of the base URL without the API version, as in the Google Gen AI SDK."""
+
+API_VERSION: Final = "/v1beta"
 
 KEY_HEADER: Final = "x-goog-api-key"
 
@@ -55,13 +62,14 @@ def endpoint_for(settings: Settings) -> Endpoint:
     headers = dict(settings.headers)
     if not settings.has_credentials and (key := _key_from_environment(settings)) is not None:
         headers = {KEY_HEADER: key} | headers
-    return Endpoint(settings.base_url or _base_url(settings), headers, settings.key)
+    if settings.base_url is not None:
+        return Endpoint(settings.base_url, headers, settings.key)
+    if settings.vertex is not None:
+        return Endpoint(_vertex_url(*settings.vertex), headers, settings.key)
+    return Endpoint.from_environment(BASE_URL_VARIABLE, DEFAULT_BASE_URL, headers, settings.key, suffix=API_VERSION)
 
 
-def _base_url(settings: Settings) -> str:
-    if settings.vertex is None:
-        return DEFAULT_BASE_URL
-    project, location = settings.vertex
+def _vertex_url(project: str, location: str) -> str:
     host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
     return f"https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
 
@@ -74,7 +82,8 @@ def _key_from_environment(settings: Settings) -> str | None:
         return key
     if settings.transport is None:
         remedy = "token: call .with_token('…')" if settings.vertex is not None else "API key: call .with_api_key('…')"
-        variables = "" if settings.vertex is not None else f", set {API_KEY_VARIABLES[0]}"
-        msg = f"missing {remedy}{variables}, or select another server with .with_base_url('…')"
-        raise UsageError(msg)
+        variables = () if settings.vertex is not None else API_KEY_VARIABLES
+        hint = f", set {' or '.join(variables)}" if variables else ""
+        msg = f"missing {remedy}{hint}, or select another server with .with_base_url('…')"
+        raise MissingKeyError(msg, variables)
     return None

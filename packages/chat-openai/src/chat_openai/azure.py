@@ -63,7 +63,8 @@ class _Azure(Connectable):
 class AzureBuilder(_Azure):
     """A builder for Azure OpenAI models. Call `with_endpoint()` first.
 
-    The default API key is read from `AZURE_OPENAI_API_KEY`.
+    The default credentials are the Microsoft Entra token in `AZURE_OPENAI_AD_TOKEN`, or the key in
+    `AZURE_OPENAI_API_KEY`.
     """
 
     __slots__ = ()

@@ -8,7 +8,15 @@ from datetime import date
 from types import MappingProxyType
 from typing import Final, final
 
-from chat_completions import API_KEY_VARIABLE, DEFAULT_BASE_URL, Dialect, Preset, SizedEmbeddings, Source
+from chat_completions import (
+    API_KEY_VARIABLE,
+    BASE_URL_VARIABLE,
+    DEFAULT_BASE_URL,
+    Dialect,
+    Preset,
+    SizedEmbeddings,
+    Source,
+)
 from chat_responses import ResponsesDialect
 
 CHECKED: Final = date(2026, 11, 22)
@@ -24,10 +32,12 @@ class Vendor:
         preset: The base URL and API key settings of both APIs, and the dialect of the Chat Completions API.
         responses: The dialect of the Responses API. Its provider name differs from the preset's, because opaque data
             from one API is meaningless to the other.
+        token_variable: The environment variable of a bearer token, which takes precedence over the API key.
     """
 
     preset: Preset[SizedEmbeddings]
     responses: ResponsesDialect
+    token_variable: str | None = None
 
 
 OPENAI: Final = Vendor(
@@ -35,12 +45,19 @@ OPENAI: Final = Vendor(
         title="OpenAI",
         dialect=Dialect(model="", provider="openai", files=("image", "audio", "document")),
         base_url=DEFAULT_BASE_URL,
+        base_url_variable=BASE_URL_VARIABLE,
         key_variables=(API_KEY_VARIABLE,),
         embeddings=SizedEmbeddings(),
         own_builder="OpenAIBuilder",
         sources=(
             Source(
                 "Developer quickstart", "https://developers.openai.com/api/docs/quickstart", CHECKED, ("key_variables",)
+            ),
+            Source(
+                "OpenAI Python API library",
+                "https://github.com/openai/openai-python/blob/main/src/openai/_client.py",
+                CHECKED,
+                ("base_url_variable",),
             ),
         ),
     ),
@@ -75,6 +92,7 @@ AZURE: Final = Vendor(
         ),
     ),
     responses=ResponsesDialect(model="", provider="azure-responses"),
+    token_variable="AZURE_OPENAI_AD_TOKEN",  # noqa: S106 - a name
 )
 
 OPENROUTER: Final = Vendor(

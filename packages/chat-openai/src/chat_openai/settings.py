@@ -8,7 +8,14 @@ from typing import Literal, Self, final
 from chat_completions import Dialect
 from chat_core.errors import UsageError
 from chat_core.wire import connection
-from chat_core.wire.connection import Connection, ConnectionBuilder, credentials_for, read_environment
+from chat_core.wire.connection import (
+    AUTHORIZATION,
+    Connection,
+    ConnectionBuilder,
+    MissingKeyError,
+    credentials_for,
+    read_environment,
+)
 from chat_core.wire.endpoint import Endpoint
 from chat_responses import ResponsesDialect
 
@@ -157,17 +164,22 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     Raises:
         UsageError: The base URL is invalid, or the API key is missing.
     """
-    base_url = dict(settings.base_urls).get(wire, settings.vendor.preset.base_url or "")
-    return Endpoint(base_url, _headers(settings), settings.key)
+    preset, base_url = settings.vendor.preset, dict(settings.base_urls).get(wire)
+    if base_url is not None or preset.base_url_variable is None:
+        return Endpoint(base_url or preset.base_url or "", _headers(settings), settings.key)
+    return Endpoint.from_environment(preset.base_url_variable, preset.base_url or "", _headers(settings), settings.key)
 
 
 def _headers(settings: Settings) -> dict[str, str]:
     headers, variables = dict(settings.headers), settings.vendor.preset.key_variables
     if settings.has_credentials:
         return headers
+    token_variable = settings.vendor.token_variable
+    if token_variable is not None and (token := read_environment(token_variable)) is not None:
+        return {AUTHORIZATION: credentials_for(AUTHORIZATION, token)} | headers
     if (key := read_environment(*variables)) is not None:
         return {settings.key_header: credentials_for(settings.key_header, key)} | headers
     if settings.transport is None:
         msg = f"the API key is missing: call .with_api_key('…'), or set {' or '.join(variables)}"
-        raise UsageError(msg)
+        raise MissingKeyError(msg, variables)
     return headers

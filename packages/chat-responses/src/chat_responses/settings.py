@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
-from chat_core.wire.connection import AUTHORIZATION, Connection, credentials_for, default_transport, read_environment
+from chat_core.wire.connection import (
+    AUTHORIZATION,
+    Connection,
+    MissingKeyError,
+    credentials_for,
+    default_transport,
+    read_environment,
+)
 from chat_core.wire.endpoint import Endpoint
 
 from chat_responses.frames import websocket_transport
@@ -15,7 +21,9 @@ from chat_responses.options import ResponsesDialect
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 API_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""Environment variable with the API key for the default base URL. The key is never sent to another URL."""
+"""Environment variable with the API key for the default base URL or the URL in `BASE_URL_VARIABLE`."""
+BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
+"""Environment variable with the base URL, as in the OpenAI SDK."""
 
 DEFAULT_DIALECT: Final = ResponsesDialect(model="")
 
@@ -46,7 +54,9 @@ def endpoint_for(settings: Settings) -> Endpoint:
         UsageError: the base URL is invalid, or the API key is missing.
     """
     headers = dict(settings.headers)
-    if not settings.has_credentials and settings.base_url is None:
+    if settings.base_url is not None:
+        return Endpoint(settings.base_url, headers, settings.key)
+    if not settings.has_credentials:
         key = read_environment(API_KEY_VARIABLE)
         if key is not None:
             headers = {AUTHORIZATION: credentials_for(AUTHORIZATION, key)} | headers
@@ -55,5 +65,5 @@ def endpoint_for(settings: Settings) -> Endpoint:
                 f"no API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
                 "or choose another server with .with_base_url('…')"
             )
-            raise UsageError(msg)
-    return Endpoint(settings.base_url or DEFAULT_BASE_URL, headers, settings.key)
+            raise MissingKeyError(msg, (API_KEY_VARIABLE,))
+    return Endpoint.from_environment(BASE_URL_VARIABLE, DEFAULT_BASE_URL, headers, settings.key)

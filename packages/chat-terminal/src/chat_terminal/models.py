@@ -16,6 +16,7 @@ import chat_core
 import click
 from chat_core import ChatProvider, StreamProvider
 from chat_core.models import UnknownModelError
+from chat_core.wire.connection import MissingKeyError
 
 KEY_VARIABLE: Final = "CHAT_API_KEY"
 """Environment variable with the API key for `--base-url`."""
@@ -54,6 +55,13 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
         return chat_core.model(name)
     except UnknownModelError as error:
         msg = f"--model {name}: {error}"
+        raise click.UsageError(msg) from error
+    except MissingKeyError as error:
+        if not error.variables:
+            raise
+        first, *others = error.variables
+        alternatives = f" (or {' or '.join(others)})" if others else ""
+        msg = f"--model {name} needs an API key in the environment variable {first}{alternatives}: export {first}=…"
         raise click.UsageError(msg) from error
 
 

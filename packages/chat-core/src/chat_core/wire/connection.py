@@ -220,6 +220,19 @@ class AddressBuilder(ConnectionBuilder[SettingsT]):
         return self._with(replace(self._settings, base_url=require_url("with_base_url", url)))
 
 
+@final
+class MissingKeyError(UsageError):
+    """No API key was set for a server that needs one.
+
+    Attributes:
+        variables: names of the environment variables that the key is read from, in the order in which they are read.
+    """
+
+    def __init__(self, message: str, variables: Collection[str] = ()) -> None:
+        super().__init__(message)
+        self.variables: tuple[str, ...] = tuple(variables)
+
+
 # --- What builders check -------------------------------------------------------------------------------------
 
 

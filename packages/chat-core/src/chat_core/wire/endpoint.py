@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, final
+from typing import Final, Literal, Self, final
 from urllib.parse import SplitResult, urlsplit
 
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
-from chat_core.wire.connection import KeySource
+from chat_core.wire.connection import KeySource, naming_variable, read_environment
 
 JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
@@ -47,6 +47,29 @@ class Endpoint:
         self.path: str = url.path.rstrip("/")
         self.query: str = f"?{url.query}" if url.query else ""
         self.headers: tuple[tuple[str, str], ...] = tuple([(name.lower(), value) for name, value in headers.items()])
+
+    @classmethod
+    def from_environment(
+        cls, variable: str, default: str, headers: Mapping[str, str], key: KeySource | None = None, *, suffix: str = ""
+    ) -> Self:
+        """Create the endpoint at the base URL that an environment variable contains, or at `default`.
+
+        Args:
+            variable: name of the environment variable.
+            default: base URL if the variable is not set.
+            headers: headers of every request.
+            key: source of the key for each request.
+            suffix: path that follows the URL in the variable, unless the URL ends with it.
+
+        Raises:
+            UsageError: the base URL is invalid.
+        """
+        url = read_environment(variable)
+        if url is None:
+            return cls(default, headers, key)
+        url = url.rstrip("/")
+        with naming_variable(variable):
+            return cls(url if url.endswith(suffix) else f"{url}{suffix}", headers, key)
 
     async def authorize(self, request: Request) -> Request:
         """Return the request with the current key added, if the key comes from a function.
