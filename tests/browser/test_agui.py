@@ -90,3 +90,21 @@ def test_edited_arguments_and_a_rejection(served: Served) -> None:
     ask(page)
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".tool")).to_contain_text("The pay call was rejected.")
+
+
+def test_a_second_window_shows_what_was_decided_in_the_first(served: Served) -> None:
+    page = served.page
+    ask(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.get_by_role("button", name="Reject")).to_be_visible()
+
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".tool")).to_contain_text("→ paid 4000 cents to Maria")
+    other.get_by_role("button", name="Reject").click()
+    expect(other.get_by_role("alert")).not_to_be_empty()
+    served.gate.write_text("open\n", encoding="utf-8")
+
+    expect(other.locator(".tool")).to_have_text('pay {"to":"Maria","cents":4000} → paid 4000 cents to Maria')
+    expect(other.locator("p.assistant").last).to_have_text("Maria has her money.")
+    expect(other.locator(".interrupt")).to_have_count(0)

@@ -60,6 +60,20 @@ const actions = {
     seen.interrupts = agent.pendingInterrupts;
     await run({ resume });
   },
+  async race(...payloads) {
+    // Several clients of one thread answer the same interrupt at once. The last one loads the thread afterwards.
+    const [{ id }] = agent.pendingInterrupts;
+    const agents = payloads.map(() => create({ initialMessages: agent.messages }));
+    const running = agents.map((client, index) => {
+      agent = client;
+      return run({ resume: [{ interruptId: id, status: "resolved", payload: payloads[index] }] });
+    });
+    await Promise.race(running);
+    await actions.open();
+    await Promise.all(running);
+    seen.raced = agents.map(({ messages }) => messages);
+    await actions.reload();
+  },
   async result(content, tools = []) {
     const ids = seen.outcomes.at(-1).pendingToolCallIds;
     for (const id of ids) {

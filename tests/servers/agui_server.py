@@ -6,9 +6,11 @@ The paths and the scenarios are those of `vercel_server`. A run goes on without 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import final
 
 import uvicorn
+from chat_core import ConflictError
 from chat_core.approvals import Principal, owner_may_decide
 from chat_inbox.__main__ import listen
 from chat_streams import AGUI, Send
@@ -59,8 +61,9 @@ class AGUIServer:
         chat = self.world.chat(request.path_params["scenario"], id)
 
         async def run(send: Send) -> None:
-            async with self.world.store.open(id, owner=str(principal)) as conversation:
-                await AGENT.run(posted, conversation, chat=chat, principal=principal, send=send)
+            with suppress(ConflictError):  # the client has received RUN_ERROR
+                async with self.world.store.open(id, owner=str(principal)) as conversation:
+                    await AGENT.run(posted, conversation, chat=chat, principal=principal, send=send)
 
         return RunResponse(run)
 

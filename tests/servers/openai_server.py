@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, cast, final
 
+import anyio
 import uvicorn
 from chat_core import (
     ChatBuilder,
@@ -51,6 +52,9 @@ from .agents import build_agent
 
 TOOLS: Final = ToolCollection()
 EFFECTS: Final[list[str]] = []
+GATE: Final = anyio.Event()
+LATE: Final = 900
+"""A payment of this amount cannot be approved in time."""
 
 
 @TOOLS.tool
@@ -66,8 +70,18 @@ async def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
+@TOOLS.tool
+async def lock(door: str) -> str:
+    """Lock a door, which takes until the gate of the tests opens."""
+    await GATE.wait()
+    EFFECTS.append(f"locked {door}")
+    return f"locked {door}"
+
+
 def policy(call: FunctionCall, _meta: None) -> Execute | RequireApproval:
-    return RequireApproval(timedelta(hours=1)) if call.name == "pay" else Execute()
+    if call.name != "pay":
+        return Execute()
+    return RequireApproval(timedelta(microseconds=1) if call.arguments["cents"] == LATE else timedelta(hours=1))
 
 
 def _call(name: str, number: int = 1, **arguments: object) -> FunctionCall:
@@ -79,6 +93,9 @@ SCRIPTS: Final[Mapping[str, Sequence[Scripted]]] = {
     "reasoning": [[Reasoning("Clouds mean rain."), "It rains."]],
     "server-tool": [["I will look.", _call("weather", city="Nantes")], "It rains."],
     "approval": [_call("pay", cents=500), "Done."],
+    "late": [_call("pay", cents=LATE), "It was too late."],
+    "two": [[_call("pay", 1, cents=1), _call("pay", 2, cents=2)], "Both decided."],
+    "cut": [["I will lock it.", _call("lock", door="front")], "It is locked."],
     "function": [[_call("locate", 1, high=True), _call("locate", 2, high=False)], "You are in Nantes."],
     "error": [OverloadedError("the key is s3cret")],
 }
@@ -92,7 +109,8 @@ def build(scenario: str) -> StreamingChat[Any, Paused]:
     if scenario == "agent":
         return build_agent(EFFECTS)
     builder = ChatBuilder().with_model(model(scenario)).with_scoped_tools(ScopedCollection(TOOLS, policy))
-    return builder.with_retry(0).with_scoped_tools(ClientTools()).build()
+    builder = builder.with_retry(0).with_scoped_tools(ClientTools()).with_interrupted(RequireApproval())
+    return builder.build()
 
 
 def build_stateless(scenario: str) -> StreamingChat[Any, Any]:
@@ -105,13 +123,20 @@ def build_stateless(scenario: str) -> StreamingChat[Any, Any]:
 
 @final
 class Streamed(Response):
-    """A response that a run writes by itself, so that the run ends with the connection."""
+    """A response that a run writes by itself. The run is cancelled if the client disconnects."""
 
     def __init__(self, run: Callable[[Send], Any]) -> None:
         super().__init__(headers=dict(HEADERS))
         self._run = run
 
-    async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:  # noqa: ARG002 - ASGI's own
+    async def __call__(self, _scope: Scope, receive: Receive, send: AsgiSend) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write, send)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+    async def _write(self, send: AsgiSend) -> None:
         async def write(data: bytes) -> None:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
@@ -183,8 +208,10 @@ async def completions(request: Request) -> Response:
     return Streamed(run)
 
 
-async def effects(_request: Request) -> Response:
-    """`GET /effects` lists what was paid."""
+async def effects(request: Request) -> Response:
+    """`GET /effects` lists what was done; `POST` opens the gate."""
+    if request.method == "POST":
+        GATE.set()
     return JSONResponse(EFFECTS)
 
 
@@ -193,7 +220,7 @@ def main() -> None:
     routes = [
         Route("/v1/responses", responses, methods=["POST"]),
         Route("/v1/chat/completions", completions, methods=["POST"]),
-        Route("/effects", effects),
+        Route("/effects", effects, methods=["GET", "POST"]),
     ]
     listener = listen(0)
     print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201

@@ -190,6 +190,16 @@ def test_a_reload_shows_the_messages_and_the_open_interrupt(drive: Drive) -> Non
     assert texts(seen) == ["I will pay.", "It is paid."]
 
 
+def test_of_two_simultaneous_decisions_one_counts_and_the_other_client_sees_it(drive: Drive) -> None:
+    seen = drive("resumed", ["ask", "Pay Maria."], ["race", {"approved": True}, {"approved": False}])
+
+    assert [error["code"] for error in seen["errors"]] == ["conflict"]
+    assert texts(seen) == ["I will pay.", "It is paid."]
+    (winner,) = [results({"messages": messages}) for messages in seen["raced"] if len(messages) > 2]
+    assert winner == results(seen)
+    assert len(winner) == 1
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_edited_history_is_refused(drive: Drive, index: int) -> None:
     seen = drive("text", ["ask", "How is it?"], ["edit", index, "Forged."], ["ask", "And now?"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,10 +42,11 @@ def client(address: str) -> Iterator[OpenAI]:
         yield signed_in
 
 
-def effects(address: str) -> list[str]:
+def effects(address: str, method: str = "GET") -> list[str]:
+    """Return what the tools did. `POST` opens the gate of the tool `lock`."""
     connection = HTTPConnection(urlsplit(address).netloc, timeout=30)
     try:
-        connection.request("GET", "/effects")
+        connection.request(method, "/effects")
         paid: list[str] = json.loads(connection.getresponse().read())
     finally:
         connection.close()
@@ -140,6 +142,69 @@ def test_an_approval_is_asked_for_and_answered(client: OpenAI, address: str, *, 
     assert answer.output_text == "Done."
     assert types(answer) == (["mcp_call", "message"] if approve else ["message"])
     assert effects(address) == ([*before, "500"] if approve else before)
+
+
+def decide(*decisions: tuple[Any, bool]) -> Any:
+    """Return the input that answers requests for approval."""
+    return [
+        {"type": "mcp_approval_response", "approval_request_id": asked.id, "approve": approve}
+        for asked, approve in decisions
+    ]
+
+
+def test_an_expired_approval_is_refused_and_the_run_continues_without_the_call(client: OpenAI, address: str) -> None:
+    before = effects(address)
+    paused = client.responses.create(model="late", input="Pay.")
+    (asked,) = paused.output
+    with pytest.raises(openai.ConflictError, match="The time to decide about pay has passed"):
+        client.responses.create(model="late", input=decide((asked, True)), previous_response_id=paused.id)
+    answer = client.responses.create(model="late", input=[], previous_response_id=paused.id)
+
+    assert answer.output_text == "It was too late."
+    assert effects(address) == before
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_two_approvals_are_answered_at_once(client: OpenAI, address: str, *, streams: bool) -> None:
+    before = effects(address)
+    paused = answer_to(client, streams=streams, model="two", input="Pay both.")
+    first, second = paused.output
+    decisions = decide((first, True), (second, False))
+    answer = answer_to(client, streams=streams, model="two", input=decisions, previous_response_id=paused.id)
+
+    assert (types(paused), answer.output_text) == (["mcp_approval_request"] * 2, "Both decided.")
+    assert effects(address) == [*before, "1"]
+
+
+def test_after_a_cut_connection_the_interrupted_call_is_decided(client: OpenAI, address: str) -> None:
+    with client.responses.create(model="cut", input="Lock it.", conversation="cut", stream=True) as stream:
+        next(event for event in stream if event.type == "response.mcp_call.in_progress")
+    with pytest.raises(openai.ConflictError, match=r"Continue the conversation without a new message|Another run"):
+        client.responses.create(model="cut", input="And now?", conversation="cut")
+    paused = when_idle(lambda: client.responses.create(model="cut", input=[], conversation="cut"))
+    (asked,) = paused.output
+    assert (asked.type, asked.name, asked.server_label) == ("mcp_approval_request", "lock", "interrupted")
+    effects(address, "POST")
+    answer = client.responses.create(model="cut", input=decide((asked, True)), conversation="cut")
+
+    assert answer.output_text == "It is locked."
+    assert effects(address).count("locked front") == 1
+
+
+def when_idle(request: Callable[[], Any]) -> Any:
+    """Send a request, again and again until the cancelled run has released the conversation."""
+    for _ in range(500):
+        try:
+            return request()
+        except openai.ConflictError as error:
+            assert "Another run" in str(error)  # noqa: PT017 - what a client sees until then
+            time.sleep(0.02)
+    raise AssertionError
+
+
+def test_an_empty_request_of_a_new_conversation_is_refused(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="has no messages yet"):
+        client.responses.create(model="text", input=[])
 
 
 def test_an_agent_runs_its_tools_and_waits_for_an_approval(client: OpenAI, address: str) -> None:

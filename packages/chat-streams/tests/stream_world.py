@@ -23,11 +23,12 @@ from chat_streams import Decider
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chat_core import StreamingChat
+    from chat_core import ReadyChatBuilder, StreamingChat
     from chat_core.response import ChatResponse
     from chat_core.testing.scripted import Scripted
 
     PausingChat = StreamingChat[ChatResponse, Paused]
+    PausingBuilder = ReadyChatBuilder[ScriptedProvider, ChatResponse, Paused]
 
 ANA = Principal("ana")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -56,7 +57,12 @@ class Clock:
 
 
 def bank(*script: Scripted, now: Callable[[], datetime] | None = None) -> PausingChat:
-    """Build a chat with a tool that needs approval, a tool that runs at once, and tools of the client."""
+    """Return the chat of `bank_builder()`."""
+    return bank_builder(*script, now=now).build()
+
+
+def bank_builder(*script: Scripted, now: Callable[[], datetime] | None = None) -> PausingBuilder:
+    """Return the builder of a chat with a tool that needs approval, one that does not, and tools of the client."""
     tools = ToolCollection()
     guarded = ToolCollection()
 
@@ -83,8 +89,26 @@ def bank(*script: Scripted, now: Callable[[], datetime] | None = None) -> Pausin
         builder.with_scoped_tools(ScopedCollection(guarded, ask))
         .with_scoped_tools(ScopedCollection(tools, allow))
         .with_scoped_tools(ClientTools(expires_in=timedelta(minutes=5)))
-        .build()
     )
+
+
+async def interrupted(*texts: str, asks: bool = True) -> tuple[PausingChat, MemoryConversation]:
+    """Return a chat, and its conversation in which an approved payment was interrupted while it ran.
+
+    Args:
+        texts: the answers after the payment.
+        asks: whether interrupted calls wait for a decision. Otherwise, the chat has no rule for them.
+    """
+    clock = Clock()
+    builder = bank_builder(PAY, *texts, now=clock)
+    chat = builder.with_interrupted(RequireApproval()).build() if asks else builder.build()
+    conversation = conversation_of("Pay.")
+    await chat.complete(conversation)
+    tool = conversation.messages.tool("call_1")
+    tool.approve(by="ana", at=clock())
+    tool.start(clock())
+    tool.lost("the process died")
+    return chat, conversation
 
 
 def conversation_of(*texts: str, owner: str = "ana") -> MemoryConversation:

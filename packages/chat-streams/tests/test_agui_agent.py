@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from agui_world import Fields, FrontEnd, only, parse, text_of, types, user
 from chat_core import ChatBuilder, FunctionCall, Wait
@@ -316,6 +319,44 @@ async def test_a_message_during_the_run_of_another_request_is_a_conflict() -> No
     assert types(parse(responses["m-1"]))[-1] == "RUN_FINISHED"
     await post("m-2")
     assert [turn.text for _, turn in (await store.load("c-1")).messages.live_turns] == ["hi", "one", "hi", "two"]
+
+
+async def test_the_second_of_two_decisions_shows_nothing_that_was_not_stored() -> None:
+    store, both_open = MemoryStore(), anyio.Event()
+    chat, agent = bank(PAY, "done"), AGUI(may_decide=ana().may_decide)
+    opened: list[str] = []
+    responses: dict[str, list[Fields]] = {}
+
+    async def post(name: str, *, wait: bool = True, **fields: Any) -> None:
+        chunks: list[bytes] = []
+
+        async def send(data: bytes) -> None:
+            chunks.append(data)
+
+        posted = agent.read(json.dumps({"threadId": "t-1", "runId": name, "messages": [], **fields}))
+        with suppress(ConflictError):
+            async with store.open("c-1", owner="ana") as conversation:
+                opened.append(name)
+                if len(opened) == 3:
+                    both_open.set()
+                await (both_open.wait() if wait else anyio.lowlevel.checkpoint())
+                await agent.run(posted, conversation, chat=chat, principal=ANA, send=send)
+        responses[name] = parse(b"".join(chunks))
+
+    await post("ask", wait=False, messages=[user("m-1", "Pay.")])
+    async with anyio.create_task_group() as tasks:
+        for approved in (True, False):
+            entry = {"interruptId": "1.call_1", "status": "resolved", "payload": {"approved": approved}}
+            tasks.start_soon(partial(post, str(approved), resume=[entry]))
+    (winner,) = [name for name in ("True", "False") if types(responses[name])[-1] == "RUN_FINISHED"]
+    (loser,) = {"True", "False"} - {winner}
+    await post("reload")
+
+    assert types(responses[loser]) == ["RUN_STARTED", "RUN_ERROR"]
+    assert responses[loser][-1]["code"] == "conflict"
+    shown = only(responses["reload"], "MESSAGES_SNAPSHOT")["messages"]
+    result = "paid 500" if winner == "True" else "The pay call was rejected."
+    assert [item["content"] for item in shown if item["role"] == "tool"] == [result]
 
 
 async def test_a_rule_that_raises_decides_nothing(caplog: pytest.LogCaptureFixture) -> None:

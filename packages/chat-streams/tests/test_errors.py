@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from chat_core.errors import AuthenticationError, ConflictError, StreamTruncatedError
+from chat_core.errors import AuthenticationError, ConflictError, InterruptedToolsError, StreamTruncatedError
 from chat_streams import ClientInputError, ErrorCode, describe_error
 
 DETAILS = "https://vendor.example/v1?key=s3cret returned 404 in app.py"
@@ -21,6 +21,11 @@ def test_a_failure_is_described_by_a_fixed_text(error: Exception, code: ErrorCod
     assert found == code
     assert "again" in text
     assert not any(word in text for word in DETAILS.split() if len(word) > 2)
+
+
+def test_an_interrupted_call_is_a_conflict_until_its_outcome_is_recorded() -> None:
+    code, text = describe_error(InterruptedToolsError(DETAILS, ["call_1"]))
+    assert (code, "may have taken effect" in text, "s3cret" in text) == ("conflict", True, False)
 
 
 def test_a_refused_request_is_described_by_its_own_text() -> None:

@@ -6,12 +6,26 @@ import json
 from typing import Any
 
 import pytest
-from chat_core import AttemptReset, FunctionCall, OverloadedError, Paused, Reasoning, StreamTruncatedError
+from chat_core import (
+    AttemptReset,
+    FunctionCall,
+    InterruptedToolsError,
+    OverloadedError,
+    Paused,
+    Reasoning,
+    StreamTruncatedError,
+)
 from chat_core.approvals import only_role
 from chat_core.testing import Answer, MemoryConversation
-from chat_streams import Decider
-from chat_streams.openai import ResponsesEncoder, apply_responses_request, read_responses_request
-from stream_world import ANA, BALANCE, NOW, PAY, Clock, ana, bank, conversation_of
+from chat_streams import ClientInputError, Decider
+from chat_streams.openai import (
+    ResponsesEncoder,
+    apply_responses_request,
+    error_body,
+    error_status,
+    read_responses_request,
+)
+from stream_world import ANA, BALANCE, NOW, PAY, Clock, ana, bank, conversation_of, interrupted
 
 pytestmark = pytest.mark.anyio
 LOCATE: Any = {"type": "function", "name": "locate", "parameters": {"type": "object", "properties": {}}}
@@ -119,6 +133,31 @@ async def test_an_approval_is_asked_for_and_the_call_follows_it() -> None:
     )
     assert [item["type"] for item in answer["output"]] == ["mcp_call", "message"]
     assert session.conversation.messages.tool("call_1").decisions[0].by == "ana"
+
+
+@pytest.mark.parametrize(("approve", "items"), [(True, ["mcp_call", "message"]), (False, ["message"])])
+async def test_an_interrupted_call_is_repeated_or_cancelled(approve: bool, items: list[str]) -> None:
+    session = Session()
+    session.chat, session.conversation = await interrupted("Paid.")
+    with pytest.raises(ClientInputError, match="without a new message") as refused:
+        await session.whole(input="And now?")
+    (asked,) = (await session.whole(input=[]))["output"]
+    decision = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": approve}
+    answer = await session.whole(input=[decision])
+
+    assert refused.value.status == 409
+    assert (asked["type"], asked["name"], asked["server_label"]) == ("mcp_approval_request", "pay", "interrupted")
+    assert [item["type"] for item in answer["output"]] == items
+
+
+async def test_a_chat_without_a_rule_for_an_interrupted_call_says_what_it_waits_for() -> None:
+    session = Session()
+    session.chat, session.conversation = await interrupted(asks=False)
+    with pytest.raises(InterruptedToolsError) as failed:
+        await session.whole(input=[])
+
+    assert error_status(failed.value) == 409
+    assert "may have taken effect" in error_body(failed.value).decode()
 
 
 async def test_an_approval_that_is_for_somebody_else_is_not_asked_for() -> None:

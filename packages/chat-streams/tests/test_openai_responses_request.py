@@ -64,6 +64,12 @@ def test_a_response_that_does_not_exist_is_not_continued() -> None:
         apply_responses_request(request, conversation_of(), chat=bank(), decider=ana())
 
 
+def test_a_new_conversation_needs_a_message() -> None:
+    with pytest.raises(ClientInputError, match="has no messages yet") as refused:
+        apply_responses_request(read(input=[]), conversation_of(), chat=bank(), decider=ana())
+    assert refused.value.status == 400
+
+
 async def test_a_response_is_continued_until_the_user_writes_again() -> None:
     conversation, chat = conversation_of("Hi."), bank("Hello.", "And?")
     await chat.complete(conversation)

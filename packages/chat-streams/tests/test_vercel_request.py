@@ -12,8 +12,8 @@ from chat_core.messages import Completed, File, Rejected, Text
 from chat_core.testing import MemoryConversation
 from chat_streams import ClientInputError, conversation_id
 from chat_streams.vercel import VercelRequest, apply_request, read_request, ui_messages
-from stream_world import BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, conversation_of
-from vercel_world import Json, run, types
+from stream_world import BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, conversation_of, interrupted
+from vercel_world import Json, chunks, run, types
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +48,28 @@ def test_a_new_message_of_the_user_is_stored_with_its_id() -> None:
     assert (turn.text, turn.client_id, turn.client_tools) == ("Hi.", "m1", (LOCATE,))
     assert request.chat_id == "c1"
     assert conversation_id("ana", "vercel", "c1") != conversation_id("ben", "vercel", "c1")
+
+
+def test_a_new_conversation_needs_a_message() -> None:
+    with pytest.raises(ClientInputError, match="has no messages yet") as refused:
+        apply_request(read(), conversation_of(), chat=bank(), decider=ana())
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(("approved", "expected"), [(True, "output-available"), (False, "output-error")])
+async def test_an_interrupted_call_is_repeated_or_cancelled(approved: bool, expected: str) -> None:
+    chat, conversation = await interrupted("Paid.")
+    asked = chunks(await run(chat, conversation))
+    (request,) = [chunk for chunk in asked if chunk["type"] == "tool-approval-request"]
+    messages = posted(conversation)
+    part = messages[-1]["parts"][-1]
+    assert part["approval"] == {"id": request["approvalId"], "descriptor": {"interrupted": True}}
+    part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
+    apply_request(read(*messages), conversation, chat=chat, decider=ana())
+    await run(chat, conversation)
+
+    states = [item["state"] for message in posted(conversation) for item in message["parts"] if "toolCallId" in item]
+    assert states == [expected]
 
 
 def test_files_of_the_user_are_stored() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
 from chat_core import AnyChat
@@ -32,6 +32,7 @@ _ALLOWED: dict[WaitKind, frozenset[DecisionAction]] = {
     "result": frozenset({"complete", "fail", "reject", "cancel"}),
     "interrupted": frozenset({"retry", "complete", "fail", "cancel"}),
 }
+_INTERRUPTED: dict[DecisionAction, DecisionAction] = {"approve": "retry", "reject": "cancel"}
 
 
 @final
@@ -147,6 +148,19 @@ class AppliedInput:
     up_to_date: bool
 
 
+def require_input(target: Messages | Conversation, /) -> None:
+    """Raise if a conversation is still empty after a request was applied, so that no run can begin.
+
+    Args:
+        target: the conversation.
+
+    Raises:
+        ClientInputError: the conversation has no messages.
+    """
+    if not messages_of(target).contents:
+        raise ClientInputError("invalid_request", "This conversation has no messages yet: send a message of the user.")
+
+
 def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
     """Return the id of the stored conversation for an id that a client chose.
 
@@ -203,6 +217,29 @@ def apply_input(
     if turns:
         messages.push(Content("user", turns))
     return AppliedInput(len(turns), len(decisions.checked), up_to_date)
+
+
+def fit_interrupted_calls(
+    decisions: Sequence[PostedDecision], target: Messages | Conversation, /
+) -> list[PostedDecision]:
+    """Return the decisions, in which a yes repeats an interrupted call and a no cancels it.
+
+    Args:
+        decisions: decisions of a protocol that has only yes (`"approve"`) and no (`"reject"`).
+        target: the conversation.
+    """
+    messages = messages_of(target)
+    kinds = {wait_key(messages, wait): wait.kind for wait in all_waits(target)}
+    fitting: list[PostedDecision] = []
+    for decision in decisions:
+        tool = tool_of_key(messages, decision.key)
+        last = tool.decisions[-1].action if tool is not None and tool.decisions else None
+        kind = kinds.get(decision.key)
+        # Without a wait, the call was decided already, and the client may repeat its decision.
+        is_interrupted = last in {"retry", "cancel"} if kind is None else kind == "interrupted"
+        action = _INTERRUPTED.get(decision.action) if is_interrupted else None
+        fitting.append(decision if action is None else replace(decision, action=action))
+    return fitting
 
 
 # --- The posted history ---------------------------------------------------------------------------------------------
@@ -303,7 +340,10 @@ def _new_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mapping[
 def _require_nothing_waits(messages: Messages, decisions: _Decisions) -> None:
     ended = {id(tool) for tool in decisions.ended}
     if any(id(tool) not in ended for tool in messages.pending()):
-        msg = "Tool calls are waiting or unfinished. Decide them, and send the next message when the run has ended."
+        msg = (
+            "Tool calls are waiting or unfinished. Continue the conversation without a new message, decide the calls, "
+            "and send the message when the run has ended."
+        )
         raise ClientInputError("conflict", msg)
 
 

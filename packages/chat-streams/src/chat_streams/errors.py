@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, final
 
-from chat_core.errors import ChatError, ConflictError, StreamTruncatedError
+from chat_core.errors import ChatError, ConflictError, InterruptedToolsError, StreamTruncatedError
 
 ErrorCode: TypeAlias = Literal["invalid_request", "conflict", "forbidden", "llm_error", "stream_error", "internal"]
 """Code of an error, for programs."""
 
 _UNAVAILABLE = "The assistant is temporarily unavailable. Please try again."
 _BUSY = "Another run is using this conversation. Please try again later."
+_OUTCOME_UNKNOWN = (
+    "A tool call was interrupted and may have taken effect. The conversation continues when its outcome is recorded."
+)
 _INTERRUPTED = "The reply was interrupted. Please try again."
 
 _STATUS: dict[ErrorCode, int] = {"invalid_request": 400, "forbidden": 403, "conflict": 409}
@@ -45,6 +48,8 @@ def describe_error(error: BaseException, /) -> tuple[ErrorCode, str]:
         return error.code, str(error)
     if isinstance(error, ConflictError):
         return "conflict", _BUSY
+    if isinstance(error, InterruptedToolsError):
+        return "conflict", _OUTCOME_UNKNOWN
     if isinstance(error, StreamTruncatedError):
         return "stream_error", _INTERRUPTED
     return ("llm_error" if isinstance(error, ChatError) else "internal"), _UNAVAILABLE

@@ -20,6 +20,7 @@ from chat_streams.client_input import (
     PostedDecision,
     apply_input,
     conversation_id,
+    fit_interrupted_calls,
 )
 from chat_streams.encoding import Send, send_failure, send_run
 from chat_streams.errors import ClientInputError
@@ -144,7 +145,8 @@ class AGUI:
         except Exception as error:  # noqa: BLE001 - also a rule of the application that raises
             await send_failure(error, encoder, send)
             return
-        encoder = self._encoder(request, target, chat, decider, up_to_date=applied.up_to_date)
+        changed = applied.new_messages + applied.decided > 0
+        encoder = self._encoder(request, target, chat, decider, up_to_date=applied.up_to_date, is_stored=not changed)
         if not messages_of(target).contents:
             await send(encoder.start() + encoder.finish())
             return
@@ -183,7 +185,11 @@ class AGUI:
             _decision(entry, waits.get(entry.interrupt_id), tool_of_key(messages, entry.interrupt_id))
             for entry in request.resume
         ]
-        given = replace(request.given, decisions=decisions, state=self._new_state(request, messages))
+        given = replace(
+            request.given,
+            decisions=fit_interrupted_calls(decisions, target),
+            state=self._new_state(request, messages),
+        )
         return apply_input(given, target, chat=chat, decider=decider)
 
     def _new_state(self, request: AGUIRequest, messages: Messages) -> Mapping[str, object] | None:
@@ -203,6 +209,7 @@ class AGUI:
         decider: Decider,
         *,
         up_to_date: bool,
+        is_stored: bool = True,
     ) -> AGUIEncoder:
         return AGUIEncoder(
             request.thread_id,
@@ -214,6 +221,7 @@ class AGUI:
             known_state=request.state,
             known_results=_result_ids(request),
             up_to_date=up_to_date,
+            is_stored=is_stored,
         )
 
 
@@ -267,8 +275,6 @@ def _decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -> Poste
     if not isinstance(approved, bool) or not isinstance(reason, str | None):
         msg = "The answer to an interrupt must have the boolean `approved`, and `reason` must be a string."
         raise ClientInputError("invalid_request", msg)
-    is_interrupted = (last in {"retry", "cancel"}) if wait is None else (wait.kind == "interrupted")
     if not approved:
-        return PostedDecision(key, "cancel" if is_interrupted else "reject", text=reason)
-    arguments = None if edited is None else require_object(edited, "editedArgs")
-    return PostedDecision(key, "retry" if is_interrupted else "approve", arguments)
+        return PostedDecision(key, "reject", text=reason)
+    return PostedDecision(key, "approve", None if edited is None else require_object(edited, "editedArgs"))

@@ -78,6 +78,7 @@ class AGUIEncoder:
         known_state: object = None,
         known_results: Collection[str] = (),
         up_to_date: bool = True,
+        is_stored: bool = True,
     ) -> None:
         """Create the encoder.
 
@@ -91,6 +92,8 @@ class AGUIEncoder:
             known_state: state that the client posted.
             known_results: ids of calls whose results the client posted.
             up_to_date: whether the client has all messages. Otherwise, the run begins with a snapshot.
+            is_stored: whether the conversation is stored as it is. Otherwise, snapshots wait for the first event of
+                the run: if another run has changed the conversation, this run fails, and nothing false was sent.
         """
         self._ids = {"threadId": thread_id, "runId": run_id}
         self._target = target
@@ -100,6 +103,8 @@ class AGUIEncoder:
         self._state = known_state
         self._known_results = frozenset(known_results)
         self._up_to_date = up_to_date
+        self._is_stored = is_stored
+        self._delayed = b""
         self._message_id: str | None = None
         self._is_repeated: bool | None = None
         self._open: tuple[str, str] | None = None
@@ -129,9 +134,10 @@ class AGUIEncoder:
         """Implement `EventEncoder.start`: return `RUN_STARTED`, and snapshots of what the client does not have."""
         self._client_tools = client_tool_names(messages_of(self._target))
         started = _event("RUN_STARTED", self._ids, protocolVersion=PROTOCOL_VERSION)
-        if self._up_to_date:
-            return started + self._state_change()
-        return started + self._snapshot() + self._state_change() + self._kept_data()
+        if self._is_stored:
+            return started + self._missing()
+        self._delayed = self._missing()
+        return started
 
     def encode(self, event: object, /) -> bytes:
         """Implement `EventEncoder.encode`. Events without a counterpart in the protocol become nothing.
@@ -139,10 +145,17 @@ class AGUIEncoder:
         Args:
             event: the event.
         """
+        delayed, self._delayed = self._delayed, b""
         encode = self._encoders.get(type(event))
         if encode is None or (type(event) in _PARTS and self._repeats_answer()):
-            return b""
-        return encode(event)
+            return delayed
+        return delayed + encode(event)
+
+    def _missing(self) -> bytes:
+        """Return snapshots of what the client does not have."""
+        if self._up_to_date:
+            return self._state_change()
+        return self._snapshot() + self._state_change() + self._kept_data()
 
     def fail(self, error: Exception, /) -> bytes:
         """Implement `EventEncoder.fail`: return `RUN_ERROR`.

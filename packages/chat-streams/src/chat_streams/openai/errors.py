@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chat_core.errors import ConflictError, RateLimitedError
+from chat_core.errors import ConflictError, InterruptedToolsError, RateLimitedError
 from chat_core.json import dump_bytes
 
 from chat_streams.errors import ClientInputError, describe_error
@@ -20,7 +20,7 @@ def error_status(error: BaseException, /) -> int:
     """
     if isinstance(error, ClientInputError):
         return error.status
-    if isinstance(error, ConflictError):
+    if isinstance(error, (ConflictError, InterruptedToolsError)):
         return 409
     return 429 if isinstance(error, RateLimitedError) else 500
 

@@ -42,6 +42,8 @@ HEADERS: Final[Mapping[str, str]] = {"content-type": "text/event-stream", "cache
 """Headers of a streamed response."""
 SERVER_LABEL: Final = "chat"
 """`server_label` of the items for tools that run on the server."""
+INTERRUPTED_LABEL: Final = "interrupted"
+"""`server_label` of the request to repeat a call that was interrupted and may have taken effect."""
 _INCOMPLETE: Final[Mapping[FinishReason, str]] = {
     "length": "max_output_tokens",
     "content_filter": "content_filter",
@@ -267,10 +269,11 @@ class ResponsesEncoder:
         tool = self._messages.tool(*wait.path)
         if wait.kind == "result" and len(wait.path) == 1:
             return self._function_call(tool)
-        if wait.kind != "approval" or not self._decider.may(wait):
+        if wait.kind not in {"approval", "interrupted"} or not self._decider.may(wait):
             return b""
+        label = INTERRUPTED_LABEL if wait.kind == "interrupted" else SERVER_LABEL
         item: Json = {"id": wait_key(self._messages, wait), "type": "mcp_approval_request", "name": tool.name}
-        item |= {"server_label": SERVER_LABEL, "arguments": dumps(wait.arguments)}
+        item |= {"server_label": label, "arguments": dumps(wait.arguments)}
         return self._add(item) + self._item_event("done", len(self._items) - 1)
 
     def _encode_done(self, event: Done[object]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 from chat_core import AnyChat, ChatOptions
@@ -18,6 +18,8 @@ from chat_streams.client_input import (
     PostedMessage,
     PostedResult,
     apply_input,
+    fit_interrupted_calls,
+    require_input,
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
@@ -108,6 +110,8 @@ def apply_responses_request(
 ) -> AppliedInput:
     """Apply a request to its conversation. Either all of it is applied, or nothing.
 
+    The approval of a call that was interrupted repeats the call, and its rejection cancels it.
+
     Args:
         request: the request.
         target: the stored conversation with the id `conversation_id(owner, "openai", request.session)`.
@@ -125,7 +129,10 @@ def apply_responses_request(
             raise ClientInputError("invalid_request", f"There is no response {request.previous_response_id!r}.")
         if any(role == "user" and turn.by is None for role, turn in turns[request.previous :]):
             raise ClientInputError("conflict", "The conversation has a later response: continue that one.")
-    return apply_input(request.given, target, chat=chat, decider=decider)
+    given = replace(request.given, decisions=fit_interrupted_calls(request.given.decisions, target))
+    applied = apply_input(given, target, chat=chat, decider=decider)
+    require_input(target)
+    return applied
 
 
 def start_of_run(target: Messages | Conversation, /) -> int:

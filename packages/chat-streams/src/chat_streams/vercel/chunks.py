@@ -49,15 +49,20 @@ def call_id(path: tuple[str, ...]) -> str:
 
 
 def approval_fields(messages: Messages, wait: Wait) -> Json:
-    """Return the fields of a request to approve a call. The descriptor has the deadline, if there is one.
+    """Return the fields of a request to approve a call.
+
+    The descriptor has the deadline, if there is one, and `interrupted` if the call may have taken effect already.
 
     Args:
         messages: the conversation.
         wait: the waiting call.
     """
     fields: Json = {"approvalId": wait_key(messages, wait), "toolCallId": call_id(wait.path)}
-    if wait.expires_at is not None:
-        fields["approvalDescriptor"] = {"expiresAt": wait.expires_at.isoformat()}
+    descriptor: Json = {} if wait.expires_at is None else {"expiresAt": wait.expires_at.isoformat()}
+    if wait.kind == "interrupted":
+        descriptor["interrupted"] = True
+    if descriptor:
+        fields["approvalDescriptor"] = descriptor
     return fields
 
 

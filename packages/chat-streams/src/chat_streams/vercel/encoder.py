@@ -293,7 +293,7 @@ class VercelEncoder:
         shown, self._path = self._show(tool), ()
         if wait.kind == "result":
             return shown
-        if wait.kind == "approval" and self._decider.may(wait):
+        if wait.kind in {"approval", "interrupted"} and self._decider.may(wait):
             return shown + chunk("tool-approval-request", **approval_fields(self._messages, wait))
         return shown + chunk("data-waiting", data=waiting_fields(wait), transient=True)
 

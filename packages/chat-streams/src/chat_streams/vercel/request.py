@@ -21,6 +21,8 @@ from chat_streams.client_input import (
     PostedMessage,
     PostedResult,
     apply_input,
+    fit_interrupted_calls,
+    require_input,
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
@@ -87,6 +89,7 @@ def apply_request(
     """Apply a request to a conversation. Either all of it is applied, or nothing.
 
     An approval that comes too late is not applied: the run ends the call as expired and reports that to the client.
+    The approval of a call that was interrupted repeats the call, and its rejection cancels it.
     For another answer (`regenerate-message`), the conversation is rewound to the last message of the user.
 
     Args:
@@ -105,9 +108,12 @@ def apply_request(
     given = replace(
         request.given,
         results=[result for result in request.given.results if not _is_stored_failure(messages, result)],
-        decisions=[item for item in request.given.decisions if not _is_too_late(messages, item, decider)],
+        decisions=fit_interrupted_calls(
+            [item for item in request.given.decisions if not _is_too_late(messages, item, decider)], target
+        ),
     )
     applied = apply_input(given, target, chat=chat, decider=decider, join_model_turns=True)
+    require_input(target)
     if request.trigger == "regenerate-message" and not applied.new_messages:
         _rewind(messages)
     return applied

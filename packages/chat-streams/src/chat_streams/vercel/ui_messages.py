@@ -134,7 +134,7 @@ def _tool_parts(messages: Messages, path: tuple[str, ...], tool: Tool, waits: _W
             part |= {"state": "output-error", "errorText": outcome_text(tool)}
         case Approved():
             part |= {"state": "approval-responded", "approval": {"id": call_id(path), "approved": True}}
-        case _ if wait is not None and wait.kind == "approval":
+        case _ if wait is not None and wait.kind in {"approval", "interrupted"}:
             fields = approval_fields(messages, wait)
             approval: Json = {"id": fields["approvalId"]}
             if (descriptor := fields.get("approvalDescriptor")) is not None:
