@@ -64,6 +64,7 @@ ALSO: Final = (
     "chat_core.wire.shapes",
     "chat_core.wire.strict",
     "chat_core.wire.surrogates",
+    "chat_memory.core_blocks",
     "chat_memory.extraction",
     "chat_memory.forgetting",
     "chat_memory.graph_export",

@@ -11,6 +11,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_store.sql.values import to_microseconds
 
+from chat_memory._block_rows import BlockRows
 from chat_memory._database import Database, Session
 from chat_memory._document_rows import DocumentRows
 from chat_memory._fact_queries import FactFilter
@@ -58,6 +59,7 @@ class Rows:
         self.graph = GraphRows(session, scope)
         self.documents = DocumentRows(session, scope, now)
         self.records = RecordRows(session, scope)
+        self.blocks = BlockRows(session, scope)
 
 
 class Scope:
@@ -256,6 +258,16 @@ class Scope:
         """Implement `MemoryScope.recorded_conversations()`."""
         return await self._read(lambda rows: rows.records.conversations())
 
+    # --- Core blocks -------------------------------------------------------------------------------------------------
+
+    async def blocks(self) -> dict[str, str]:
+        """Implement `MemoryScope.blocks()`."""
+        return await self._read(lambda rows: rows.blocks.find())
+
+    async def set_block(self, name: str, text: str, *, replaces: str | None = None) -> bool:
+        """Implement `MemoryScope.set_block()`."""
+        return await self._write(lambda rows: rows.blocks.set(name, text, replaces))
+
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def revision(self) -> int:
@@ -269,7 +281,10 @@ class Scope:
     async def export(self) -> dict[str, object]:
         """Implement `MemoryScope.export()`."""
         return await self._read(
-            lambda rows: export_scope(self._name, rows.facts, rows.graph, rows.documents, rows.records)
+            lambda rows: {
+                **export_scope(self._name, rows.facts, rows.graph, rows.documents, rows.records),
+                "blocks": rows.blocks.find(),
+            }
         )
 
     async def delete_all(self) -> None:
@@ -336,7 +351,8 @@ class BaseMemory:
                     "SELECT scope FROM chat_memory_scopes s WHERE scope > :after AND ("
                     "EXISTS (SELECT 1 FROM chat_memory_documents d WHERE d.scope = s.key) OR "
                     "EXISTS (SELECT 1 FROM chat_memory_entities e WHERE e.scope = s.key) OR "
-                    "EXISTS (SELECT 1 FROM chat_memory_records r WHERE r.scope = s.key)) ORDER BY scope LIMIT :limit",
+                    "EXISTS (SELECT 1 FROM chat_memory_records r WHERE r.scope = s.key) OR "
+                    "EXISTS (SELECT 1 FROM chat_memory_blocks b WHERE b.scope = s.key)) ORDER BY scope LIMIT :limit",
                     {"after": after, "limit": limit},
                 )
                 return [str(row[0]) for row in rows]

@@ -150,5 +150,15 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         )
         """,
     ),
+    (
+        """
+        CREATE TABLE chat_memory_blocks (
+            scope BIGINT NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            name TEXT COLLATE "C" NOT NULL,
+            text TEXT COLLATE "C" NOT NULL,
+            PRIMARY KEY (scope, name)
+        )
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

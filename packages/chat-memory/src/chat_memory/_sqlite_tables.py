@@ -173,5 +173,15 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         ) WITHOUT ROWID
         """,
     ),
+    (
+        """
+        CREATE TABLE chat_memory_blocks (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (scope, name)
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -289,6 +289,26 @@ class MemoryScope(Protocol):
         """List the ids of the conversations that have records."""
         ...
 
+    # --- Core blocks -------------------------------------------------------------------------------------------------
+
+    async def blocks(self) -> dict[str, str]:
+        """Return the texts of the core blocks by name. See `chat_memory.core_blocks`."""
+        ...
+
+    async def set_block(self, name: str, text: str, *, replaces: str | None = None) -> bool:
+        """Store the text of a core block. An empty text deletes the block.
+
+        Args:
+            name: the name of the block.
+            text: the text.
+            replaces: the stored text that the caller has read, which is empty if there is no such block. If another
+                text is stored, nothing changes. Default: replace any text.
+
+        Returns:
+            Whether the text was stored.
+        """
+        ...
+
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def revision(self) -> int:

@@ -245,7 +245,27 @@ async def the_first_record_of_a_name_stays(memories: Memories) -> None:
         require_equal(await ana.recorded_conversations(), ["chat-17", "chat-18"], "conversations are listed")
 
 
+async def a_block_is_replaced_only_by_who_has_read_it(memories: Memories) -> None:
+    """`set_block()` with `replaces` changes nothing if another text is stored. An empty text deletes the block."""
+    async with memories.open() as memory:
+        ana, ben = memory.scope("ana"), memory.scope("ben")
+        require(await ana.set_block("user", "Likes tea.", replaces=""), "a new block replaces nothing")
+        require(not await ana.set_block("user", "Likes milk.", replaces=""), "a writer with an old text is refused")
+        require(await ana.set_block("user", "Likes mate.", replaces="Likes tea."), "a writer with the text is not")
+        require(await ana.set_block("task", "Travel."), "without `replaces`, any text is replaced")
+        expected = {"task": "Travel.", "user": "Likes mate."}
+        require_equal(await ana.blocks(), expected, "blocks are read by name")
+        require_equal(await ben.blocks(), {}, "another scope has its own blocks")
+        require_equal((await ana.export())["blocks"], expected, "an export contains them")
+        await ana.set_block("task", "")
+        require_equal(await ana.blocks(), {"user": "Likes mate."}, "an empty text deletes the block")
+        require_equal(await memory.scopes(), ["ana"], "a scope with a block is listed")
+        await ana.delete_all()
+        require_equal(await ana.blocks(), {}, "delete_all() deletes them")
+
+
 SCENARIOS = (
+    a_block_is_replaced_only_by_who_has_read_it,
     a_passage_is_stored_once,
     words_are_found_by_their_stem,
     a_query_has_no_syntax,
