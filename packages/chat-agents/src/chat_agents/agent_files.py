@@ -39,17 +39,17 @@ def _read_agent(path: Path, models: Mapping[str, ChatProvider], budget: Budget) 
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise _malformed(path, 1, "the file is not UTF-8") from error
+        raise _malformed_file_error(path, 1, "the file is not UTF-8") from error
     fields, end = _read_fields(path, lines)
     for name in ("name", "description"):
         if not fields.get(name, (0, ""))[1]:
-            raise _malformed(path, 1, f"the field {name} is missing or empty")
+            raise _malformed_file_error(path, 1, f"the field {name} is missing or empty")
     model = None
     if "model" in fields:
         line, name = fields["model"]
         model = models.get(name)
         if model is None:
-            raise _malformed(path, line, f"the model {name!r} is not in models: {sorted(models)}")
+            raise _malformed_file_error(path, line, f"the model {name!r} is not in models: {sorted(models)}")
     return SubAgent[Never](
         name=fields["name"][1],
         description=fields["description"][1],
@@ -64,7 +64,7 @@ def _read_agent(path: Path, models: Mapping[str, ChatProvider], budget: Budget) 
 def _read_fields(path: Path, lines: list[str]) -> tuple[dict[str, tuple[int, str]], int]:
     """Return the line number and value of each field, and the number of lines of the front matter."""
     if not lines or lines[0].rstrip() != _FENCE:
-        raise _malformed(path, 1, f"the file must begin with a line {_FENCE!r}")
+        raise _malformed_file_error(path, 1, f"the file must begin with a line {_FENCE!r}")
     fields: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines[1:], 2):
         if line.rstrip() == _FENCE:
@@ -73,11 +73,13 @@ def _read_fields(path: Path, lines: list[str]) -> tuple[dict[str, tuple[int, str
             continue
         name, colon, value = line.partition(":")
         if not colon or name not in _FIELDS:
-            raise _malformed(path, number, f"expected a field and its value, such as 'name: clerk'; fields: {_FIELDS}")
+            raise _malformed_file_error(
+                path, number, f"expected a field and its value, such as 'name: clerk'; fields: {_FIELDS}"
+            )
         if name in fields:
-            raise _malformed(path, number, f"the field {name} is repeated")
+            raise _malformed_file_error(path, number, f"the field {name} is repeated")
         fields[name] = (number, _unquote(value.strip()))
-    raise _malformed(path, len(lines), f"the line {_FENCE!r} after the front matter is missing")
+    raise _malformed_file_error(path, len(lines), f"the line {_FENCE!r} after the front matter is missing")
 
 
 def _unquote(value: str) -> str:
@@ -91,15 +93,15 @@ def _read_names(path: Path, line: int, value: str) -> list[str]:
     if is_list and names == [""]:
         return []
     if not all(names):
-        raise _malformed(path, line, "tools must be names separated by commas, or [] for none")
+        raise _malformed_file_error(path, line, "tools must be names separated by commas, or [] for none")
     return names
 
 
 def _read_count(path: Path, line: int, value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise _malformed(path, line, f"max_iterations must be a positive whole number, not {value!r}")
+        raise _malformed_file_error(path, line, f"max_iterations must be a positive whole number, not {value!r}")
     return int(value)
 
 
-def _malformed(path: Path, line: int, problem: str) -> UsageError:
+def _malformed_file_error(path: Path, line: int, problem: str) -> UsageError:
     return UsageError(f"{path}:{line}: {problem}")

@@ -171,7 +171,7 @@ def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
         msg = f"arche's document cannot express the files of the call {tool.id!r}: remove them first"
         raise UsageError(msg)
     id = tool.call_id or tool.id  # noqa: A001 - the field's own name
-    call: dict[str, object] = {"kind": "tool_call", "id": id, "name": tool.name, "args": _arguments(tool.call)}
+    call: dict[str, object] = {"kind": "tool_call", "id": id, "name": tool.name, "args": _arguments_or_text(tool.call)}
     opaque = tool.call.opaque
     if opaque is not None and opaque.provider == _GEMINI and _SIGNATURE in opaque.data:
         call["thought_signature"] = opaque.data[_SIGNATURE]
@@ -179,7 +179,7 @@ def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
     yield {"kind": "tool_result", "tool_call_id": id, "name": tool.name, "content": tool.result_text()}
 
 
-def _arguments(call: FunctionCall) -> object:
+def _arguments_or_text(call: FunctionCall) -> object:
     try:
         return loads(call.text)
     except ValueError:

@@ -122,7 +122,7 @@ def _scopes_at(
             for scope in _scopes_at(delegation, scopes, new_builder, names):
                 builder = builder.with_scoped_tools(scope)
         chats[agent.name] = builder.with_max_kept_data(MAX_KEPT_RESULT).build()
-    definitions = [_DelegateDefinition(delegation, chats), _read_result_definition(delegation.max_result)]
+    definitions = [_DelegateDefinition(delegation, chats), _make_read_result_tool(delegation.max_result)]
     return [_FixedScope(definitions)]
 
 
@@ -183,9 +183,9 @@ class _AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
         actions = [await self._scope.decide(call, on_error=on_error)]
         try:
             if self._agent.policy is not None:
-                actions.append(await _resolve(self._agent.policy(call)))
+                actions.append(await _resolve_action(self._agent.policy(call)))
             if self._parent_policy is not None:
-                actions.append(await _resolve(self._parent_policy(call, self._names)))
+                actions.append(await _resolve_action(self._parent_policy(call, self._names)))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything; the call must not run
             if on_error is not None:
                 on_error(error)
@@ -194,7 +194,7 @@ class _AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
         return _most_restrictive(actions)
 
 
-async def _resolve(action: Any) -> Any:  # noqa: ANN401 - the type is that of the policy
+async def _resolve_action(action: Any) -> Any:  # noqa: ANN401 - the type is that of the policy
     resolved = await action if inspect.isawaitable(action) else action
     if not isinstance(resolved, Action):
         msg = f"a policy returns Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {resolved!r}"
@@ -248,7 +248,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         first = next(iter(chats.values()), None)
         scopes = [scope for chat in chats.values() for scope in chat.tools.scopes]
         now = None if first is None else first.tools.now
-        self._all_tools = ChatTools[Paused](scopes, None, now or _no_clock)
+        self._all_tools = ChatTools[Paused](scopes, None, now or _raise_missing_clock)
         self._delegation = delegation
 
     @property
@@ -303,7 +303,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         name = _agent_name(messages)
         inner = self._runs.get(name)
         if inner is None:
-            return self._unknown(name, messages)
+            return self._unknown_agent_outcome(name, messages)
         call = next(tool for tool in _tools_in(context.messages) if tool.id == context.tool_id)
         running = RunningDelegation.of(call, messages)
         token = DELEGATIONS.set((*DELEGATIONS.get(), running))
@@ -313,13 +313,13 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
                 value = await inner.run_inside(context, checkpoint)
             if scope.cancelled_caught:
                 msg = f"it has used its budget of {running.seconds:g} seconds."
-                return _failure(name, LimitReachedError(msg))
+                return _delegation_failure(name, LimitReachedError(msg))
         except (ConflictError, LeaseLostError):
             raise
         except Exception as error:
             if checkpoint.is_failed_write(error) or messages.pending():
                 raise
-            return _failure(name, error)
+            return _delegation_failure(name, error)
         finally:
             DELEGATIONS.reset(token)
             running.store_active_time()
@@ -335,12 +335,14 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         output = {"text": value, "truncated": shown == text != value, "compacted": summary is not None}
         hint = f"\n\n[Read more with read_result(id={context.tool_id!r}, offset={0 if summary else offset}).]"
         content = f"## Result from '{name}'\n\n{text}{hint if text != value else ''}"
-        return ToolOutput(content, data=Data(RESULT, {"agent": name, **output, **_counts(running, value)}, keep=True))
+        return ToolOutput(
+            content, data=Data(RESULT, {"agent": name, **output, **_delegation_counts(running, value)}, keep=True)
+        )
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         return to_result(value)
 
-    def _unknown(self, name: str, messages: Messages) -> object:
+    def _unknown_agent_outcome(self, name: str, messages: Messages) -> object:
         available = ", ".join(self._agents) or "none configured"
         text = f"Unknown agent {name!r}. Available agents: {available}"
         if waiting := messages.pending():  # the agent existed when its calls began to wait
@@ -354,12 +356,12 @@ _DESCRIPTION: Final = (
 )
 
 
-def _no_clock() -> Any:  # noqa: ANN401 - never called
+def _raise_missing_clock() -> Any:  # noqa: ANN401 - never called
     msg = "a delegation without agents has no clock"
     raise AssertionError(msg)
 
 
-def _counts(delegation: RunningDelegation, text: str) -> dict[str, object]:
+def _delegation_counts(delegation: RunningDelegation, text: str) -> dict[str, object]:
     return {
         "turns": count_turns(delegation.messages),
         "calls": count_calls(delegation.messages),
@@ -372,7 +374,7 @@ def _agent_name(inner: Messages) -> str:
     return str(read_state(inner)["agent"])
 
 
-def _failure(name: str, error: Exception) -> InnerFailure:
+def _delegation_failure(name: str, error: Exception) -> InnerFailure:
     """Return the failure of a delegation. The model receives no details of errors of other libraries."""
     if isinstance(error, LimitReachedError):
         detail = str(error)
@@ -387,7 +389,7 @@ def _failure(name: str, error: Exception) -> InnerFailure:
 # --- Read a result ---------------------------------------------------------------------------------------------------
 
 
-def _read_result_definition(limit: int) -> ToolDefinition:
+def _make_read_result_tool(limit: int) -> ToolDefinition:
     tools = ToolCollection()
 
     @tools.tool

@@ -95,7 +95,7 @@ class RunningDelegation:
         """Number of calls that the agent may still make, or `None` without a limit."""
         if self.calls is None:
             return None
-        self.closing = [(messages, turn) for messages, turn in self.closing if not _contains(messages, turn)]
+        self.closing = [(messages, turn) for messages, turn in self.closing if not _contains_turn(messages, turn)]
         unstored = sum([not tool.resolved for _, turn in self.closing for tool in turn.tools])
         return self.calls - count_calls(self.messages) - unstored
 
@@ -153,7 +153,9 @@ def count_calls(messages: Messages) -> int:
     Args:
         messages: the conversation.
     """
-    return sum([1 + _count_inside(tool) for tool in _tools(messages) if not isinstance(tool.status, Rejected)])
+    return sum(
+        [1 + _count_inner_calls(tool) for tool in _list_tools(messages) if not isinstance(tool.status, Rejected)]
+    )
 
 
 def add_active_time(item: Turn | Tool, delegation: RunningDelegation) -> None:
@@ -169,15 +171,15 @@ def add_active_time(item: Turn | Tool, delegation: RunningDelegation) -> None:
     delegation.since = now
 
 
-def _contains(messages: Messages, turn: Turn) -> bool:
+def _contains_turn(messages: Messages, turn: Turn) -> bool:
     return any(stored is turn for content in messages for stored in content.turns)
 
 
-def _tools(messages: Messages) -> list[Tool]:
+def _list_tools(messages: Messages) -> list[Tool]:
     return [tool for content in messages for turn in content.turns for tool in turn.tools]
 
 
-def _count_inside(tool: Tool) -> int:
+def _count_inner_calls(tool: Tool) -> int:
     if tool.inner is not None:
         return count_calls(tool.inner)
     if isinstance(tool.status, Completed):

@@ -129,7 +129,7 @@ class AgentRun(Generic[PauseT_co]):
                 await self._stack.__aexit__(type(error), error, error.__traceback__)
                 raise
             self._failure = error
-        self._events = self._read()
+        self._events = self._iterate_events()
         return self
 
     async def __aexit__(
@@ -200,13 +200,13 @@ class AgentRun(Generic[PauseT_co]):
             raise UsageError(msg)
         return self._events
 
-    async def _read(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
+    async def _iterate_events(self) -> AsyncGenerator[AgentEvent[PauseT_co], None]:
         """Yield the translated events of the chat, then the last events of this run."""
         stream, translation, has_started = self._stream, self._translation, False
         last: Sequence[AgentEvent[PauseT_co]]
         if stream is None:
             assert self._failure is not None  # noqa: S101 - the run failed before it entered the stream
-            last = self._fail(self._failure)
+            last = self._events_after_error(self._failure)
         else:
             try:
                 async for event in stream:
@@ -218,32 +218,32 @@ class AgentRun(Generic[PauseT_co]):
                     elif not isinstance(event, (ChatDone, Paused)):
                         for translated in translation.events(event):
                             yield translated
-                last = self._finish(stream.response)
+                last = self._events_after_response(stream.response)
             except (GeneratorExit, get_cancelled_exc_class()):
                 raise  # the reader left
             except BaseException as error:  # noqa: BLE001 - a tool, a store or a provider may raise anything
-                last = self._fail(error, is_refused=not has_started and isinstance(error, ConflictError))
+                last = self._events_after_error(error, is_refused=not has_started and isinstance(error, ConflictError))
         for ending in last:
             yield ending
 
-    def _finish(self, response: ChatResponse | PauseT_co) -> Sequence[AgentEvent[PauseT_co]]:
+    def _events_after_response(self, response: ChatResponse | PauseT_co) -> Sequence[AgentEvent[PauseT_co]]:
         """Return the last events, after the chat's run has ended and has released the session."""
         session = self._session
         if isinstance(response, ChatResponse):
             is_limited = self._settings.limit.is_reached(session.messages)
-            return (*([error_event("max_tool_rounds")] if is_limited else ()), self._end("answered"))
+            return (*([error_event("max_tool_rounds")] if is_limited else ()), self._create_done("answered"))
         statuses = self._translation.pause(response, session.messages)
-        return (*statuses, response.of_conversation(session.id, session.owner), self._end("paused"))
+        return (*statuses, response.of_conversation(session.id, session.owner), self._create_done("paused"))
 
-    def _fail(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Error | Done]:
+    def _events_after_error(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Error | Done]:
         """Log an error, and return the last events. Raise the error if the run is refused."""
         self._failure = error
         if is_refused:
             raise error  # another run is active
         _LOG.error("a run of the session %s failed", self._session.id, exc_info=error)
-        return error_event(self._translation.error_code(error)), self._end("failed")
+        return error_event(self._translation.error_code(error)), self._create_done("failed")
 
-    def _end(self, outcome: Outcome) -> Done:
+    def _create_done(self, outcome: Outcome) -> Done:
         self._session.touch()
         usage = Usage() if self._stream is None else self._stream.usage
         return Done(self._session.id, outcome, usage)
@@ -266,7 +266,7 @@ def _require_message(messages: Messages, message: object, interrupted: Withhold[
             msg = "the session is empty: pass a message to run()"
             raise UsageError(msg)
         return
-    if waiting := [tool.id for tool in messages.pending() if _is_decision_needed(tool, interrupted)]:
+    if waiting := [tool.id for tool in messages.pending() if _blocks_new_message(tool, interrupted)]:
         msg = (
             f"{len(waiting)} tool call(s) are waiting or were decided ({', '.join(waiting)}): decide or cancel them "
             "inside `async with session.edit() as messages`, and call run() without a message first"
@@ -279,7 +279,7 @@ def _is_answered(messages: Messages) -> bool:
     return role == "model" and turn is not None and is_final(turn)
 
 
-def _is_decision_needed(tool: Tool, interrupted: Withhold[Paused]) -> bool:
+def _blocks_new_message(tool: Tool, interrupted: Withhold[Paused]) -> bool:
     status = tool.status
     if isinstance(status, (Interrupted, Running)):
         return not isinstance(interrupted, Reject)

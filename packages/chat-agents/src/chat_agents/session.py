@@ -143,7 +143,7 @@ class AgentSession:
         try:
             meta = await store.meta(session.id)
         except UnknownConversationError:
-            meta = await session._create(store)
+            meta = await session._create_conversation(store)
         if meta.flow != flow:
             msg = f"the session {session.id!r} belongs to the flow {meta.flow!r}, not to {flow!r}"
             raise UsageError(msg)
@@ -154,7 +154,7 @@ class AgentSession:
         session._messages = (await store.load(session.id)).messages
         return session
 
-    async def _create(self, store: ConversationStore) -> ConversationMeta:
+    async def _create_conversation(self, store: ConversationStore) -> ConversationMeta:
         with suppress(ConversationExistsError):  # another process may have created it in the meantime
             await store.create(self._messages, id=self.id, owner=self.owner, meta={"flow": self.flow})
         return await store.meta(self.id)

@@ -31,14 +31,14 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
     """
     if len(text) <= limit:
         return text, len(text)
-    room = limit - len(_notice(len(text)))
+    room = limit - len(_omission_notice(len(text)))
     head = room * _HEAD_PERCENT // 100
     end = _word_end(text, head)
     start = _word_start(text, len(text) - (room - head))
-    return f"{text[:end]}{_notice(start - end)}{text[start:]}", end
+    return f"{text[:end]}{_omission_notice(start - end)}{text[start:]}", end
 
 
-def _notice(count: int) -> str:
+def _omission_notice(count: int) -> str:
     return f"\n\n[...{count} characters omitted...]\n\n"
 
 

@@ -29,33 +29,33 @@ def to_sse_event(event: AgentEvent[Paused], /) -> bytes:
         UsageError: the payload of `Data` is not JSON, such as NaN. Payloads from tools are JSON.
     """
     if isinstance(event, Text):
-        return _event("text", event.delta) if event.delta else b""
+        return _encode_event("text", event.delta) if event.delta else b""
     if isinstance(event, ToolStatus) and event.status == "waiting":
         return b""
     if isinstance(event, Data) and not isinstance(event.payload, File) and (fault := find_fault(event.payload)):
         msg = f"the payload of Data({event.type!r}, …) is not JSON: payload{fault}"
         raise UsageError(msg)
-    name, data = _json_data(event)
-    return _event(name, dumps(data))
+    name, data = _event_name_and_fields(event)
+    return _encode_event(name, dumps(data))
 
 
-def _json_data(event: ToolStatus | Data | Error | Done | Paused) -> tuple[str, _Fields]:
+def _event_name_and_fields(event: ToolStatus | Data | Error | Done | Paused) -> tuple[str, _Fields]:
     """Return the name of an event and its data."""
     match event:
         case ToolStatus(tool, _, status, label):
             return "tool_status", _without_none({"tool": tool, "status": status, "label": label})
         case Data(kind, payload):
-            return "data", {"type": kind, "payload": _file(payload) if isinstance(payload, File) else payload}
+            return "data", {"type": kind, "payload": _file_fields(payload) if isinstance(payload, File) else payload}
         case Error(code, message):
             return "error", {"code": code, "message": message}
         case Paused(waiting):
             session_id = waiting[0].conversation if waiting else None
-            return "paused", {"session_id": session_id, "waiting": [_wait(wait) for wait in waiting]}
+            return "paused", {"session_id": session_id, "waiting": [_wait_fields(wait) for wait in waiting]}
         case Done(session_id):
             return "done", {"session_id": session_id}
 
 
-def _wait(wait: Wait) -> _Fields:
+def _wait_fields(wait: Wait) -> _Fields:
     fields: _Fields = {
         "id": "/".join(wait.path),
         "tool": wait.name,
@@ -67,7 +67,7 @@ def _wait(wait: Wait) -> _Fields:
     return _without_none(fields)
 
 
-def _file(file: File) -> _Fields:
+def _file_fields(file: File) -> _Fields:
     data = None if file.data is None else base64.b64encode(file.data).decode()
     return _without_none({"mime": file.mime, "name": file.name, "url": file.url, "data": data})
 
@@ -76,6 +76,6 @@ def _without_none(fields: _Fields) -> _Fields:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _event(name: str, data: str) -> bytes:
+def _encode_event(name: str, data: str) -> bytes:
     lines = "\n".join([f"data: {line}" for line in _LINE_END.split(data)])
     return f"event: {name}\n{lines}\n\n".encode("utf-8", "replace")

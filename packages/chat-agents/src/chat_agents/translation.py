@@ -62,11 +62,11 @@ class Translation:
                 self.has_output = True
                 return (Text(text),) if text else ()
             case ToolCall(tool):
-                return self._announce(tool)
+                return self._announce_call(tool)
             case ToolData(tool, data):
-                return (*self._announce(tool), Data(data.type, data.payload))
+                return (*self._announce_call(tool), Data(data.type, data.payload))
             case ToolResult(tool):
-                return self._result(tool)
+                return self._translate_result(tool)
             case ReasoningDelta() | ToolCallDelta() | FilePart() | StructuredPart():
                 self.has_output = True
             case StepFinished() | AttemptReset():
@@ -83,7 +83,7 @@ class Translation:
             messages: the conversation. A call that waits inside another call is reported as the outermost call.
         """
         tools = [messages.tool(tool_id) for tool_id in dict.fromkeys([wait.path[0] for wait in paused.waiting])]
-        return [event for tool in tools for event in (*self._announce(tool), _status(tool, "waiting"))]
+        return [event for tool in tools for event in (*self._announce_call(tool), _status_event(tool, "waiting"))]
 
     def error_code(self, error: BaseException) -> ErrorCode:
         """Return the code of an error that ended the run.
@@ -97,23 +97,23 @@ class Translation:
             return "stream_error" if self.has_output or isinstance(error, StreamTruncatedError) else "llm_error"
         return "internal"
 
-    def _announce(self, tool: Tool) -> Sequence[ToolStatus]:
+    def _announce_call(self, tool: Tool) -> Sequence[ToolStatus]:
         if tool.id in self._announced:
             return ()
         self._announced.add(tool.id)
-        return (_status(tool, "calling"),)
+        return (_status_event(tool, "calling"),)
 
-    def _result(self, tool: Tool) -> Sequence[ToolStatus | Error]:
-        announced = self._announce(tool)
+    def _translate_result(self, tool: Tool) -> Sequence[ToolStatus | Error]:
+        announced = self._announce_call(tool)
         if not tool.failed:
-            return (*announced, _status(tool, "done"))
-        status = _status(tool, "error")
+            return (*announced, _status_event(tool, "done"))
+        status = _status_event(tool, "error")
         if not isinstance(tool.status, Failed):
             return (*announced, status)
         _LOG.warning("the tool %r failed in the session %s: %s", tool.name, self._session_id, tool.status.error)
         return (*announced, status, error_event("tool_error", tool=tool.name))
 
 
-def _status(tool: Tool, status: CallStatus) -> ToolStatus:
+def _status_event(tool: Tool, status: CallStatus) -> ToolStatus:
     label = tool.call.arguments.get("doing")
     return ToolStatus(tool.name, tool.id, status, label if isinstance(label, str) else None)

@@ -76,10 +76,10 @@ class SessionUsage:
             after: number of turns at its beginning that are not counted.
         """
         found: dict[str, TokenUsage] = {}
-        for model, usage in _requests(messages, after):
+        for model, usage in _iterate_requests(messages, after):
             found[model] = found.get(model, TokenUsage()) + usage
         by_model = {name: found[name] for name in sorted(found)}
-        turns = sum([role == "user" and turn.by is None for role, turn in _turns(messages, after)])
+        turns = sum([role == "user" and turn.by is None for role, turn in _turns_after(messages, after)])
         return cls(turns, sum(by_model.values(), TokenUsage()), by_model)
 
     def to_dict(self) -> dict[str, object]:
@@ -130,32 +130,32 @@ class Imported:
         return cls(SessionUsage.from_dict(data.get("usage", {})), _read_count(data, "turns", "imported"))
 
 
-def _turns(messages: Messages, after: int) -> list[tuple[Role, Turn]]:
+def _turns_after(messages: Messages, after: int) -> list[tuple[Role, Turn]]:
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in messages for turn in content.turns]
     return turns[after:]
 
 
-def _requests(messages: Messages, after: int = 0) -> Iterator[tuple[str, TokenUsage]]:
+def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str, TokenUsage]]:
     """Yield the model and the tokens of each request of a conversation."""
-    models = (turn.metadata.model for _, turn in _turns(messages, after) if turn.metadata is not None)
+    models = (turn.metadata.model for _, turn in _turns_after(messages, after) if turn.metadata is not None)
     model = next(filter(None, models), UNKNOWN)
-    for role, turn in _turns(messages, after):
+    for role, turn in _turns_after(messages, after):
         is_summary = any(isinstance(part, Summary) for part in turn.parts)
         name = (turn.metadata.model if turn.metadata is not None else None) or model
         if (role == "model" and turn.by != APPLICATION) or is_summary:
-            yield name, _tokens(turn.usage, compactions=is_summary)
+            yield name, _request_tokens(turn.usage, compactions=is_summary)
         if role == "model":
             model = name
         if turn.failed_usage:
-            yield name, _tokens(turn.failed_usage)
+            yield name, _request_tokens(turn.failed_usage)
         for tool in turn.tools:
             if tool.inner is not None:
-                yield from _requests(tool.inner)
+                yield from _iterate_requests(tool.inner)
             elif tool.inner_usage:
-                yield UNKNOWN, _tokens(tool.inner_usage)
+                yield UNKNOWN, _request_tokens(tool.inner_usage)
 
 
-def _tokens(usage: Usage, *, compactions: int = 0) -> TokenUsage:
+def _request_tokens(usage: Usage, *, compactions: int = 0) -> TokenUsage:
     return TokenUsage(
         calls=1,
         compactions=int(compactions),

@@ -132,12 +132,12 @@ class ThinkingBlock:
 class CallBlock:
     """A block with a call to one of the chat's tools."""
 
-    __slots__ = ("_extra_fields", "_fragments", "_index", "_input", "id", "name")
+    __slots__ = ("_extra_fields", "_fragments", "_index", "_input_json", "id", "name")
 
     def __init__(self, block: BlockFields, index: int, path: str, out: list[Delta]) -> None:
         self.name: str = require_text(block.get("name"), f"{path}.name")
         self.id: str = require_text(block.get("id") or "", f"{path}.id")
-        self._input = _input(block, path)
+        self._input_json = _input_json(block, path)
         self._index = index
         self._fragments: list[str] = []
         self._extra_fields = _extra_fields(block, *CALL_FIELDS)
@@ -153,13 +153,13 @@ class CallBlock:
 
     def end(self, out: list[Delta]) -> None:
         """Append the arguments sent with the block's start to `out`, if no deltas were received."""
-        if not self._fragments and self._input:
-            self._fragments.append(self._input)
+        if not self._fragments and self._input_json:
+            self._fragments.append(self._input_json)
             out.append(ToolCallDelta(self._fragments[0], self._index))
 
     def part(self, provider: str) -> Part:
         """Return the call as a `Tool` part with the arguments as received. Missing arguments become an empty object."""
-        raw = "".join(self._fragments) or self._input
+        raw = "".join(self._fragments) or self._input_json
         opaque = Opaque(provider, self._extra_fields) if self._extra_fields else None
         return Tool(FunctionCall.parse(self.name, raw, opaque=opaque), call_id=self.id or None)
 
@@ -168,10 +168,10 @@ class CallBlock:
 class OutputBlock:
     """A block with structured output, sent as arguments of the output tool and returned as text."""
 
-    __slots__ = ("_fragments", "_input")
+    __slots__ = ("_fragments", "_input_json")
 
     def __init__(self, block: BlockFields, path: str) -> None:
-        self._input = _input(block, path)
+        self._input_json = _input_json(block, path)
         self._fragments: list[str] = []
 
     def grow(self, delta: BlockFields, out: list[Delta]) -> None:
@@ -183,7 +183,7 @@ class OutputBlock:
     def end(self, out: list[Delta]) -> None:
         """Append the output sent with the block's start to `out`, if no deltas were received."""
         if not self._fragments:
-            self._fragments.append(self._input or "{}")
+            self._fragments.append(self._input_json or "{}")
             out.append(TextDelta(self._fragments[0]))
 
     def part(self, provider: str) -> Part:  # noqa: ARG002 - as the others
@@ -215,11 +215,11 @@ class OtherBlock:
             return
         for key, value in fields.items():
             if key == "citation":
-                self._add("citations", [value])
+                self._append_value("citations", [value])
             else:
-                self._add(key, value)
+                self._append_value(key, value)
 
-    def _add(self, key: str, value: object) -> None:
+    def _append_value(self, key: str, value: object) -> None:
         known = self._data.get(key)
         if isinstance(known, str) and isinstance(value, str):
             self._texts.setdefault(key, [known]).append(value)
@@ -250,7 +250,7 @@ class OtherBlock:
         )
 
 
-def _input(block: BlockFields, path: str) -> str:
+def _input_json(block: BlockFields, path: str) -> str:
     """Return the `input` field of `block` as JSON text, or an empty string if the field is empty."""
     value = block.get("input")
     if not value:

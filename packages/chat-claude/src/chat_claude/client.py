@@ -100,7 +100,7 @@ class ClaudeProvider(TransportProvider):
             output_tool=encoded.output_tool,
             finish_reasons=dialect.finish_reasons,
         )
-        return await self.fetch_decoded(self._request(self._paths.complete, encoded, options), read)
+        return await self.fetch_decoded(self._create_request(self._paths.complete, encoded, options), read)
 
     @asynccontextmanager
     async def stream(
@@ -118,7 +118,7 @@ class ClaudeProvider(TransportProvider):
             ChatError: the request failed; raised on entering the block.
         """
         encoded = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
-        request = self._request(self._paths.stream, encoded, options, stream=True)
+        request = self._create_request(self._paths.stream, encoded, options, stream=True)
         dialect = self._dialect
         decoder = StreamDecoder(
             dialect.provider, output_tool=encoded.output_tool, finish_reasons=dialect.finish_reasons
@@ -147,13 +147,13 @@ class ClaudeProvider(TransportProvider):
         dialect = replace(self._dialect, model_in_body=True)  # no platform has the model in the path of the count
         encoded = encode_count(messages, tools, options, structured_output, dialect=dialect)
         read = partial(decode_count, provider=self._dialect.provider)
-        return await self.fetch_decoded(self._request(self._paths.count, encoded, options), read)
+        return await self.fetch_decoded(self._create_request(self._paths.count, encoded, options), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Implement `TransportProvider.response_error`: return the error for a response whose status is not 2xx."""
         return error_from_response(status, headers, body, self._dialect.provider)
 
-    def _request(self, path: str, encoded: Encoded, options: ChatOptions, *, stream: bool = False) -> Request:
+    def _create_request(self, path: str, encoded: Encoded, options: ChatOptions, *, stream: bool = False) -> Request:
         headers = (("anthropic-beta", ",".join(encoded.betas)),) if encoded.betas else ()
         return self.endpoint.request(
             path, encoded.body, options.timeout, stream=stream, is_last=is_last, headers=headers

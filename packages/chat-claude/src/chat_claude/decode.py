@@ -50,7 +50,7 @@ MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "us
 REFUSED: Final = "the model refused to go on, so the call was not run"
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -178,7 +178,7 @@ class StreamDecoder(EventDecoder):
 
         Some gateways send the whole message in this event.
         """
-        self._message(require_object(chunk.get("message"), "message"), out)
+        self._read_message(require_object(chunk.get("message"), "message"), out)
 
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:
         """Handle the event `chunk` that starts a content block, and append deltas to `out`."""
@@ -198,7 +198,7 @@ class StreamDecoder(EventDecoder):
         """Store the stop reason, usage and other fields of a `message_delta` event."""
         delta = require_object(chunk.get("delta") or {}, "delta")
         self._store_stop_reason(delta, "delta")
-        self._store_extra({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
+        self._store_extra_fields({key: value for key, value in chunk.items() if key not in {"type", "delta", "usage"}})
         self._usage = merge_usage(self._usage, chunk.get("usage"))
 
     def message_stop(self, _chunk: Json, out: list[Delta]) -> None:
@@ -214,7 +214,7 @@ class StreamDecoder(EventDecoder):
         """Raise the error that an `error` event describes."""
         raise error_from_object(chunk, self.provider)
 
-    def _message(self, message: Json, out: list[Delta]) -> None:
+    def _read_message(self, message: Json, out: list[Delta]) -> None:
         self._has_message = True
         self._id = require_text(message.get("id") or "", "id") or None
         self._model = require_text(message.get("model") or "", "model") or None
@@ -227,9 +227,9 @@ class StreamDecoder(EventDecoder):
     def _store_stop_reason(self, source: Json, path: str) -> None:
         if reason := source.get("stop_reason"):
             self._finish = require_text(reason, f"{path}.stop_reason")
-        self._store_extra({key: value for key, value in source.items() if key not in MESSAGE_FIELDS})
+        self._store_extra_fields({key: value for key, value in source.items() if key not in MESSAGE_FIELDS})
 
-    def _store_extra(self, fields: Mapping[str, Any]) -> None:
+    def _store_extra_fields(self, fields: Mapping[str, Any]) -> None:
         for key, value in fields.items():
             if value:
                 self._extra[key] = value
@@ -273,7 +273,7 @@ class StreamDecoder(EventDecoder):
             return CallBlock(block, self._calls - 1, path, out)
         if kind == "fallback":
             # Another model continues from here. Tool calls of the first model must not run.
-            self._model = _text(mapping(block.get("to")).get("model")) or self._model
+            self._model = _text_or_none(mapping(block.get("to")).get("model")) or self._model
             self._declined = len(self._blocks)
         return OtherBlock(block)
 
@@ -282,7 +282,7 @@ class StreamDecoder(EventDecoder):
         """Whether the response contains structured output, as a call to the output tool."""
         return any(block.__class__ is OutputBlock for block in self._blocks)
 
-    def _parts(self) -> list[Part]:
+    def _response_parts(self) -> list[Part]:
         provider = self.provider
         if not self._has_output:
             return [block.part(provider) for block in self._blocks]
@@ -303,7 +303,7 @@ class StreamDecoder(EventDecoder):
             raise error_from_object(error, self.provider)
         if "content" not in message:
             raise WrongShapeError("content", "a list of blocks")
-        self._message(message, [])
+        self._read_message(message, [])
         self.done: bool = True
 
     def finish(self) -> Turn:
@@ -321,7 +321,7 @@ class StreamDecoder(EventDecoder):
 
     def partial(self) -> Turn:
         """Return a turn with everything received so far."""
-        parts = self._parts()
+        parts = self._response_parts()
         for index, part in enumerate(parts[: self._declined]):
             if isinstance(part, Tool):
                 # A tool would run, and its result would be sent although the response is complete.

@@ -85,7 +85,7 @@ def encode(
     fields = dict(settings.fields)
     if dialect.stream_in_body and stream:
         fields["stream"] = True
-    return _assemble(view, tools, options, settings, fields=fields, dialect=dialect)
+    return _assemble_request(view, tools, options, settings, fields=fields, dialect=dialect)
 
 
 def encode_count(
@@ -108,10 +108,10 @@ def encode_count(
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}
-    return _assemble(view, tools, options, settings, fields=fields, dialect=dialect)
+    return _assemble_request(view, tools, options, settings, fields=fields, dialect=dialect)
 
 
-def _assemble(
+def _assemble_request(
     view: View,
     tools: ToolDeclarations,
     options: ChatOptions,
@@ -244,13 +244,13 @@ class _Encoder:
         self.key = dialect.turn_key if form != "system" else f"{dialect.turn_key}\x1fsystem"
 
     def __call__(self, turn: Turn) -> bytes:
-        return self._encode(turn, None)
+        return self._encode_turn(turn, None)
 
     def encode_marked(self, turn: Turn, ttl: str) -> bytes:
         """Return `turn` as JSON with a cache point of lifetime `ttl` on the last block that can have one."""
-        return self._encode(turn, ttl)
+        return self._encode_turn(turn, ttl)
 
-    def _encode(self, turn: Turn, ttl: str | None) -> bytes:
+    def _encode_turn(self, turn: Turn, ttl: str | None) -> bytes:
         provider = self._dialect.provider
         if self._form == "model":
             return _encode_model_turn(turn, provider, ttl)
@@ -317,13 +317,13 @@ def _other_declarations(settings: Settings, dialect: Dialect, extras: ClaudeOpti
         native += extras.tools
         servers += extras.mcp_servers
     declarations: list[Json] = [dict(tool) if isinstance(tool, Mapping) else tool.to_wire() for tool in native]
-    declarations += [_toolset(server) for server in servers if not server.legacy]
+    declarations += [_encode_mcp_toolset(server) for server in servers if not server.legacy]
     if settings.output_declaration is not None:
         declarations.append(settings.output_declaration)
     return declarations
 
 
-def _toolset(server: McpServer) -> Json:
+def _encode_mcp_toolset(server: McpServer) -> Json:
     toolset: Json = {"type": "mcp_toolset", "mcp_server_name": server.name}
     default: Json = {"defer_loading": True} if server.defer_loading else {}
     if server.allowed_tools is not None:
@@ -356,12 +356,12 @@ class _ToolEncoder:
         self._limits = StrictLimits(limits)
 
     def __call__(self, items: Sequence[ToolDeclaration]) -> bytes:
-        tools = [self._declaration(item) for item in items if item.name not in self._excluded]
+        tools = [self._encode_declaration(item) for item in items if item.name not in self._excluded]
         if self._ttl and tools:
             tools[-1].setdefault("cache_control", cache_point(self._ttl))
         return b",".join([dump_bytes(tool) for tool in tools])
 
-    def _declaration(self, item: ToolDeclaration) -> Json:
+    def _encode_declaration(self, item: ToolDeclaration) -> Json:
         if not NAME.fullmatch(item.name):
             msg = (
                 f"invalid tool name {item.name!r}: Claude allows 1 to 128 letters, digits, `_` and `-`; rename the tool"

@@ -64,10 +64,10 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
         provider: provider name for the message.
     """
     error = errors.error_from_response(status, headers, body, provider)
-    if (error_class := _class_by_message(error)) is not None:
+    if (error_class := _error_class_by_message(error)) is not None:
         error = as_error_class(error_class, error)
     if error.request_id is None:
-        error.request_id = _find_request_id(_parse(body))
+        error.request_id = _find_request_id(_parse_json(body))
     if isinstance(error, RateLimitedError) and error.retry_after is None:
         error.retry_after = reset_after(_common_limit_headers(headers))
     return error
@@ -81,7 +81,7 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
         provider: provider name for the message.
     """
     error = errors.error_from_object(error_object, provider)
-    error_class = _class_by_event(error_object) or CODE_CLASSES.get(error.code) or _class_by_message(error)
+    error_class = _error_class_by_event(error_object) or CODE_CLASSES.get(error.code) or _error_class_by_message(error)
     if error_class is not None and type(error) is not error_class:
         error = as_error_class(error_class, error)
     error.request_id = error.request_id or _find_request_id(error_object)
@@ -110,7 +110,7 @@ def _describes_error(error: object) -> bool:
     return is_object(error) or (isinstance(error, str) and bool(error.strip()))
 
 
-def _class_by_message(error: ProviderError) -> type[ProviderError] | None:
+def _error_class_by_message(error: ProviderError) -> type[ProviderError] | None:
     """Return a more specific class for an `InvalidRequestError`, based on its message, or `None`."""
     if type(error) is not InvalidRequestError:
         return None
@@ -118,7 +118,7 @@ def _class_by_message(error: ProviderError) -> type[ProviderError] | None:
     return QuotaExceededError if CREDIT.search(message) else ContentFilteredError if FILTERED.search(message) else None
 
 
-def _class_by_event(error_object: object) -> type[ProviderError] | None:
+def _error_class_by_event(error_object: object) -> type[ProviderError] | None:
     return BEDROCK_CLASSES.get(str(mapping(error_object).get("type", "")).lower())
 
 
@@ -136,7 +136,7 @@ def _common_limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return renamed
 
 
-def _parse(body: bytes) -> object:
+def _parse_json(body: bytes) -> object:
     try:
         return loads_limited(body)
     except ValueError:

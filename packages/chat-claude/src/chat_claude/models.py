@@ -53,7 +53,7 @@ class Abilities:
 
 def abilities(model: str) -> Abilities:
     """Return the capabilities of the model named `model`."""
-    version = _version(model)
+    version = _parse_version(model)
     if version < LIMIT_8K_SINCE:
         max_tokens = 4_096
     elif version < THINKING_SINCE:
@@ -69,7 +69,7 @@ def abilities(model: str) -> Abilities:
     )
 
 
-def _version(model: str) -> tuple[int, int]:
+def _parse_version(model: str) -> tuple[int, int]:
     if match := _VERSION_FIRST.search(model):
         return (int(match[1]), int(match[2] or 0)) if match[1] else (2, 0)
     if match := _FAMILY_FIRST.search(model):

@@ -29,11 +29,11 @@ class UserLocation:
         return {"type": "approximate", **{name: value for name, value in fields.items() if value is not None}}
 
 
-def _declaration(kind: str, name: str, **fields: object) -> dict[str, object]:
+def _native_declaration(kind: str, name: str, **fields: object) -> dict[str, object]:
     return {"type": kind, "name": name, **{key: value for key, value in fields.items() if value is not None}}
 
 
-def _to_list(domains: tuple[str, ...] | None) -> list[str] | None:
+def _list_or_none(domains: tuple[str, ...] | None) -> list[str] | None:
     return None if domains is None else list(domains)
 
 
@@ -72,12 +72,12 @@ class WebSearch:
 
     def to_wire(self) -> dict[str, object]:
         """Return the tool declaration in the API's format."""
-        return _declaration(
+        return _native_declaration(
             f"web_search_{self.version}",
             "web_search",
             max_uses=self.max_uses,
-            allowed_domains=_to_list(self.allowed_domains),
-            blocked_domains=_to_list(self.blocked_domains),
+            allowed_domains=_list_or_none(self.allowed_domains),
+            blocked_domains=_list_or_none(self.blocked_domains),
             user_location=None if self.user_location is None else self.user_location.to_wire(),
         )
 
@@ -113,12 +113,12 @@ class WebFetch:
 
     def to_wire(self) -> dict[str, object]:
         """Return the tool declaration in the API's format."""
-        return _declaration(
+        return _native_declaration(
             f"web_fetch_{self.version}",
             "web_fetch",
             max_uses=self.max_uses,
-            allowed_domains=_to_list(self.allowed_domains),
-            blocked_domains=_to_list(self.blocked_domains),
+            allowed_domains=_list_or_none(self.allowed_domains),
+            blocked_domains=_list_or_none(self.blocked_domains),
             citations=None if self.citations is None else {"enabled": self.citations},
             max_content_tokens=self.max_content_tokens,
         )
@@ -139,7 +139,7 @@ class CodeExecution:
 
     def to_wire(self) -> dict[str, object]:
         """Return the tool declaration in the API's format."""
-        return _declaration(f"code_execution_{self.version}", "code_execution")
+        return _native_declaration(f"code_execution_{self.version}", "code_execution")
 
 
 @final
@@ -160,7 +160,7 @@ class ToolSearch:
 
     def to_wire(self) -> dict[str, object]:
         """Return the tool declaration in the API's format."""
-        return _declaration(f"tool_search_tool_{self.by}_{self.version}", f"tool_search_tool_{self.by}")
+        return _native_declaration(f"tool_search_tool_{self.by}_{self.version}", f"tool_search_tool_{self.by}")
 
 
 @final
@@ -187,7 +187,7 @@ class Advisor:
 
     def to_wire(self) -> dict[str, object]:
         """Return the tool declaration in the API's format."""
-        return _declaration(
+        return _native_declaration(
             f"advisor_{self.version}",
             "advisor",
             model=self.model,

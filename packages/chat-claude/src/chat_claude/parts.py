@@ -111,7 +111,7 @@ def _input_block(part: Part, provider: str, place: str) -> Json | None:
         case Structured():
             return {"type": "text", "text": dumps(part.value)}
         case _:
-            return _reject(part, provider, f"{place} messages cannot contain it")
+            return _raise_unsupported(part, provider, f"{place} messages cannot contain it")
 
 
 def text_block(part: Text, provider: str) -> Json | None:
@@ -160,8 +160,8 @@ def file_block(file: File, provider: str) -> Json:
             | extra_fields
         )
     if file.data is None and file.url is None:
-        _reject(file, provider, "only another provider has its content; attach its bytes")
-    mime = _essence(file.mime)
+        _raise_unsupported(file, provider, "only another provider has its content; attach its bytes")
+    mime = _mime_essence(file.mime)
     if mime.startswith("image/"):
         return {"type": "image", "source": _image_source(file, mime, provider)} | extra_fields
     document: Json = {"type": "document", "source": _document_source(file, mime, provider)}
@@ -170,14 +170,14 @@ def file_block(file: File, provider: str) -> Json:
     return document | extra_fields
 
 
-def _essence(mime: str) -> str:
+def _mime_essence(mime: str) -> str:
     """Return `mime` in lower case and without parameters. Mime types are case-insensitive (RFC 2045, section 5.1)."""
     return mime.partition(";")[0].strip().lower()
 
 
 def _upload_block_type(mime: str) -> str:
     """Return the block type for an uploaded file of type `mime`: image, document or container upload."""
-    mime = _essence(mime)
+    mime = _mime_essence(mime)
     if mime.startswith("image/"):
         return "image"
     return "document" if mime in {PDF, "text/plain"} else "container_upload"
@@ -195,31 +195,35 @@ def _uploaded_block(file: File, file_id: object, kind: str) -> Json:
 def _image_source(file: File, mime: str, provider: str) -> Json:
     mime = "image/jpeg" if mime == "image/jpg" else mime
     if mime not in IMAGES and (file.data is not None or mime != "image/*"):
-        _reject(file, provider, "it accepts JPEG, PNG, GIF and WebP images; convert the file to one of these")
-    return _source(file, mime)
+        _raise_unsupported(
+            file, provider, "it accepts JPEG, PNG, GIF and WebP images; convert the file to one of these"
+        )
+    return _content_source(file, mime)
 
 
 def _document_source(file: File, mime: str, provider: str) -> Json:
     if mime == PDF:
-        return _source(file, PDF)
+        return _content_source(file, PDF)
     if not (mime.startswith("text/") or mime in TEXT_TYPES):
-        _reject(
+        _raise_unsupported(
             file,
             provider,
             "it accepts images, PDF and text; convert the file, or upload it and send its id for code execution",
         )
     if file.data is None:
-        _reject(file, provider, "by URL it accepts only images and PDF; download the text and attach its bytes")
+        _raise_unsupported(
+            file, provider, "by URL it accepts only images and PDF; download the text and attach its bytes"
+        )
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        _reject(file, provider, "its bytes are not valid UTF-8; convert the text to UTF-8")
+        _raise_unsupported(file, provider, "its bytes are not valid UTF-8; convert the text to UTF-8")
     if not text.strip():
-        _reject(file, provider, "it is empty; leave it out")
+        _raise_unsupported(file, provider, "it is empty; leave it out")
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def _source(file: File, mime: str) -> Json:
+def _content_source(file: File, mime: str) -> Json:
     if file.data is None:
         return {"type": "url", "url": file.url}
     if not file.data:
@@ -284,7 +288,7 @@ def _model_block(part: Part, provider: str, *, own: bool) -> Json | None:
         case Structured():
             return {"type": "text", "text": dumps(part.value)}
         case _:
-            return _reject(part, provider, "model messages cannot contain it; put it into a user message")
+            return _raise_unsupported(part, provider, "model messages cannot contain it; put it into a user message")
 
 
 def _thinking_block(part: Reasoning, provider: str, *, own: bool) -> Json | None:
@@ -397,7 +401,7 @@ def cache_point(ttl: str) -> Json:
     return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
 
 
-def _reject(part: Part, provider: str, reason: str) -> NoReturn:
+def _raise_unsupported(part: Part, provider: str, reason: str) -> NoReturn:
     raise unsupported_part(part, f"the Messages API of {provider}", reason, show_url=True)
 
 

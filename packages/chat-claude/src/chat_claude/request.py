@@ -94,16 +94,16 @@ def resolve_settings(
     """
     options.refuse(dialect.provider, "seed")
     extras = options.extra(ClaudeOptions, dialect.provider)  # noqa: S610 - not Django
-    thinking, effort = _thinking(options, extras, dialect)
+    thinking, effort = _choose_thinking(options, extras, dialect)
     fields: Json = {"max_tokens": _max_tokens(options, thinking, dialect)}
     if thinking is not None:
         fields["thinking"] = thinking.to_wire()
-    fields |= _sampling(options, extras, thinking)
+    fields |= _sampling_fields(options, extras, thinking)
     limits = StrictLimits()
     output = _Output.of(structured_output, tools, dialect, limits)
     if config := _output_config(effort, extras, output):
         fields["output_config"] = config
-    has_native = _has_native(extras, dialect)
+    has_native = _has_native_tools(extras, dialect)
     if tools and not has_native:
         tools.require_choice(options.tool_choice)
     fields |= _tool_choice(options, output, thinking, dialect, tools=bool(tools) or has_native)
@@ -112,11 +112,11 @@ def resolve_settings(
         fields["mcp_servers"] = [_mcp_server(server) for server in servers]
     if extras is not None:
         fields |= _extra_fields(extras)
-    if "container" not in fields and (container := _open_container(view, dialect)) is not None:
+    if "container" not in fields and (container := _unfinished_container_id(view, dialect)) is not None:
         fields["container"] = container
     if extras is not None:
         fields |= _extra_body(extras, fields)
-    betas = _betas(extras, dialect, servers)
+    betas = _beta_features(extras, dialect, servers)
     if output is None or output.declaration is None:
         return Settings(fields, extras, betas, strict_limits=limits.remaining)
     return Settings(fields, extras, betas, output.tool, output.declaration, limits.remaining)
@@ -125,7 +125,7 @@ def resolve_settings(
 # --- Thinking ---------------------------------------------------------------------------------------------------
 
 
-def _thinking(
+def _choose_thinking(
     options: ChatOptions, extras: ClaudeOptions | None, dialect: Dialect
 ) -> tuple[Thinking | None, str | None]:
     """Return the thinking mode and the effort. Values in `extras` take precedence over `options.reasoning`."""
@@ -191,7 +191,7 @@ def _max_tokens(options: ChatOptions, thinking: Thinking | None, dialect: Dialec
     return dialect.max_tokens + (thinking.tokens if isinstance(thinking, BudgetThinking) else 0)
 
 
-def _sampling(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thinking | None) -> Json:
+def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thinking | None) -> Json:
     fields: Json = {}
     if (temperature := options.temperature) is not None:
         if not 0 <= temperature <= 1:
@@ -255,7 +255,7 @@ def _output_config(effort: str | None, extras: ClaudeOptions | None, output: _Ou
     return config
 
 
-def _has_native(extras: ClaudeOptions | None, dialect: Dialect) -> bool:
+def _has_native_tools(extras: ClaudeOptions | None, dialect: Dialect) -> bool:
     return bool(dialect.tools or dialect.mcp_servers or (extras is not None and (extras.tools or extras.mcp_servers)))
 
 
@@ -270,18 +270,18 @@ def _tool_choice(
     if is_forced and isinstance(thinking, BudgetThinking):
         msg = f"tool_choice={choice!r} cannot be combined with a thinking budget on Claude: remove one of them"
         raise UsageError(msg)
-    wire = _wire_choice(options)
+    wire = _encode_tool_choice(options)
     if output is not None and output.tool is not None:
         can_force = not isinstance(thinking, BudgetThinking) and (
             dialect.forced or not isinstance(thinking, AdaptiveThinking)
         )
-        wire = _output_choice(output.tool, options, wire, can_force=can_force, tools=tools)
+        wire = _tool_choice_for_output(output.tool, options, wire, can_force=can_force, tools=tools)
     elif not tools:
         return {}
     return {} if wire is None else {"tool_choice": wire}
 
 
-def _wire_choice(options: ChatOptions) -> Json | None:
+def _encode_tool_choice(options: ChatOptions) -> Json | None:
     choice = options.tool_choice
     if isinstance(choice, NamedTool):
         wire: Json = {"type": "tool", "name": choice.name}
@@ -296,7 +296,9 @@ def _wire_choice(options: ChatOptions) -> Json | None:
     return wire
 
 
-def _output_choice(name: str, options: ChatOptions, wire: Json | None, *, can_force: bool, tools: bool) -> Json | None:
+def _tool_choice_for_output(
+    name: str, options: ChatOptions, wire: Json | None, *, can_force: bool, tools: bool
+) -> Json | None:
     """Return the tool choice for a request whose structured output is the arguments of the tool `name`.
 
     The choice forces this tool, or any tool if the chat has tools, unless `can_force` is false.
@@ -347,7 +349,7 @@ def _extra_body(extras: ClaudeOptions, fields: Json) -> Json:
     return extra_body
 
 
-def _open_container(view: View, dialect: Dialect) -> str | None:
+def _unfinished_container_id(view: View, dialect: Dialect) -> str | None:
     """Return the container id of the last response if its work is unfinished, or `None`.
 
     Work is unfinished if the response paused, or if code in the container waits for a tool.
@@ -362,7 +364,7 @@ def _open_container(view: View, dialect: Dialect) -> str | None:
     return id_ if unfinished and isinstance(id_, str) else None
 
 
-def _betas(extras: ClaudeOptions | None, dialect: Dialect, servers: list[McpServer]) -> tuple[str, ...]:
+def _beta_features(extras: ClaudeOptions | None, dialect: Dialect, servers: list[McpServer]) -> tuple[str, ...]:
     """Return the beta features to request, without duplicates and in a stable order."""
     betas = [*dialect.betas, *[tool.beta for tool in dialect.tools]]
     betas += [LEGACY_MCP_BETA if server.legacy else MCP_BETA for server in servers]

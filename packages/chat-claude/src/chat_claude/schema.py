@@ -97,7 +97,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
         return None
     try:
         _check_references(root)
-        strict = _rewrite(root, 0)
+        strict = _rewrite_schema(root, 0)
     except _InexpressibleError:
         return None
     return strict if strict.get("type") == "object" else None
@@ -177,7 +177,7 @@ def _check_references(root: Mapping[str, object]) -> None:
     checked: set[str] = set()
 
     def follow(schema: object, chain: tuple[str, ...]) -> None:
-        for name in _references(schema):
+        for name in _iterate_references(schema):
             if name in chain or (target := _find_definition(root, name)) is None:
                 raise _InexpressibleError
             if name not in checked:
@@ -187,22 +187,22 @@ def _check_references(root: Mapping[str, object]) -> None:
     follow(root, ())
 
 
-def _references(schema: object) -> Iterator[str]:
+def _iterate_references(schema: object) -> Iterator[str]:
     if is_mapping(schema):
         for key, value in schema.items():
             if key == "$ref" and isinstance(value, str):
                 yield value
             elif key not in DEFINITIONS:
-                yield from _references(value)
+                yield from _iterate_references(value)
     elif is_list(schema):
         for item in schema:
-            yield from _references(item)
+            yield from _iterate_references(item)
 
 
 # --- The strict form ------------------------------------------------------------------------------------------
 
 
-def _rewrite(schema: object, depth: int) -> Json:
+def _rewrite_schema(schema: object, depth: int) -> Json:
     if not is_mapping(schema) or depth > MAX_DEPTH:
         raise _InexpressibleError
     if "$ref" in schema:
@@ -213,11 +213,11 @@ def _rewrite(schema: object, depth: int) -> Json:
     for keyword in DEFINITIONS:
         if keyword in schema:
             strict[keyword] = {
-                name: _rewrite(item, depth + 1) for name, item in _require_object(schema[keyword]).items()
+                name: _rewrite_schema(item, depth + 1) for name, item in _require_object(schema[keyword]).items()
             }
     _rewrite_union(strict, schema, depth)
     if "items" in schema:
-        strict["items"] = _rewrite(schema["items"], depth + 1)
+        strict["items"] = _rewrite_schema(schema["items"], depth + 1)
     if _is_object(schema):
         _close_object(strict, schema, depth)
     strict = _split_types(strict)
@@ -264,7 +264,7 @@ def _rewrite_union(strict: Json, schema: Mapping[str, object], depth: int) -> No
         raise _InexpressibleError
     if unions[0] == "allOf" and len(items) > 1 and any(_may_be_object(item) for item in items):
         raise _InexpressibleError  # closed members would reject each other's properties
-    strict["allOf" if unions[0] == "allOf" else "anyOf"] = [_rewrite(item, depth + 1) for item in items]
+    strict["allOf" if unions[0] == "allOf" else "anyOf"] = [_rewrite_schema(item, depth + 1) for item in items]
 
 
 def _may_be_object(schema: object) -> bool:
@@ -286,7 +286,7 @@ def _close_object(strict: Json, schema: Mapping[str, object], depth: int) -> Non
     if not isinstance(further, bool) or (further and not properties):
         raise _InexpressibleError
     strict.setdefault("type", "object")
-    strict["properties"] = {name: _rewrite(item, depth + 1) for name, item in properties.items()}
+    strict["properties"] = {name: _rewrite_schema(item, depth + 1) for name, item in properties.items()}
     if "required" in schema:
         strict["required"] = schema["required"]
     strict["additionalProperties"] = False

@@ -41,13 +41,16 @@ def read_usage(usage: object) -> Usage:
     The API's `input_tokens` excludes cached tokens, but `Usage.input_tokens` includes them.
     """
     counts = mapping(usage)
-    read, written = _count(counts.get("cache_read_input_tokens")), _count(counts.get("cache_creation_input_tokens"))
+    read, written = (
+        _token_count(counts.get("cache_read_input_tokens")),
+        _token_count(counts.get("cache_creation_input_tokens")),
+    )
     return Usage(
-        _count(counts.get("input_tokens")) + read + written,
-        _count(counts.get("output_tokens")),
+        _token_count(counts.get("input_tokens")) + read + written,
+        _token_count(counts.get("output_tokens")),
         read,
         written,
-        _count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
+        _token_count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
@@ -61,6 +64,6 @@ def _is_set(value: object) -> bool:
     return any(value.values()) if is_mapping(value) else bool(value)
 
 
-def _count(value: object) -> int:
+def _token_count(value: object) -> int:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return max(0, int(cast("float", value))) if whole else 0

@@ -144,7 +144,7 @@ class Calls:
         place = str(index) if isinstance(index, (int, str)) else None
         known: Call | None = None
         if not self._whole:
-            known = self._unnumbered(id, name, text) if place is None else self._by_index.get(place)
+            known = self._find_call_without_index(id, name, text) if place is None else self._by_index.get(place)
         if known is not None and name:
             if _repeats_call(known, id, name, text):
                 return None
@@ -161,7 +161,7 @@ class Calls:
             self._by_id.setdefault(id, known)
         return known
 
-    def _unnumbered(self, id_: str, name: str, text: str) -> Call | None:
+    def _find_call_without_index(self, id_: str, name: str, text: str) -> Call | None:
         """Return the existing call that a fragment without an index belongs to, or None if it starts a new call."""
         last = self.found[-1] if self.found else None
         if id_ and (same := self._by_id.get(id_)) is not None:

@@ -69,7 +69,7 @@ class _Provider(TransportProvider):
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
         dialect = self._dialect
         read = partial(decode, provider=dialect.provider, finish_reasons=dialect.finish_reasons)
-        return await self._post("/chat/completions", body, options, read)
+        return await self._send_and_decode("/chat/completions", body, options, read)
 
     @asynccontextmanager
     async def stream(
@@ -92,7 +92,9 @@ class _Provider(TransportProvider):
         async with self.open_stream(request, decoder) as stream:
             yield stream
 
-    async def _post(self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+    async def _send_and_decode(
+        self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]
+    ) -> ResultT:
         return await self.fetch_decoded(self.endpoint.request(path, body, options.timeout, stream=False), read)
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -129,7 +131,7 @@ class CompletionsProvider(_Provider):
             encoding_format=requested_encoding(options, self._dialect),
             dimensions=self._dialect.dimensions,
         )
-        return await self._post("/embeddings", body, options, read)
+        return await self._send_and_decode("/embeddings", body, options, read)
 
 
 @final

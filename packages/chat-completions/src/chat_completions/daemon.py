@@ -114,9 +114,9 @@ class Pull:
         self._pulled = False
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self._finish().__await__()
+        return self._finish_download().__await__()
 
-    async def _finish(self) -> None:
+    async def _finish_download(self) -> None:
         if self._ended and not self._pulled:
             msg = "this pull was closed or has failed before the download was complete: call .pull() again to resume it"
             raise UsageError(msg)
@@ -165,7 +165,7 @@ class Pull:
         try:
             batches = self._batches
             if batches is None:
-                batches = self._batches = await self._open()
+                batches = self._batches = await self._open_stream()
             batch = await anext(batches, None)
         except TransportError as error:
             raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
@@ -176,9 +176,11 @@ class Pull:
             raise StreamTruncatedError(msg)
         return batch
 
-    async def _open(self) -> AsyncIterator[Sequence[Event]]:
+    async def _open_stream(self) -> AsyncIterator[Sequence[Event]]:
         body = dump_bytes({"model": self._model, "stream": True})
-        request = self._endpoint.request("/api/pull", body, None, stream=True, is_last=_is_last, framing="json-lines")
+        request = self._endpoint.request(
+            "/api/pull", body, None, stream=True, is_last=_is_last_event, framing="json-lines"
+        )
         request = await self._endpoint.authorize(request)
         transport = self._transport
         if transport is None:
@@ -203,7 +205,7 @@ class Pull:
         )
 
 
-def _is_last(event: Event) -> bool:
+def _is_last_event(event: Event) -> bool:
     # A download has thousands of events. The search excludes most of them without parsing.
     return SUCCESS_STATUS.encode() in event.data and _parse_object(event.data).get("status") == SUCCESS_STATUS
 

@@ -66,7 +66,7 @@ def encode(
     options.refuse(dialect.provider, *dialect.refuses)
     if tools and (extras is None or not extras.tools):
         tools.require_choice(options.tool_choice)
-    other_fields = _encode_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
+    other_fields = _option_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
     view = messages.view()
     turns = encode_turns(view, dialect)
@@ -187,7 +187,7 @@ def _strict_parameters(parameters: Mapping[str, object], dialect: Dialect) -> Ma
     return strict_schema(parameters) if requires_all(parameters) else None
 
 
-def _encode_fields(
+def _option_fields(
     options: ChatOptions,
     extras: CompletionsOptions | None,
     structured_output: OutputSchema | None,

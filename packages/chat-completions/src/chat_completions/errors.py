@@ -60,11 +60,11 @@ def error_from_response(
             error = provider_error(kind, str(error), status=status, headers=headers, body=body, code=error.code)
             break
     if isinstance(error, RateLimitedError) and error.retry_after is None:
-        error.retry_after = _wait_in_body(body)
+        error.retry_after = _retry_delay_in_body(body)
     return error
 
 
-def _wait_in_body(body: bytes) -> float | None:
+def _retry_delay_in_body(body: bytes) -> float | None:
     """Return the retry delay in seconds from the upstream headers that OpenRouter puts in the body, or None."""
     try:
         fields = mapping(mapping(loads_limited(body)).get("error"))

@@ -338,13 +338,13 @@ def join_messages(encoded: bytes) -> bytes:
     messages: list[Json] = []
     for message in require_list(loads(b"[" + encoded + b"]"), "messages"):
         if messages and message["role"] == messages[-1]["role"] != "tool":
-            messages[-1] = _join_pair(messages[-1], message)
+            messages[-1] = _join_messages(messages[-1], message)
         else:
             messages.append(message)
     return dump_bytes(messages)[1:-1]
 
 
-def _join_pair(first: Json, second: Json) -> Json:
+def _join_messages(first: Json, second: Json) -> Json:
     joined = {**first, **second, "content": _join_contents(first.get("content"), second.get("content"))}
     for key in first.keys() & second.keys() - {"role", "content"}:
         if type(first[key]) is type(second[key]) and isinstance(first[key], (str, list)):

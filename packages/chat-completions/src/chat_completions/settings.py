@@ -151,7 +151,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     Raises:
         UsageError: The base URL is invalid, or a required API key is missing.
     """
-    preset, headers = settings.preset, _headers(settings)
+    preset, headers = settings.preset, _request_headers(settings)
     if settings.base_url is not None or preset.base_url_variable is None:
         return Endpoint(settings.base_url or preset.base_url or "", headers, settings.key)
     return Endpoint.from_environment(
@@ -159,7 +159,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     )
 
 
-def _headers(settings: Settings) -> dict[str, str]:
+def _request_headers(settings: Settings) -> dict[str, str]:
     headers = dict(settings.headers)
     if settings.has_credentials or (key := _key_from_environment(settings)) is None:
         return headers

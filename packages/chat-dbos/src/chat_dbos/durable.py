@@ -115,7 +115,7 @@ class DurableChats:
         self._name = name
         self._queue = queue
         self._timing = timing or WorkflowTiming()
-        self._workflow = self._register()
+        self._workflow = self._register_workflow()
 
     async def start(self, conversation_id: str, *, chat: str) -> WorkflowHandleAsync[Finished]:
         """Start a workflow that runs `chat` on a conversation until the chat has answered, and return its handle.
@@ -139,7 +139,7 @@ class DurableChats:
             if live:
                 await decided(conversation_id)
                 return await DBOS.retrieve_workflow_async(live[-1].workflow_id)
-        return await self._begin(conversation_id, chat, snapshot.revision)
+        return await self._start_workflow(conversation_id, chat, snapshot.revision)
 
     async def decided(self, conversation_id: str) -> int:
         """Wake the workflows of a conversation after a decision, and return how many there are."""
@@ -174,7 +174,7 @@ class DurableChats:
                 # was deleted is skipped.
                 with suppress(UnknownConversationError):
                     snapshot = await self._store.load(conversation_id)
-                    await self._begin(conversation_id, chat, snapshot.revision, replacing=status.workflow_id)
+                    await self._start_workflow(conversation_id, chat, snapshot.revision, replacing=status.workflow_id)
                 await DBOS.cancel_workflow_async(status.workflow_id)
         return conversations
 
@@ -185,7 +185,7 @@ class DurableChats:
             raise UsageError(msg)
         return found
 
-    async def _begin(
+    async def _start_workflow(
         self, conversation_id: str, chat: str, revision: int, *, replacing: str | None = None
     ) -> WorkflowHandleAsync[Finished]:
         """Start a workflow for a conversation at this revision, and return its handle.
@@ -206,7 +206,7 @@ class DurableChats:
                 return await DBOS.start_workflow_async(self._workflow, conversation_id, chat)
             return await DBOS.enqueue_workflow_async(self._queue, self._workflow, conversation_id, chat)
 
-    def _register(self) -> _Workflow:
+    def _register_workflow(self) -> _Workflow:
         # JSON instead of the default, pickle: any process can read it, and reading it runs no code.
         @DBOS.workflow(
             name=self._name,
@@ -226,7 +226,7 @@ class DurableChats:
         """
         runs = failures = 0
         while True:
-            outcome = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run, conversation_id, chat))
+            outcome = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run_once, conversation_id, chat))
             runs += 1
             if outcome["kind"] == "answered":
                 return Finished(conversation=conversation_id, runs=runs)
@@ -243,7 +243,7 @@ class DurableChats:
             else:
                 await DBOS.recv_async(TOPIC, timeout_seconds=seconds)
 
-    async def _run(self, conversation_id: str, chat: str) -> Outcome:
+    async def _run_once(self, conversation_id: str, chat: str) -> Outcome:
         try:
             found = self._chat_named(chat)
         except UsageError as error:

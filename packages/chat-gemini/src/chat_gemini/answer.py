@@ -127,14 +127,14 @@ class Answer:
             out.append(TextDelta(text) if kind is Text else ReasoningDelta(text))
         if part.get(SIGNATURE) or part.keys() - DESCRIPTIVE_FIELDS - {"text"}:
             self._finish_part()
-            self._items.append(self._signed(kind, text, part, path))
+            self._items.append(self._create_part(kind, text, part, path))
         elif text:
             if self._whole_body or self._text_type is not kind:
                 self._finish_part()
                 self._text_type = kind
             self.texts.append(text)
 
-    def _signed(self, kind: type[Text | Reasoning], text: str, part: Json, path: str) -> Part:
+    def _create_part(self, kind: type[Text | Reasoning], text: str, part: Json, path: str) -> Part:
         data = self._opaque_data(part, "text", path)
         if kind is Text:
             return Text(text, Opaque(self._provider, data))
@@ -189,7 +189,9 @@ class Answer:
         if part.get("thought"):
             self._add_provider_part(part)  # an image of the model's thinking is not part of the answer
             return
-        data = _base64(require_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data")
+        data = _decode_base64(
+            require_text(blob.get("data") or "", f"{path}.inlineData.data"), f"{path}.inlineData.data"
+        )
         mime = require_text(blob.get("mimeType") or "application/octet-stream", f"{path}.inlineData.mimeType")
         opaque_data = self._opaque_data(part, "inlineData", path) | _extra_blob_fields(blob)
         if not opaque_data and not self._whole_body and mime.lower().startswith(RAW_AUDIO):
@@ -287,7 +289,7 @@ def _extra_blob_fields(blob: Json) -> Json:
 CALL_FIELDS: Final = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
 
 
-def _base64(text: str, path: str) -> bytes:
+def _decode_base64(text: str, path: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

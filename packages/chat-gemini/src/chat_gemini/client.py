@@ -58,7 +58,9 @@ class _Client(TransportProvider):
         """Implement `TransportProvider.response_error`: return the error that the status and the body describe."""
         return error_from_response(status, headers, body, self.metadata.name)
 
-    async def _post(self, method: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+    async def _send_and_decode(
+        self, method: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]
+    ) -> ResultT:
         request = self.endpoint.request(f"{self._path}:{method}", body, options.timeout, stream=False)
         return await self.fetch_decoded(request, read)
 
@@ -118,7 +120,9 @@ class GeminiProvider(_Client):
             ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        return await self._post("generateContent", body, options, partial(decode, provider=self._dialect.provider))
+        return await self._send_and_decode(
+            "generateContent", body, options, partial(decode, provider=self._dialect.provider)
+        )
 
     @asynccontextmanager
     async def stream(
@@ -164,7 +168,7 @@ class GeminiProvider(_Client):
         dialect, flat = self._dialect, self._flat_counts
         body = encode_count(messages, tools, options, structured_output, dialect=dialect, flat=flat)
         read = partial(decode_count, provider=dialect.provider)
-        return await self._post("countTokens", body, options, read)
+        return await self._send_and_decode("countTokens", body, options, read)
 
 
 @final
@@ -200,4 +204,4 @@ class GeminiEmbeddings(_Client):
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
         read = partial(decode_embeddings, count=len(texts), provider=self._dialect.provider)
-        return await self._post(self._dialect.method, body, options, read)
+        return await self._send_and_decode(self._dialect.method, body, options, read)

@@ -119,7 +119,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
         raise InvalidResponseError(msg, path=path, raw=body)
     vectors: list[tuple[float, ...]] = []
     for index, item in enumerate(items):
-        vector = _vector(item)
+        vector = _read_vector(item)
         if vector is None:
             msg = f"{provider}: {path}[{index}] is not an embedding"
             raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
@@ -153,7 +153,7 @@ def _find_embeddings(response: Json) -> tuple[str, object]:
     return "embeddings", response.get("embeddings")
 
 
-def _vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
+def _read_vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
     embedding = mapping(item)
     numbers = mapping(embedding.get("embeddings", embedding)).get("values")
     if is_list(numbers) and numbers and all(number.__class__ in (float, int) for number in numbers):

@@ -155,10 +155,10 @@ class StreamDecoder(EventDecoder):
         self._last_chunk = chunk
         for candidate in candidates or ():
             if candidate.get("index") in FIRST_INDEXES:
-                self._take_candidate(candidate, out)
+                self._read_candidate(candidate, out)
                 break  # the others are other answers
 
-    def _take_candidate(self, candidate: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
+    def _read_candidate(self, candidate: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         content = candidate.get("content")
         if content and (parts := content.get("parts")):
             if (
@@ -172,12 +172,12 @@ class StreamDecoder(EventDecoder):
                 out.append(TextDelta(text))
                 self._finish_reason = None
             else:
-                self._take_parts(parts, out)
+                self._read_parts(parts, out)
         # Most candidates have only content and index. Comparing the length is faster than looking up every field.
         if len(candidate) > ("content" in candidate) + ("index" in candidate):
             self._read_candidate_end(candidate)
 
-    def _take_parts(self, parts: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
+    def _read_parts(self, parts: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         self._has_content = True
         before = len(out)
         self._answer.read(require_list(parts, "parts"), out)
@@ -209,7 +209,7 @@ class StreamDecoder(EventDecoder):
                 with content or a finish reason.
         """
         if self._finish_reason is None:
-            if (blocked := self._blocked()) is not None:
+            if (blocked := self._blocked_prompt_error()) is not None:
                 raise self.with_partial(blocked)
             if not self._whole_body:
                 raise self.truncated(len(self._answer.calls))
@@ -221,7 +221,7 @@ class StreamDecoder(EventDecoder):
             raise self.with_partial(failure)
         return self.partial()
 
-    def _blocked(self) -> ContentFilteredError | None:
+    def _blocked_prompt_error(self) -> ContentFilteredError | None:
         """Return an error with the reason from `promptFeedback` if the prompt was blocked, otherwise `None`."""
         reason = str(self._feedback.get("blockReason") or "")
         message = str(self._feedback.get("blockReasonMessage") or "")
@@ -261,7 +261,7 @@ class StreamDecoder(EventDecoder):
             if value := candidate.get(name):
                 known = self._extra.get(name)
                 if name in MERGED_FIELDS and is_object(known) and is_object(value):
-                    _merge(known, value, extend=name in EXTENDED_FIELDS)
+                    _merge_metadata(known, value, extend=name in EXTENDED_FIELDS)
                 else:
                     self._extra[name] = value
 
@@ -294,7 +294,7 @@ class StreamDecoder(EventDecoder):
         return self.wrong_shape(wrong_path(chunk))
 
 
-def _merge(known: Json, value: Json, *, extend: bool) -> None:
+def _merge_metadata(known: Json, value: Json, *, extend: bool) -> None:
     """Merge the metadata field `value` of a later chunk into `known`, in place.
 
     If `extend` is set, lists are extended. Copying `known` for each chunk would take quadratic time.
@@ -317,22 +317,22 @@ def _copy_lists(value: object) -> object:
 def wrong_path(chunk: object) -> str | None:
     """Return the path of the first field of `chunk` that has the wrong type, or `None`."""
     if is_list(chunk):
-        return next((where for item in chunk if (where := _wrong_in_chunk(item)) is not None), None)
-    return _wrong_in_chunk(chunk)
+        return next((where for item in chunk if (where := _malformed_field_of_chunk(item)) is not None), None)
+    return _malformed_field_of_chunk(chunk)
 
 
-def _wrong_in_chunk(chunk: object) -> str | None:
+def _malformed_field_of_chunk(chunk: object) -> str | None:
     if not is_object(chunk):
         return ""
     name = next((name for name in ("usageMetadata", "promptFeedback") if not is_object(chunk.get(name) or {})), None)
     candidates: object = chunk.get("candidates") or list[Any]()
     if name is not None or not is_list(candidates):
         return name or "candidates"
-    found = (_wrong_in_candidate(item, f"candidates[{i}]") for i, item in enumerate(candidates))
+    found = (_malformed_field_of_candidate(item, f"candidates[{i}]") for i, item in enumerate(candidates))
     return next((where for where in found if where), None)
 
 
-def _wrong_in_candidate(candidate: object, path: str) -> str | None:
+def _malformed_field_of_candidate(candidate: object, path: str) -> str | None:
     if not is_object(candidate):
         return path
     content: object = candidate.get("content") or dict[str, Any]()

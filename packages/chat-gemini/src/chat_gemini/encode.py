@@ -161,7 +161,7 @@ def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect:
     pieces: list[bytes] = []
     if tools:
         declarations = tools.encoded(
-            dialect.tools_key, lambda items: _join_json([_declaration(item, dialect) for item in items])
+            dialect.tools_key, lambda items: _join_json([_encode_declaration(item, dialect) for item in items])
         )
         pieces.append(b'{"functionDeclarations":[' + declarations + b"]}")
     pieces += [dump_bytes(dict(tool)) for tool in dialect.native_tools]
@@ -170,7 +170,7 @@ def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect:
     return b",".join(pieces)
 
 
-def _declaration(item: ToolDeclaration, dialect: Dialect) -> Json:
+def _encode_declaration(item: ToolDeclaration, dialect: Dialect) -> Json:
     if NAME.fullmatch(item.name) is None:
         msg = (
             f"invalid tool name {item.name!r}: {dialect.provider} allows up to 128 letters, digits, underscores, dots, "

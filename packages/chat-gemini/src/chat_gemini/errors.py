@@ -201,8 +201,8 @@ def _parse_duration(delay: object) -> float | None:
     """
     try:
         if is_mapping(delay):
-            return _valid_wait(float(delay.get("seconds") or 0) + float(delay.get("nanos") or 0) / 1e9)
-        return _valid_wait(float(delay[:-1])) if isinstance(delay, str) and delay.endswith("s") else None
+            return _valid_wait_or_none(float(delay.get("seconds") or 0) + float(delay.get("nanos") or 0) / 1e9)
+        return _valid_wait_or_none(float(delay[:-1])) if isinstance(delay, str) and delay.endswith("s") else None
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -212,8 +212,8 @@ def _parse_delay(match: re.Match[str]) -> float | None:
     if match["h"] is match["m"] is match["s"] is None:
         return None
     seconds = float(match["s"] or 0) / (1000 if match["ms"] else 1)
-    return _valid_wait(int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + seconds)
+    return _valid_wait_or_none(int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + seconds)
 
 
-def _valid_wait(wait: float) -> float | None:
+def _valid_wait_or_none(wait: float) -> float | None:
     return wait if isfinite(wait) and 0 <= wait <= LONGEST_WAIT else None

@@ -71,7 +71,7 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
     parts: list[Json] = []
     for part in turn.parts:
         if isinstance(part, File):
-            _reject(part, dialect, "system messages may only contain text; put the file into a user message")
+            _raise_unsupported(part, dialect, "system messages may only contain text; put the file into a user message")
         parts += _encode_part(part, dialect)
     return parts
 
@@ -140,7 +140,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
         case ProviderPart(provider, _, data):
             return [dict(data)] if provider == dialect.provider else []
         case _:
-            return _reject(part, dialect, "it has no place for it")
+            return _raise_unsupported(part, dialect, "it has no place for it")
 
 
 def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
@@ -190,7 +190,7 @@ def _blob_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     if isinstance(uri, str):
         mime, content = _from_data_url(uri, file, dialect)
     if content is None:
-        _reject(file, dialect, "only another provider has its content; attach its bytes")
+        _raise_unsupported(file, dialect, "only another provider has its content; attach its bytes")
     if not made:
         _check_mime(mime, file, dialect)
     blob: Json = {"mimeType": mime, "data": base64.b64encode(content).decode()}
@@ -205,17 +205,17 @@ def _from_data_url(url: str, file: File, dialect: Dialect) -> tuple[str, bytes]:
             return mime or file.mime, base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         pass
-    return _reject(file, dialect, "its data URL is not valid base64; attach its bytes")
+    return _raise_unsupported(file, dialect, "its data URL is not valid base64; attach its bytes")
 
 
 def _check_mime(mime: str, file: File, dialect: Dialect) -> None:
     kind, _, rest = mime.lower().partition(";")[0].strip().partition("/")
     if not rest or "*" in rest:
-        _reject(file, dialect, "bytes need a complete mime type, such as 'image/png'")
+        _raise_unsupported(file, dialect, "bytes need a complete mime type, such as 'image/png'")
     if kind == "image" and f"image/{rest}" not in IMAGES:
-        _reject(file, dialect, "convert the image to PNG, JPEG, WebP, HEIC, HEIF or AVIF")
+        _raise_unsupported(file, dialect, "convert the image to PNG, JPEG, WebP, HEIC, HEIF or AVIF")
     if f"{kind}/{rest}" in UNREADABLE:
-        _reject(file, dialect, "convert the document to a readable format such as PDF, JSON or text")
+        _raise_unsupported(file, dialect, "convert the document to a readable format such as PDF, JSON or text")
 
 
 # --- Calls --------------------------------------------------------------------------------------------------
@@ -254,5 +254,5 @@ def _response_object(tool: Tool) -> Json:
     return dict(result) if is_mapping(result) else {"result": result}
 
 
-def _reject(part: Part, dialect: Dialect, why: str) -> NoReturn:
+def _raise_unsupported(part: Part, dialect: Dialect, why: str) -> NoReturn:
     raise unsupported_part(part, f"the Gemini API of {dialect.provider}", why)

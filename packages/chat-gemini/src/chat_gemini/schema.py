@@ -50,17 +50,19 @@ def _descend(schema: Mapping[str, Any], path: str, rewrite: Rewrite) -> Json:
     result: Json = dict(schema)
     for key in MAPS:
         if is_mapping(items := schema.get(key)):
-            result[key] = {name: _inner(item, f"{path}.{name}", rewrite) for name, item in items.items()}
+            result[key] = {name: _rewrite_if_object(item, f"{path}.{name}", rewrite) for name, item in items.items()}
     for key in SINGLES:
         if is_mapping(item := schema.get(key)):
             result[key] = rewrite(item, f"{path}.{key}")
     for key in LISTS:
         if is_list(members := schema.get(key)):
-            result[key] = [_inner(item, f"{path}.{key}[{index}]", rewrite) for index, item in enumerate(members)]
+            result[key] = [
+                _rewrite_if_object(item, f"{path}.{key}[{index}]", rewrite) for index, item in enumerate(members)
+            ]
     return result
 
 
-def _inner(schema: object, path: str, rewrite: Rewrite) -> object:
+def _rewrite_if_object(schema: object, path: str, rewrite: Rewrite) -> object:
     return rewrite(schema, path.removeprefix(".")) if is_mapping(schema) else schema
 
 

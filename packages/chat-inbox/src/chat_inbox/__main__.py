@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Exits with a message if the chat cannot be imported or the port cannot be opened.
     """
-    options = _parser().parse_args(argv)
+    options = _create_parser().parse_args(argv)
     try:
         chat = None if options.chat is None else import_chat(options.chat)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
@@ -34,10 +34,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         sys.exit(f"--port {options.port}: {error}")
     with listener:
-        anyio.run(_serve, listener, options.store, chat, options.person)
+        anyio.run(_serve_inbox, listener, options.store, chat, options.person)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _create_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="chat-inbox", description="Decide about the calls that wait in a store.")
     parser.add_argument("--store", required=True, help="the file of a SqliteStore; it is made where there is none")
     parser.add_argument("--chat", help="module:name of the chat that goes on, or of a function that makes it")
@@ -110,7 +110,7 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-async def _serve(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
+async def _serve_inbox(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
     async with SqliteStore(path) as store:
         sign_in = TokenSignIn(person)
         inbox = sign_in.protect(

@@ -77,7 +77,7 @@ class Api:
         """Return one conversation as JSON, with an ETag."""
         person = await self._require_person(request)
         snapshot = await self._service.snapshot(person, _conversation_id(request))
-        return _etag_response(request, self._document(person, snapshot))
+        return _etag_response(request, self._conversation_document(person, snapshot))
 
     async def show_call(self, request: Request) -> Response:
         """Return one call as JSON, with the JSON Schema of its arguments and an ETag."""
@@ -107,7 +107,7 @@ class Api:
         conversation = _conversation_id(request)
         await self._service.resume(person, conversation)
         snapshot = await self._service.snapshot(person, conversation)
-        return json_response(self._document(person, snapshot), 202)
+        return json_response(self._conversation_document(person, snapshot), 202)
 
     def _decision_handler(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that records decisions with this action, such as `approve`."""
@@ -125,7 +125,7 @@ class Api:
 
     # --- Documents ------------------------------------------------------------------------------------------------
 
-    def _document(self, person: Principal, snapshot: Snapshot) -> dict[str, object]:
+    def _conversation_document(self, person: Principal, snapshot: Snapshot) -> dict[str, object]:
         channel = self._service.runs.channel(snapshot.id)
         return {
             "conversation": encode_key(snapshot.id),

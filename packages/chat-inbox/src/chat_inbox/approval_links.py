@@ -52,7 +52,7 @@ class ApprovalLinks:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
             tool = self._keys.show(token, snapshot.id, snapshot.messages, by=signed_in, owner=snapshot.owner)
-            self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
+            self._service.require_allowed(_link_user(signed_in, approval), snapshot, approval.path)
         except (ApprovalRefusedError, UnknownConversationError) as error:
             raise _to_http_error(error) from error
         form = self._build_form(approval, tool, snapshot.id, snapshot.messages)
@@ -69,7 +69,7 @@ class ApprovalLinks:
         try:
             approval = self._keys.read(token)
             snapshot = await self._service.store.load(approval.conversation)
-            self._service.require_allowed(_holder(signed_in, approval), snapshot, approval.path)
+            self._service.require_allowed(_link_user(signed_in, approval), snapshot, approval.path)
             async with self._service.store.open(approval.conversation) as conversation:
                 tool = self._keys.show(
                     token, conversation.id, conversation.messages, by=signed_in, owner=snapshot.owner
@@ -146,6 +146,6 @@ def _to_http_error(error: ChatError) -> HTTPError:
     return HTTPError(409, f"Nothing was decided: {error}.")
 
 
-def _holder(signed_in: Principal | None, approval: BoundApproval) -> Principal | None:
+def _link_user(signed_in: Principal | None, approval: BoundApproval) -> Principal | None:
     """Return the person who uses a link: the signed-in person, else the person that the token names, if any."""
     return signed_in or (None if approval.person is None else Principal(approval.person))

@@ -286,10 +286,10 @@ class BackgroundRuns:
         channel.restart_requested = True
         if not channel.running:
             channel.running = True
-            group.start_soon(self._run, chat, conversation, channel)
+            group.start_soon(self._run_while_requested, chat, conversation, channel)
         return True
 
-    async def _run(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
+    async def _run_while_requested(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
         """Run the chat until no new decision is left, then report the outcome to the channel."""
         outcome: Outcome = "failed"
         detail = "The run was ended with the application; go on with it."

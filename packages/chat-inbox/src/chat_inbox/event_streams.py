@@ -53,9 +53,9 @@ class EventStreams:
         requested = request.headers.get("last-event-id") or request.query_params.get("after")
         cursor = request.query_params.get("cursor", "")
         number = channel.number if requested is None else self.parse_position(requested)
-        return EventSourceResponse(self._events(channel, conversation, number, cursor), sep="\n")
+        return EventSourceResponse(self._iterate_events(channel, conversation, number, cursor), sep="\n")
 
-    async def _events(
+    async def _iterate_events(
         self, channel: Channel, conversation: str | None, number: int, cursor: str
     ) -> AsyncGenerator[ServerSentEvent]:
         """Yield the events of a channel after `number`, preceded by `changed` if the page is already out of date."""

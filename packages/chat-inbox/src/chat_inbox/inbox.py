@@ -41,7 +41,7 @@ def allow_everyone(_person: str, _in_charge: str | None, /) -> bool:
     return True
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -84,7 +84,7 @@ class Inbox:
         secret: bytes | None = None,
         approvals: ApprovalKeys | None = None,
         grace_seconds: float = 10.0,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
         if secret is not None and len(secret) < _MIN_SECRET_BYTES:
             msg = (

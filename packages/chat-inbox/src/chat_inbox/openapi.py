@@ -18,7 +18,7 @@ _STATUS: Final[Json] = {
 }
 
 
-def _described(schema: Json, text: str) -> Json:
+def _with_description(schema: Json, text: str) -> Json:
     return {**schema, "description": text}
 
 
@@ -28,25 +28,27 @@ def _object_schema(properties: dict[str, object], optional: tuple[str, ...] = ()
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-_VERSION: Final = _described(_TEXT, "The state of the call as it was seen: `version` of the call.")
-_CALL_NAME: Final = _described(_TEXT, "The call, as it stands in addresses.")
-_CONVERSATION_NAME: Final = _described(_TEXT, "The conversation, as it stands in addresses.")
+_VERSION: Final = _with_description(_TEXT, "The state of the call as it was seen: `version` of the call.")
+_CALL_NAME: Final = _with_description(_TEXT, "The call, as it stands in addresses.")
+_CONVERSATION_NAME: Final = _with_description(_TEXT, "The conversation, as it stands in addresses.")
 _EDITS: Final[Json] = {"type": ["object", "null"], "description": "What was approved instead, where that was edited."}
 
 _CALL: Final[dict[str, object]] = {
     "call": _CALL_NAME,
-    "path": _described(_PATH, "Ids from the outermost call to this one."),
-    "name": _described(_TEXT, "The tool."),
+    "path": _with_description(_PATH, "Ids from the outermost call to this one."),
+    "name": _with_description(_TEXT, "The tool."),
     "status": _STATUS,
     "waits_for": {"enum": ["approval", "schedule", "result", "interrupted", None]},
     "may_decide": {"type": "boolean", "description": "Whether you may decide the call."},
-    "version": _described(_TEXT, "Stands for this state of the call. A decision names the one that it is about."),
-    "arguments": _described(_OBJECT, "What runs, or ran."),
-    "asked": _described(_OBJECT, "What the model asked for."),
-    "expires_at": _described(_TIME, "When an approval comes too late."),
-    "at": _described(_TIME, "When a scheduled call is due."),
-    "error": _described(_OPTIONAL, "Why an approval was taken back, or what is known of the interruption."),
-    "result": _described(_OPTIONAL, "What the model is told, once the call is over."),
+    "version": _with_description(
+        _TEXT, "Stands for this state of the call. A decision names the one that it is about."
+    ),
+    "arguments": _with_description(_OBJECT, "What runs, or ran."),
+    "asked": _with_description(_OBJECT, "What the model asked for."),
+    "expires_at": _with_description(_TIME, "When an approval comes too late."),
+    "at": _with_description(_TIME, "When a scheduled call is due."),
+    "error": _with_description(_OPTIONAL, "Why an approval was taken back, or what is known of the interruption."),
+    "result": _with_description(_OPTIONAL, "What the model is told, once the call is over."),
     "decisions": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}},
 }
 _SCHEMAS: Final[dict[str, object]] = {
@@ -54,7 +56,7 @@ _SCHEMAS: Final[dict[str, object]] = {
         {
             "conversation": _CONVERSATION_NAME,
             "id": _TEXT,
-            "person": _described(_OPTIONAL, "Who is in charge of the conversation."),
+            "person": _with_description(_OPTIONAL, "Who is in charge of the conversation."),
             "call": _CALL_NAME,
             "path": _PATH,
             "waits_for": _KIND,
@@ -84,16 +86,16 @@ _SCHEMAS: Final[dict[str, object]] = {
             "id": _TEXT,
             "person": _OPTIONAL,
             "revision": {"type": "integer"},
-            "running": _described({"type": "boolean"}, "Whether a run is live in this process."),
+            "running": _with_description({"type": "boolean"}, "Whether a run is live in this process."),
             "outcome": {"enum": ["answered", "paused", "failed", "elsewhere", None]},
-            "detail": _described(_TEXT, "A sentence about how the last run here ended."),
-            "place": _described(_TEXT, "What a stream takes as `after`."),
+            "detail": _with_description(_TEXT, "A sentence about how the last run here ended."),
+            "place": _with_description(_TEXT, "What a stream takes as `after`."),
             "waiting": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Call"},
                 "description": "The waiting calls that you may decide.",
             },
-            "messages": _described(_OBJECT, "The document of `Messages.to_json()`."),
+            "messages": _with_description(_OBJECT, "The document of `Messages.to_json()`."),
         }
     ),
     "Problem": {
@@ -102,7 +104,7 @@ _SCHEMAS: Final[dict[str, object]] = {
             "type": _TEXT,
             "title": _TEXT,
             "status": {"type": "integer"},
-            "detail": _described(_TEXT, "A sentence that says why, and what to do."),
+            "detail": _with_description(_TEXT, "A sentence that says why, and what to do."),
             "errors": {"type": "object", "additionalProperties": _TEXT, "description": "By place in what was sent."},
         },
         "required": ["type", "title", "status", "detail"],
@@ -111,7 +113,7 @@ _SCHEMAS: Final[dict[str, object]] = {
 _BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
     "approve": (
         "Allow a call, with other arguments if there are some.",
-        {"arguments": _described(_OBJECT, "What is to run in place of what was asked.")},
+        {"arguments": _with_description(_OBJECT, "What is to run in place of what was asked.")},
     ),
     "reject": ("Refuse a call; the model is told the reason.", {"reason": _OPTIONAL}),
     "retry": ("Let an interrupted call run again, knowing that it may have taken effect.", {}),
@@ -128,10 +130,10 @@ def build_document(root_path: str = "") -> Json:
     one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
     limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     paths: dict[str, object] = {
-        "/openapi.json": {"get": _operation("describe", "This description.", _json_response("200", _OBJECT))},
+        "/openapi.json": {"get": _describe_operation("describe", "This description.", _json_response("200", _OBJECT))},
         "/api/waiting": {
             "get": {
-                **_operation(
+                **_describe_operation(
                     "waiting",
                     "The waiting calls that you may see and decide.",
                     _json_response("200", _WAITING),
@@ -140,32 +142,38 @@ def build_document(root_path: str = "") -> Json:
             }
         },
         "/api/waiting/stream": {
-            "get": _stream_operation("followWaiting", "`changed`, whenever the list is another one.")
+            "get": _describe_stream_operation("followWaiting", "`changed`, whenever the list is another one.")
         },
         one: {
-            "get": _operation("show", "A conversation.", _json_response("200", _ref("Conversation")), conversation=True)
+            "get": _describe_operation(
+                "show", "A conversation.", _json_response("200", _schema_reference("Conversation")), conversation=True
+            )
         },
         f"{one}/resume": {
             "post": {
-                **_operation(
+                **_describe_operation(
                     "resume",
                     "Go on with a conversation.",
-                    _json_response("202", _ref("Conversation")),
+                    _json_response("202", _schema_reference("Conversation")),
                     conversation=True,
                 ),
                 "requestBody": _json_content(_OBJECT),
             }
         },
-        f"{one}/stream": {"get": _stream_operation("follow", _EVENTS, conversation=True)},
+        f"{one}/stream": {"get": _describe_stream_operation("follow", _EVENTS, conversation=True)},
         call: {
-            "get": _operation(
-                "showCall", "A call.", _json_response("200", _ref("CallWithSchema")), conversation=True, call=True
+            "get": _describe_operation(
+                "showCall",
+                "A call.",
+                _json_response("200", _schema_reference("CallWithSchema")),
+                conversation=True,
+                call=True,
             )
         },
     }
     for action, (text, properties) in _BODIES.items():
-        operation = _operation(
-            action, text, _json_response("200", _ref("CallWithSchema")), conversation=True, call=True
+        operation = _describe_operation(
+            action, text, _json_response("200", _schema_reference("CallWithSchema")), conversation=True, call=True
         )
         paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _decision_body(properties)}}
     return {
@@ -188,19 +196,24 @@ _EVENTS: Final = (
 )
 
 
-def _ref(name: str) -> Json:
+def _schema_reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _ref("Waiting")}})
+_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _schema_reference("Waiting")}})
 
 
 def _json_response(status: str, schema: Json) -> Json:
     return {status: {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
 
 
-def _operation(name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False) -> Json:
-    problem = {"description": "Not done.", "content": {"application/problem+json": {"schema": _ref("Problem")}}}
+def _describe_operation(
+    name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False
+) -> Json:
+    problem = {
+        "description": "Not done.",
+        "content": {"application/problem+json": {"schema": _schema_reference("Problem")}},
+    }
     parameters = [
         {"name": word, "in": "path", "required": True, "schema": _TEXT}
         for word, given in (("conversation", conversation), ("call", call))
@@ -210,9 +223,9 @@ def _operation(name: str, summary: str, responses: Json, *, conversation: bool =
     return {**operation, "parameters": parameters} if parameters else operation
 
 
-def _stream_operation(name: str, summary: str, *, conversation: bool = False) -> Json:
+def _describe_stream_operation(name: str, summary: str, *, conversation: bool = False) -> Json:
     answer: Json = {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": _TEXT}}}}
-    operation = _operation(name, summary, answer, conversation=conversation)
+    operation = _describe_operation(name, summary, answer, conversation=conversation)
     after = {"name": "after", "in": "query", "schema": _TEXT, "description": "`place` of what was read before."}
     last = {"name": "last-event-id", "in": "header", "schema": _TEXT}
     found = operation.get("parameters")

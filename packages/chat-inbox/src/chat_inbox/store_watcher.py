@@ -70,12 +70,12 @@ class StoreWatcher:
             return
         changes = await self._store.changes(self._cursor, wait_seconds=_WAIT_SECONDS)
         self._cursor = changes.cursor
-        self._publish(changes)
+        self._publish_changes(changes)
 
     def _has_followers(self) -> bool:
         return bool(self._runs.list_channel.followers) or any(item.followers for item in self._runs.channels.values())
 
-    def _publish(self, changes: Changes) -> None:
+    def _publish_changes(self, changes: Changes) -> None:
         if changes.conversations:
             self._runs.list_channel.publish("changed")
         for item in changes.conversations:

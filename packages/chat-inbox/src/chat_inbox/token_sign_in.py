@@ -65,7 +65,7 @@ class TokenSignIn:
             request.cookies.get(_cookie_name(request), ""),
             bearer if kind.lower() == "bearer" else "",
         )
-        return self._person if any(self._matches(value) for value in presented) else None
+        return self._person if any(self._equals_token(value) for value in presented) else None
 
     def protect(self, app: ASGIApp) -> ASGIApp:
         """Return an ASGI application that refuses requests without the token, and otherwise calls `app`.
@@ -74,23 +74,23 @@ class TokenSignIn:
         """
 
         async def protected(scope: Scope, receive: Receive, send: Send) -> None:
-            response = await self._check(Request(scope)) if scope["type"] == "http" else None
+            response = await self._check_token(Request(scope)) if scope["type"] == "http" else None
             await (app if response is None else response)(scope, receive, send)
 
         return protected
 
-    async def _check(self, request: Request) -> Response | None:
+    async def _check_token(self, request: Request) -> Response | None:
         """Return a refusal for a request without the token, a redirect if the token is in its URL, otherwise None."""
         if await self.authenticate(request) is None:
             text = "You are not signed in: open the address that the command printed, with its token.\n"
             return PlainTextResponse(text, 401, _HEADERS)
-        if request.method != "GET" or not self._matches(request.query_params.get(PARAMETER, "")):
+        if request.method != "GET" or not self._equals_token(request.query_params.get(PARAMETER, "")):
             return None
         response = RedirectResponse(request.url.remove_query_params(PARAMETER), 303, _HEADERS)
         response.set_cookie(_cookie_name(request), self._token, httponly=True, samesite="lax")
         return response
 
-    def _matches(self, value: str) -> bool:
+    def _equals_token(self, value: str) -> bool:
         return hmac.compare_digest(value.encode(errors="replace"), self._token.encode())
 
 

@@ -45,7 +45,7 @@ def constrain(body: Mapping[str, Any]) -> Constrained:
     """
     rewritten: Json = {**body}
     tools: list[Json] = rewritten.pop("tools", None) or []
-    functions = [_function(tool) for tool in tools]
+    functions = [_require_function(tool) for tool in tools]
     choice = rewritten.pop("tool_choice", None) or "auto"
     rewritten.pop("parallel_tool_calls", None)  # a response contains at most one call
     output_schema = _pop_output_schema(rewritten)
@@ -61,7 +61,7 @@ def constrain(body: Mapping[str, Any]) -> Constrained:
     return Constrained(rewritten, _turn_schema(callable_functions, text_schema), calls=True)
 
 
-def _function(tool: Mapping[str, Any]) -> Json:
+def _require_function(tool: Mapping[str, Any]) -> Json:
     function = tool.get("function")
     if tool.get("type") != "function" or not is_mapping(function):
         msg = f"a tool has the type {tool.get('type')!r}; llama.cpp supports only tools of type 'function'"

@@ -104,7 +104,7 @@ class Decoding:
             msg = f"the model generated nothing for {self._idle} s; use a longer idle timeout or a smaller prompt batch"
             raise TransportError("timeout", msg)
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         self._ready.set()
 
     # --- In the thread --------------------------------------------------------------------------------------------
@@ -112,13 +112,13 @@ class Decoding:
     def run(self) -> None:
         """Run the work and record how it ended. The worker's thread calls this method once."""
         self._begun = True
-        self._notify()
+        self._wake_reader_in_loop()
         try:
             self._work(self._add_chunk, lambda: self._stopped)
         except BaseException as error:  # noqa: BLE001 - raised where the chunks are read
             self._failure = error
         self._ended = True
-        self._notify()
+        self._wake_reader_in_loop()
 
     def stop(self) -> None:
         """Request that the decoding stops, and return at once. May be called from any thread."""
@@ -127,12 +127,12 @@ class Decoding:
     def _add_chunk(self, chunk: Chunk) -> bool:
         if not self._stopped:
             self._chunks.append(chunk)
-            self._notify()
+            self._wake_reader_in_loop()
         return self._stopped
 
-    def _notify(self) -> None:
+    def _wake_reader_in_loop(self) -> None:
         try:
-            self._call_in_loop(self._wake)
+            self._call_in_loop(self._wake_reader)
         except RuntimeError:  # asyncio and trio raise it when the loop is closed
             self._stopped = True
 

@@ -111,10 +111,10 @@ _MAX_DEPTH: Final = 4
 
 def example(schema: Mapping[str, Any]) -> object:
     """Return a sample value for a JSON Schema. Of several alternatives, the first one is used."""
-    return _sample(schema, schema, 0)
+    return _sample_value(schema, schema, 0)
 
 
-def _sample(schema: object, root: Mapping[str, Any], depth: int) -> object:
+def _sample_value(schema: object, root: Mapping[str, Any], depth: int) -> object:
     if not is_mapping(schema):
         return _SAMPLES["string"]
     rules = resolved(schema, root)
@@ -129,7 +129,7 @@ def _sample(schema: object, root: Mapping[str, Any], depth: int) -> object:
         return _SAMPLES.get(kind if isinstance(kind, str) else None)
     for keyword in ("anyOf", "oneOf", "allOf"):
         if rules.get(keyword):
-            return _sample(rules[keyword][0], root, depth + 1)
+            return _sample_value(rules[keyword][0], root, depth + 1)
     return _sample_of_type(kind[0] if is_list(kind) and kind else kind, rules, root, depth)
 
 
@@ -139,7 +139,7 @@ def _sample_of_type(kind: object, rules: Mapping[str, Any], root: Mapping[str, A
         return {name: _sample_property(name, rule, root, depth + 1) for name, rule in properties.items()}
     if kind == "array":
         items = rules.get("prefixItems")
-        return [_sample(item, root, depth + 1) for item in (items if is_list(items) else [rules.get("items")])]
+        return [_sample_value(item, root, depth + 1) for item in (items if is_list(items) else [rules.get("items")])]
     if kind == "string" and rules.get("format") in _FORMATS:
         return _FORMATS[rules["format"]]
     return _SAMPLES.get(kind, _SAMPLES["string"])
@@ -147,7 +147,7 @@ def _sample_of_type(kind: object, rules: Mapping[str, Any], root: Mapping[str, A
 
 def _sample_property(name: str, rule: object, root: Mapping[str, Any], depth: int) -> object:
     """Return a sample value for a property. Strings depend on the property's name: small models copy the examples."""
-    value = _sample(rule, root, depth)
+    value = _sample_value(rule, root, depth)
     if value != _SAMPLES["string"]:
         return value
     return next((sample for word, sample in _SAMPLES_BY_NAME if word in name.lower()), value)

@@ -129,9 +129,9 @@ class _Rewriter:
         if isinstance(schema, bool):
             return schema
         if not is_mapping(schema):
-            self._fail(f"a schema must be an object, not {schema!r}")
+            self._raise_unconstrainable(f"a schema must be an object, not {schema!r}")
         if depth > _MAX_DEPTH:
-            self._fail(f"it is nested more than {_MAX_DEPTH} levels deep")
+            self._raise_unconstrainable(f"it is nested more than {_MAX_DEPTH} levels deep")
         rewritten: Json = {}
         for keyword, value in schema.items():
             self._add_keyword(keyword, value, rewritten, depth)
@@ -144,7 +144,7 @@ class _Rewriter:
         if keyword == "$ref":
             rewritten["$ref"] = self._rewrite_reference(value)
         elif keyword in _UNSUPPORTED_REFERENCES:
-            self._fail(f"{keyword} is not supported; use $ref")
+            self._raise_unconstrainable(f"{keyword} is not supported; use $ref")
         elif keyword in _SCHEMA_KEYWORDS:
             rewritten[keyword] = self.rewrite(value, depth + 1)
         elif keyword in _SCHEMA_LIST_KEYWORDS:
@@ -159,25 +159,27 @@ class _Rewriter:
 
     def _rewrite_list(self, keyword: str, value: object, depth: int) -> list[Json | bool]:
         if not is_list(value) or not value:
-            self._fail(f"{keyword} must be a non-empty list of schemas, not {value!r}")
+            self._raise_unconstrainable(f"{keyword} must be a non-empty list of schemas, not {value!r}")
         return [self.rewrite(item, depth + 1) for item in value]
 
     def _rewrite_properties(self, keyword: str, value: object, depth: int) -> Json:
         if not is_mapping(value):
-            self._fail(f"{keyword} must be an object of schemas, not {value!r}")
+            self._raise_unconstrainable(f"{keyword} must be an object of schemas, not {value!r}")
         return {name: self.rewrite(item, depth + 1) for name, item in value.items()}
 
     def _check_keyword(self, keyword: str, value: object) -> None:
         if keyword == "enum" and not (is_list(value) and value):
-            self._fail(f"enum must be a non-empty list, not {value!r}")
+            self._raise_unconstrainable(f"enum must be a non-empty list, not {value!r}")
         if keyword == "type":
             for name in value if is_list(value) else [value]:
                 if name not in _TYPES:
-                    self._fail(f"{name!r} is not a type of JSON Schema")
+                    self._raise_unconstrainable(f"{name!r} is not a type of JSON Schema")
 
     def _rewrite_reference(self, value: object) -> str:
         if _resolve_pointer(value, self._root) is None:
-            self._fail(f"$ref {value!r} does not resolve within the schema, and other documents are not loaded")
+            self._raise_unconstrainable(
+                f"$ref {value!r} does not resolve within the schema, and other documents are not loaded"
+            )
         return f"{self._pointer}{str(value)[1:]}"
 
     def _close_object(self, rewritten: Json) -> None:
@@ -187,7 +189,7 @@ class _Rewriter:
         if set(rewritten.get("required", ())) <= set(properties):
             rewritten.setdefault("additionalProperties", False)
 
-    def _fail(self, reason: str) -> NoReturn:
+    def _raise_unconstrainable(self, reason: str) -> NoReturn:
         msg = f"the schema of {self._owner} cannot be enforced by llama.cpp: {reason}"
         raise UnconstrainableError(msg)
 

@@ -167,7 +167,7 @@ def _dump_body(body: Json) -> bytes:
 def _grammar_fields(schema: Json | None) -> Json:
     if schema is None:
         return {}
-    return {"grammar": _native().json_schema_to_grammar({**schema, "x-guidance": _LAYOUT})}
+    return {"grammar": _import_xllamacpp().json_schema_to_grammar({**schema, "x-guidance": _LAYOUT})}
 
 
 def _explain_embedding_error(error: Json) -> Json:
@@ -193,7 +193,7 @@ def _cache_file(path: Path, stopped: Stopped) -> bool:
     return False
 
 
-def _native() -> Any:  # noqa: ANN401 - the module has no type annotations
+def _import_xllamacpp() -> Any:  # noqa: ANN401 - the module has no type annotations
     # Imported late: the module takes 100 MB and only requests need it.
     import xllamacpp  # type: ignore[import-untyped] # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
 
@@ -221,17 +221,17 @@ def load(settings: Settings, embedding: bool, stopped: Stopped) -> Engine | None
     # llama.cpp holds the GIL, which blocks the event loop, while it reads the file: cache the file first.
     if not _cache_file(path, stopped):
         return None
-    params = _params(settings, embedding=embedding)
+    params = _engine_params(settings, embedding=embedding)
     try:
-        engine: Engine = _native().Server(params)
+        engine: Engine = _import_xllamacpp().Server(params)
     except Exception as error:
         message = f"could not load {path.name!r} ({error}); check that it is a complete GGUF file and fits into memory"
         raise status_error(400, {"message": message, "type": "model_not_loaded"}) from error
     return engine
 
 
-def _params(settings: Settings, *, embedding: bool) -> object:
-    native = _native()
+def _engine_params(settings: Settings, *, embedding: bool) -> object:
+    native = _import_xllamacpp()
     params: Any = native.CommonParams()
     params.model.path = str(settings.path)
     params.model_alias = settings.alias

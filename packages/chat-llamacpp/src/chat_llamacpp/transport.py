@@ -53,7 +53,7 @@ class LlamaCppTransport:
             TransportError: the decoding failed, or produced nothing within the idle timeout.
         """
         try:
-            body = await (self._embed if request.path.endswith(_EMBEDDINGS) else self._complete)(request)
+            body = await (self._embed_texts if request.path.endswith(_EMBEDDINGS) else self._complete_chat)(request)
         except TransportError as error:
             if error.status is None:
                 raise
@@ -88,7 +88,7 @@ class LlamaCppTransport:
             idle=request.timeouts.idle,
         )
 
-    async def _complete(self, request: Request) -> Json:
+    async def _complete_chat(self, request: Request) -> Json:
         constrained = _parse_chat_request(request)
         translator, assembler = Translator(calls=constrained.calls), ResponseAssembler()
         async with aclosing(self._start_decoding(constrained, request)) as decoding:
@@ -98,7 +98,7 @@ class LlamaCppTransport:
                         assembler.add(translated)
         return assembler.body()
 
-    async def _embed(self, request: Request) -> Json:
+    async def _embed_texts(self, request: Request) -> Json:
         body = _parse_body(request)
         work = Decoding(
             self._embeddings.worker,

@@ -24,18 +24,18 @@ def value_of(result: types.CallToolResult) -> object:
         ValueError: a file is not valid base64.
     """
     structured: Any = result.structured_content
-    if structured is None or _is_blocks(structured, result.content):
-        return _unlisted([_convert_block(block) for block in result.content])
+    if structured is None or _contains_only_blocks(structured, result.content):
+        return _unwrap_single_item([_convert_block(block) for block in result.content])
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
     if _repeats_items(texts, _only_value(structured)):
         repeated = set(texts)
     else:
-        repeated = {text for text in texts if _repeats(text, structured)}
+        repeated = {text for text in texts if _repeats_structured_content(text, structured)}
     others = [b for b in result.content if not (isinstance(b, types.TextContent) and b.text in repeated)]
-    return _unlisted([_unwrap(structured, repeated), *map(_convert_block, others)])
+    return _unwrap_single_item([_unwrap_result(structured, repeated), *map(_convert_block, others)])
 
 
-def _unlisted(items: list[object]) -> object:
+def _unwrap_single_item(items: list[object]) -> object:
     if not items:
         return None
     return items[0] if len(items) == 1 else items
@@ -49,13 +49,13 @@ def error_text_of(result: types.CallToolResult) -> str:
     return "\n".join(texts) or "it failed, and gave no reason"
 
 
-def _is_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
+def _contains_only_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
     """Return whether `structured` is only a list of the content blocks in their JSON form."""
     written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
     return bool(written) and _only_value(structured) == written
 
 
-def _repeats(text: str, structured: object) -> bool:
+def _repeats_structured_content(text: str, structured: object) -> bool:
     """Return whether `text` repeats the structured content, the value of its only field, or one of its text fields."""
     if _represents(text, structured) or _represents(text, _only_value(structured)):
         return True
@@ -76,14 +76,15 @@ def _repeats_items(texts: list[str], value: object) -> bool:
         return False
     items = cast("list[object]", value)
     return any(
-        len(texts) == len(pieces) and all(map(_represents, texts, pieces)) for pieces in (items, list(_flatten(items)))
+        len(texts) == len(pieces) and all(map(_represents, texts, pieces))
+        for pieces in (items, list(_flatten_lists(items)))
     )
 
 
-def _flatten(items: list[object]) -> Iterator[object]:
+def _flatten_lists(items: list[object]) -> Iterator[object]:
     for item in items:
         if isinstance(item, list):
-            yield from _flatten(cast("list[object]", item))
+            yield from _flatten_lists(cast("list[object]", item))
         elif item is not None:
             yield item
 
@@ -95,7 +96,7 @@ def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
     return cast("object", structured)
 
 
-def _unwrap(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
+def _unwrap_result(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
     """Return `value` for `{"result": value}` or `{"content": value}` if a text block repeats only the value.
 
     SDKs wrap values that are not objects in the field `result`. Some servers use `content`, which is kept if a text

@@ -72,7 +72,7 @@ async def _connect_and_collect(
 ) -> ToolCollection[McpAnnotations]:
     with anyio.move_on_after(seconds):
         await group.start(session.run)
-        return await _collect(session, settings)
+        return await _collect_tools(session, settings)
     msg = f"the MCP server {session.label!r} is not available: it did not answer within {seconds:g} s"
     raise ServerUnavailableError(msg)
 
@@ -86,7 +86,7 @@ class _Settings:
     trusted: bool
 
 
-async def _collect(session: Session, settings: _Settings) -> ToolCollection[McpAnnotations]:
+async def _collect_tools(session: Session, settings: _Settings) -> ToolCollection[McpAnnotations]:
     listed = await session.list_tools()
     unknown = settings.without - {tool.name for tool in listed}
     if unknown:
@@ -95,11 +95,13 @@ async def _collect(session: Session, settings: _Settings) -> ToolCollection[McpA
     tools = ToolCollection(McpAnnotations)
     for tool in listed:
         if tool.name not in settings.without:
-            _register(tools, session, tool, settings)
+            _register_tool(tools, session, tool, settings)
     return tools
 
 
-def _register(tools: ToolCollection[McpAnnotations], session: Session, tool: types.Tool, settings: _Settings) -> None:
+def _register_tool(
+    tools: ToolCollection[McpAnnotations], session: Session, tool: types.Tool, settings: _Settings
+) -> None:
     async def call(arguments: dict[str, Any], context: ToolContext) -> object:
         return await session.call(tool.name, arguments, context)
 
