@@ -289,8 +289,8 @@ async def test_an_object_that_did_not_see_the_entries_before_a_snapshot_receives
     full: list[bool] = []
 
     class LogOnFullDisk(ManagedLog):
-        def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
-            entry = super()._append(transaction, fields, batch, head)
+        def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
+            entry = super()._append_entry(transaction, fields, batch, head)
             if full:
                 msg = "the disk is full"
                 raise OSError(msg)

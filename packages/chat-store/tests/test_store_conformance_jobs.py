@@ -37,7 +37,7 @@ class RunsClosedConversations(ManagedLog):
 
 class AppendsPostsAgain(ManagedLog):
     def apply_posts(self) -> int:
-        with self._reading():
+        with self._open_read_transaction():
             before = dict(self.state.posts)
         count = super().apply_posts()
         self.state.posts |= before

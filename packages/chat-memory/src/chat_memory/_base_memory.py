@@ -79,12 +79,12 @@ class Scope:
 
     async def add(self, statement: Statement) -> Outcome:
         """Implement `MemoryScope.add()`."""
-        return await self._write(lambda rows: rows.facts.add(statement))
+        return await self._write_rows(lambda rows: rows.facts.add(statement))
 
     async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.get()`."""
-        at = _moment(valid, "valid")
-        return await self._read(lambda rows: rows.facts.get(id, at))
+        at = _optional_microseconds(valid, "valid")
+        return await self._read_rows(lambda rows: rows.facts.get(id, at))
 
     async def facts(
         self,
@@ -95,8 +95,8 @@ class Scope:
         status: FactStatus = "current",
     ) -> list[Fact]:
         """Implement `MemoryScope.facts()`."""
-        filters = _filter(subject, predicate, object)
-        return await self._read(lambda rows: rows.facts.find(status, filters))
+        filters = _create_filter(subject, predicate, object)
+        return await self._read_rows(lambda rows: rows.facts.find(status, filters))
 
     async def as_of(
         self,
@@ -107,15 +107,15 @@ class Scope:
         predicate: str | None = None,
     ) -> list[Fact]:
         """Implement `MemoryScope.as_of()`."""
-        filters = _filter(subject, predicate, None)
-        at, known = _moment(valid, "valid"), _moment(recorded, "recorded")
+        filters = _create_filter(subject, predicate, None)
+        at, known = _optional_microseconds(valid, "valid"), _optional_microseconds(recorded, "recorded")
 
         def read(rows: Rows) -> list[Fact]:
             if known is None:
                 return rows.facts.find("current", filters, at)
             return rows.facts.as_recorded(to_microseconds(rows.now) if at is None else at, known, filters)
 
-        return await self._read(read)
+        return await self._read_rows(read)
 
     async def statements(self, id: str) -> list[Statement]:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.statements()`."""
@@ -123,7 +123,7 @@ class Scope:
         def read(rows: Rows) -> list[Statement]:
             return [stored.statement for stored in rows.facts.statements(id) if stored.retired_at is None]
 
-        return await self._read(read)
+        return await self._read_rows(read)
 
     async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.promote()`."""
@@ -150,43 +150,45 @@ class Scope:
                 )
             )
 
-        return await self._write(write)
+        return await self._write_rows(write)
 
     async def retract(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.retract()`."""
-        return await self._write(lambda rows: rows.facts.retract(id))
+        return await self._write_rows(lambda rows: rows.facts.retract(id))
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.forget()`."""
-        return await self._write(lambda rows: rows.facts.forget(id))
+        return await self._write_rows(lambda rows: rows.facts.forget(id))
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""
-        await self._write(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE)
+        await self._write_rows(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE)
 
     # --- Entities and relations --------------------------------------------------------------------------------------
 
     async def add_entity(self, entity: Entity) -> bool:
         """Implement `MemoryScope.add_entity()`."""
-        return await self._write(lambda rows: rows.graph.add_entity(entity))
+        return await self._write_rows(lambda rows: rows.graph.add_entity(entity))
 
     async def relate(self, relation: Relation, *, key: str = "") -> bool:
         """Implement `MemoryScope.relate()`."""
-        return await self._write(lambda rows: rows.graph.relate(relation, key))
+        return await self._write_rows(lambda rows: rows.graph.relate(relation, key))
 
     async def entities(self, *, fact: str | None = None) -> list[Entity]:
         """Implement `MemoryScope.entities()`."""
-        return await self._read(lambda rows: rows.graph.entities() if fact is None else rows.graph.entities_of(fact))
+        return await self._read_rows(
+            lambda rows: rows.graph.entities() if fact is None else rows.graph.entities_of(fact)
+        )
 
     async def facts_about(self, entity: str) -> list[Fact]:
         """Implement `MemoryScope.facts_about()`."""
         filters = FactFilter(entity=normalize(entity))
-        return await self._read(lambda rows: rows.facts.find("current", filters))
+        return await self._read_rows(lambda rows: rows.facts.find("current", filters))
 
     async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
         """Implement `MemoryScope.neighbors()`."""
         _require_positive(depth=depth, limit=limit)
-        return await self._read(lambda rows: rows.graph.neighbors(normalize(entity), depth, limit))
+        return await self._read_rows(lambda rows: rows.graph.neighbors(normalize(entity), depth, limit))
 
     async def graph(self, entity: str | None = None, *, depth: int = 1, limit: int = 1000) -> Graph:
         """Implement `MemoryScope.graph()`."""
@@ -202,45 +204,45 @@ class Scope:
             facts = [fact for fact in rows.facts.find("current", FactFilter()) if fact.id in links] if links else []
             return Graph(tuple(near), tuple(rows.graph.relations(ids)), tuple(facts), links)
 
-        return await self._read(read)
+        return await self._read_rows(read)
 
     async def delete_entity(self, entity: str) -> bool:
         """Implement `MemoryScope.delete_entity()`."""
-        return await self._write(lambda rows: rows.graph.delete(normalize(entity)))
+        return await self._write_rows(lambda rows: rows.graph.delete(normalize(entity)))
 
     # --- Texts and vectors -------------------------------------------------------------------------------------------
 
     async def add_passages(self, passages: Sequence[Passage]) -> int:
         """Implement `MemoryScope.add_passages()`."""
-        return await self._write(lambda rows: rows.documents.add(passages))
+        return await self._write_rows(lambda rows: rows.documents.add(passages))
 
     async def documents(
         self, *, ids: Iterable[int] | None = None, conversation: str | None = None, kind: str | None = None
     ) -> list[Document]:
         """Implement `MemoryScope.documents()`."""
-        return await self._read(lambda rows: rows.documents.find(ids, conversation, kind))
+        return await self._read_rows(lambda rows: rows.documents.find(ids, conversation, kind))
 
     async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
         """Implement `MemoryScope.search_text()`."""
         _require_positive(limit=limit)
-        return await self._read(lambda rows: rows.documents.search(words, limit))
+        return await self._read_rows(lambda rows: rows.documents.search(words, limit))
 
     async def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
         """Implement `MemoryScope.put_vectors()`."""
-        await self._write(lambda rows: rows.documents.put_vectors(require_name(model, "model"), vectors))
+        await self._write_rows(lambda rows: rows.documents.put_vectors(require_name(model, "model"), vectors))
 
     async def vectors(self, model: str) -> tuple[list[int], bytes]:
         """Implement `MemoryScope.vectors()`."""
-        return await self._read(lambda rows: rows.documents.vectors(model))
+        return await self._read_rows(lambda rows: rows.documents.vectors(model))
 
     async def without_vector(self, model: str, *, limit: int = 100) -> list[Document]:
         """Implement `MemoryScope.without_vector()`."""
         _require_positive(limit=limit)
-        return await self._read(lambda rows: rows.documents.without_vector(model, limit))
+        return await self._read_rows(lambda rows: rows.documents.without_vector(model, limit))
 
     async def drop_vectors(self, *, keep: str) -> int:
         """Implement `MemoryScope.drop_vectors()`."""
-        return await self._write(lambda rows: rows.documents.drop_vectors(keep))
+        return await self._write_rows(lambda rows: rows.documents.drop_vectors(keep))
 
     # --- Records -----------------------------------------------------------------------------------------------------
 
@@ -248,39 +250,39 @@ class Scope:
         self, conversation: str, name: str, document: Mapping[str, object], *, replace: bool = False
     ) -> Mapping[str, object]:
         """Implement `MemoryScope.put_record()`."""
-        return await self._write(lambda rows: rows.records.put(conversation, name, document, replace=replace))
+        return await self._write_rows(lambda rows: rows.records.put(conversation, name, document, replace=replace))
 
     async def records(self, conversation: str) -> dict[str, Mapping[str, object]]:
         """Implement `MemoryScope.records()`."""
-        return await self._read(lambda rows: rows.records.find(conversation))
+        return await self._read_rows(lambda rows: rows.records.find(conversation))
 
     async def recorded_conversations(self) -> list[str]:
         """Implement `MemoryScope.recorded_conversations()`."""
-        return await self._read(lambda rows: rows.records.conversations())
+        return await self._read_rows(lambda rows: rows.records.conversations())
 
     # --- Core blocks -------------------------------------------------------------------------------------------------
 
     async def blocks(self) -> dict[str, str]:
         """Implement `MemoryScope.blocks()`."""
-        return await self._read(lambda rows: rows.blocks.find())
+        return await self._read_rows(lambda rows: rows.blocks.find())
 
     async def set_block(self, name: str, text: str, *, replaces: str | None = None) -> bool:
         """Implement `MemoryScope.set_block()`."""
-        return await self._write(lambda rows: rows.blocks.set(name, text, replaces))
+        return await self._write_rows(lambda rows: rows.blocks.set(name, text, replaces))
 
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def revision(self) -> int:
         """Implement `MemoryScope.revision()`."""
-        return await self._read(lambda rows: read_revision(rows.session, rows.scope))
+        return await self._read_rows(lambda rows: read_revision(rows.session, rows.scope))
 
     async def stats(self) -> MemoryStats:
         """Implement `MemoryScope.stats()`."""
-        return await self._read(lambda rows: read_stats(rows.session, rows.scope, to_microseconds(rows.now)))
+        return await self._read_rows(lambda rows: read_stats(rows.session, rows.scope, to_microseconds(rows.now)))
 
     async def export(self) -> dict[str, object]:
         """Implement `MemoryScope.export()`."""
-        return await self._read(
+        return await self._read_rows(
             lambda rows: {
                 **export_scope(self._name, rows.facts, rows.graph, rows.documents, rows.records),
                 "blocks": rows.blocks.find(),
@@ -298,7 +300,7 @@ class Scope:
 
     # --- Transactions ------------------------------------------------------------------------------------------------
 
-    async def _read(self, work: Callable[[Rows], T]) -> T:
+    async def _read_rows(self, work: Callable[[Rows], T]) -> T:
         def read() -> T:
             with self._database.read() as session:
                 found = session.execute("SELECT key FROM chat_memory_scopes WHERE scope = :name", {"name": self._name})
@@ -307,7 +309,7 @@ class Scope:
 
         return await finish_in_thread(read)
 
-    async def _write(self, work: Callable[[Rows], T], *, require: str = _REQUIRE_SCOPE) -> T:
+    async def _write_rows(self, work: Callable[[Rows], T], *, require: str = _REQUIRE_SCOPE) -> T:
         def write() -> T:
             with self._database.write() as session:
                 self._database.lock_predicates(session, exclusive=False)
@@ -388,11 +390,11 @@ class BaseMemory:
                 session.execute_many(insert, [{"predicate": name} for name in added])
                 session.execute_many(delete, [{"predicate": name} for name in removed])
                 for name in sorted(added | removed):
-                    self._recompute(session, name)
+                    self._recompute_predicate(session, name)
 
         await finish_in_thread(write)
 
-    def _recompute(self, session: Session, predicate: str) -> None:
+    def _recompute_predicate(self, session: Session, predicate: str) -> None:
         scopes = session.execute(
             "UPDATE chat_memory_scopes SET revision = revision + 1 WHERE key IN "
             "(SELECT scope FROM chat_memory_facts WHERE predicate = :predicate) RETURNING key, scope",
@@ -406,12 +408,12 @@ class BaseMemory:
         await finish_in_thread(self._database.close)
 
 
-def _filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:  # noqa: A002
+def _create_filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:  # noqa: A002
     names = [None if name is None else normalize(name) for name in (subject, predicate, object)]
     return FactFilter(*names)
 
 
-def _moment(time: datetime | None, name: str) -> int | None:
+def _optional_microseconds(time: datetime | None, name: str) -> int | None:
     return None if time is None else to_microseconds(to_utc(time, name))
 
 

@@ -39,7 +39,7 @@ class DocumentRows:
 
     def add(self, passages: Iterable[Passage]) -> int:
         """Store passages, and return how many are new or changed."""
-        return sum(self._add(passage) for passage in passages)
+        return sum(self._add_passage(passage) for passage in passages)
 
     def find(self, ids: Iterable[int] | None, conversation: str | None, kind: str | None) -> list[Document]:
         """List passages and current facts by id."""
@@ -53,7 +53,7 @@ class DocumentRows:
         if kind is not None:
             query += " AND d.kind = :kind"
             values["kind"] = kind
-        return [_document(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
+        return [_document_from_row(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
 
     def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:
         """Find documents that contain at least one of the words, the best match first."""
@@ -108,7 +108,7 @@ class DocumentRows:
             "AND v.model = :model) ORDER BY d.key LIMIT :limit",
             {"scope": self._scope, "model": model, "limit": limit},
         )
-        return [_document(row) for row in rows]
+        return [_document_from_row(row) for row in rows]
 
     def drop_vectors(self, keep: str) -> int:
         """Delete the vectors of all other embedders, and return their number."""
@@ -119,7 +119,7 @@ class DocumentRows:
         )
         return len(rows)
 
-    def _add(self, passage: Passage) -> bool:
+    def _add_passage(self, passage: Passage) -> bool:
         values: dict[str, Value] = {
             "scope": self._scope,
             "kind": require_short(passage.kind, "kind"),
@@ -152,7 +152,7 @@ class DocumentRows:
         return True
 
 
-def _document(row: Sequence[object]) -> Document:
+def _document_from_row(row: Sequence[object]) -> Document:
     key, kind, text, fact, conversation, position, speaker, said = row
     return Document(
         cast("int", key),

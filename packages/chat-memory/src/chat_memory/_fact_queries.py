@@ -117,12 +117,12 @@ def parse_entry(columns: Sequence[object]) -> Entry:
     return Entry(*cast("tuple[int, int, int, int, int, int, float, str, str]", tuple(columns)))
 
 
-def _time(column: object) -> datetime:
+def _parse_time(column: object) -> datetime:
     return from_microseconds(cast("int", column))
 
 
-def _time_or_none(column: object) -> datetime | None:
-    return None if column in (None, FOREVER) else _time(column)
+def _parse_optional_time(column: object) -> datetime | None:
+    return None if column in (None, FOREVER) else _parse_time(column)
 
 
 def parse_fact(status: FactStatus, row: Row) -> Fact:
@@ -137,18 +137,18 @@ def parse_fact(status: FactStatus, row: Row) -> Fact:
         status=status,
         source=cast("Source", source),
         confidence=cast("float", confidence),
-        said_at=_time(said),
-        valid_from=_time(begins),
-        valid_to=_time_or_none(ends),
-        recorded_at=_time(recorded),
-        retired_at=_time_or_none(retired),
-        citation=None if citation is None else _citation(citation),
+        said_at=_parse_time(said),
+        valid_from=_parse_time(begins),
+        valid_to=_parse_optional_time(ends),
+        recorded_at=_parse_time(recorded),
+        retired_at=_parse_optional_time(retired),
+        citation=None if citation is None else _parse_citation(citation),
         reinforcements=max(0, cast("int", statements) - 1),
-        accessed_at=_time_or_none(accessed),
+        accessed_at=_parse_optional_time(accessed),
     )
 
 
-def _citation(column: object) -> Citation:
+def _parse_citation(column: object) -> Citation:
     return citation_from_dict(cast("dict[str, object]", loads(str(column))))
 
 
@@ -162,13 +162,13 @@ def parse_statement(row: Row) -> StoredStatement:
         str(row[3]),
         cast("Source", source),
         cast("float", confidence),
-        _time(said),
-        _time(valid_from),
-        _time_or_none(valid_to),
-        None if citation is None else _citation(citation),
+        _parse_time(said),
+        _parse_time(valid_from),
+        _parse_optional_time(valid_to),
+        None if citation is None else _parse_citation(citation),
         str(name),
     )
-    return StoredStatement(statement, _time(recorded), _time_or_none(retired))
+    return StoredStatement(statement, _parse_time(recorded), _parse_optional_time(retired))
 
 
 def sort_facts(facts: Iterable[Fact]) -> list[Fact]:

@@ -96,22 +96,22 @@ class FactRows:
             normalize(statement.object),
         )
         id = fact_id(self._name, *place)  # noqa: A001 - the field's own name
-        fact = self._require_fact(id, place)
+        fact = self._find_or_create_fact(id, place)
         name = require_short(_statement_name(statement), "the key of a statement")
         rows = self._session.execute(
             "SELECT outcome FROM chat_memory_statements WHERE fact = :fact AND name = :name",
             {"fact": fact, "name": name},
         )
         if rows:
-            return self._outcome(id, str(rows[0][0]))
-        columns = self._columns(statement)
+            return self._parse_outcome(id, str(rows[0][0]))
+        columns = self._statement_columns(statement)
         entry = _new_entry(fact, columns, place.object, name)
-        outcome = self._classify(self._entries(place), entry)
+        outcome = self._classify(self._competing_entries(place), entry)
         self._session.execute(INSERT_STATEMENT, {**columns, "fact": fact, "name": name, "outcome": dumps(outcome)})
-        self._link(fact, place, statement.entities)
-        self._refresh(place)
-        self._describe(fact)
-        return self._outcome(id, dumps(outcome))
+        self._link_entities(fact, place, statement.entities)
+        self._recompute_periods(place)
+        self._store_description(fact)
+        return self._parse_outcome(id, dumps(outcome))
 
     def find(self, status: FactStatus, filters: FactFilter, at: int | None = None) -> list[Fact]:
         """List facts by their status at a time, in the order of subject, predicate and beginning.
@@ -177,7 +177,7 @@ class FactRows:
 
     def retract(self, id: str) -> bool:  # noqa: A002
         """Mark the statements of a fact as wrong, and return whether there was one."""
-        place = self._place(id)
+        place = self._find_place(id)
         if place is None:
             return False
         rows = self._session.execute(
@@ -185,18 +185,18 @@ class FactRows:
             "(SELECT key FROM chat_memory_facts WHERE scope = :scope AND id = :id) RETURNING key",
             {"now": self._now, "scope": self._scope, "id": id},
         )
-        self._refresh(place)
+        self._recompute_periods(place)
         return bool(rows)
 
     def forget(self, id: str) -> bool:  # noqa: A002
         """Delete a fact and everything that belongs to it, and return whether it existed."""
-        place = self._place(id)
+        place = self._find_place(id)
         if place is None:
             return False
         self._session.execute(
             "DELETE FROM chat_memory_facts WHERE scope = :scope AND id = :id", {"scope": self._scope, "id": id}
         )
-        self._refresh(place)
+        self._recompute_periods(place)
         return True
 
     def touch(self, ids: Iterable[str]) -> None:
@@ -219,14 +219,14 @@ class FactRows:
             for subject, object in rows  # noqa: A001 - the field's own name
         }
         for place in places:
-            self._refresh(place)
+            self._recompute_periods(place)
 
     # --- Where facts compete -----------------------------------------------------------------------------------------
 
     def _is_multi_valued(self, predicate: str) -> bool:
         return predicate in read_multi_valued(self._session)
 
-    def _competing(self, place: _Place) -> tuple[str, dict[str, Value]]:
+    def _competition_condition(self, place: _Place) -> tuple[str, dict[str, Value]]:
         """Return the condition for the facts that compete for a place, and its parameters."""
         values: dict[str, Value] = {"scope": self._scope, "subject": place.subject, "predicate": place.predicate}
         condition = "f.scope = :scope AND f.subject = :subject AND f.predicate = :predicate"
@@ -235,13 +235,13 @@ class FactRows:
             condition += " AND f.object = :object"
         return condition, values
 
-    def _entries(self, place: _Place) -> list[Entry]:
-        condition, values = self._competing(place)
+    def _competing_entries(self, place: _Place) -> list[Entry]:
+        condition, values = self._competition_condition(place)
         return [parse_entry(row) for row in self._session.execute(SELECT_ENTRIES + condition, values)]
 
-    def _refresh(self, place: _Place) -> None:
+    def _recompute_periods(self, place: _Place) -> None:
         """Compute the periods of the facts that compete for a place, and store them."""
-        condition, values = self._competing(place)
+        condition, values = self._competition_condition(place)
         self._session.execute(
             "DELETE FROM chat_memory_periods WHERE fact IN "  # noqa: S608 - our own names
             f"(SELECT f.key FROM chat_memory_facts f WHERE {condition})",
@@ -256,7 +256,7 @@ class FactRows:
                 "ends": period.ends,
                 "statement": period.statement,
             }
-            for period in timeline(self._entries(place))
+            for period in timeline(self._competing_entries(place))
         ]
         self._session.execute_many(INSERT_PERIOD, rows)
 
@@ -269,19 +269,19 @@ class FactRows:
         if is_current:
             if was_current:
                 return {"outcome": "reinforced"}
-            return {"outcome": "superseded", "ids": self._ids(before[:1])} if before else {"outcome": "inserted"}
+            return {"outcome": "superseded", "ids": self._fact_ids(before[:1])} if before else {"outcome": "inserted"}
         if entry in after:
-            return {"outcome": "candidate", "ids": self._ids(after[:1])}
+            return {"outcome": "candidate", "ids": self._fact_ids(after[:1])}
         return {"outcome": "historical"}
 
-    def _ids(self, entries: Iterable[Entry]) -> list[str]:
+    def _fact_ids(self, entries: Iterable[Entry]) -> list[str]:
         rows = self._session.execute(
             "SELECT id FROM chat_memory_facts WHERE key IN (@numbers(keys))",
             {"keys": dumps([entry.fact for entry in entries])},
         )
         return [str(row[0]) for row in rows]
 
-    def _outcome(self, id: str, text: str) -> Outcome:  # noqa: A002 - the field's own name
+    def _parse_outcome(self, id: str, text: str) -> Outcome:  # noqa: A002 - the field's own name
         stored = cast("_StoredOutcome", loads(text))
         fact = self.get(id)
         if fact is None:
@@ -301,14 +301,14 @@ class FactRows:
 
     # --- Rows --------------------------------------------------------------------------------------------------------
 
-    def _place(self, id: str) -> _Place | None:  # noqa: A002 - the field's own name
+    def _find_place(self, id: str) -> _Place | None:  # noqa: A002 - the field's own name
         rows = self._session.execute(
             "SELECT subject, predicate, object FROM chat_memory_facts WHERE scope = :scope AND id = :id",
             {"scope": self._scope, "id": id},
         )
         return _Place(*map(str, rows[0])) if rows else None
 
-    def _require_fact(self, id: str, place: _Place) -> int:  # noqa: A002 - the field's own name
+    def _find_or_create_fact(self, id: str, place: _Place) -> int:  # noqa: A002 - the field's own name
         values: dict[str, Value] = {"scope": self._scope, "id": id, **place._asdict()}
         self._session.execute(
             "INSERT INTO chat_memory_facts (scope, id, subject, predicate, object) "
@@ -318,7 +318,7 @@ class FactRows:
         rows = self._session.execute("SELECT key FROM chat_memory_facts WHERE scope = :scope AND id = :id", values)
         return cast("int", rows[0][0])
 
-    def _columns(self, statement: Statement) -> dict[str, Value]:
+    def _statement_columns(self, statement: Statement) -> dict[str, Value]:
         said = self._now if statement.said_at is None else to_microseconds(statement.said_at)
         valid_from = said if statement.valid_from is None else to_microseconds(statement.valid_from)
         valid_to = FOREVER if statement.valid_to is None else to_microseconds(statement.valid_to)
@@ -342,7 +342,7 @@ class FactRows:
             "citation": None if citation is None else dumps(citation_to_dict(citation)),
         }
 
-    def _link(self, fact: int, place: _Place, entities: Iterable[str]) -> None:
+    def _link_entities(self, fact: int, place: _Place, entities: Iterable[str]) -> None:
         names = {place.subject, *(require_short(normalize(name), "the name of an entity") for name in entities)}
         if len(place.object.encode()) <= MAX_NAME_BYTES:  # a longer object is a text, not the name of an entity
             names.add(place.object)
@@ -352,7 +352,7 @@ class FactRows:
             [{"scope": self._scope, "fact": fact, "entity": name} for name in sorted(names)],
         )
 
-    def _describe(self, fact: int) -> None:
+    def _store_description(self, fact: int) -> None:
         """Store the text of a fact, which is that of its strongest and latest statement, for the search."""
         (described,) = self._session.execute(SELECT_DESCRIPTION, {"fact": fact})
         text, said, document, known = described

@@ -45,12 +45,12 @@ class GraphRows:
     def add_entity(self, entity: Entity) -> bool:
         """Store or merge an entity, and return whether it is new."""
         require_short(entity.id, "the name of an entity")
-        known = self._find(entity.id)
+        known = self._find_entity(entity.id)
         if known is None:
             self._session.execute(
                 "INSERT INTO chat_memory_entities (scope, id, name, type, properties) "
                 "VALUES (:scope, :id, :name, :type, :properties)",
-                self._values(entity, entity.properties),
+                self._entity_values(entity, entity.properties),
             )
             return True
         key, properties = known
@@ -65,8 +65,8 @@ class GraphRows:
         require_short(require_text(key, "the key of a relation"), "the key of a relation")
         values: dict[str, Value] = {
             "scope": self._scope,
-            "source": self._require(relation.source, "the source of a relation"),
-            "target": self._require(relation.target, "the target of a relation"),
+            "source": self._find_or_create(relation.source, "the source of a relation"),
+            "target": self._find_or_create(relation.target, "the target of a relation"),
             "type": relation.type,
             "label": require_short(normalize(relation.label), "the label of a relation"),
         }
@@ -94,7 +94,7 @@ class GraphRows:
             "SELECT name, type, properties FROM chat_memory_entities WHERE scope = :scope ORDER BY id",
             {"scope": self._scope},
         )
-        return [_entity(row) for row in rows[:limit]]
+        return [_parse_entity(row) for row in rows[:limit]]
 
     def entities_of(self, fact: str) -> list[Entity]:
         """List the entities that are linked to a fact, by id."""
@@ -105,7 +105,7 @@ class GraphRows:
             "WHERE f.scope = :scope AND f.id = :fact ORDER BY e.id",
             {"scope": self._scope, "fact": fact},
         )
-        return [_entity(row) for row in rows]
+        return [_parse_entity(row) for row in rows]
 
     def neighbors(self, entity: str, depth: int, limit: int, nearest: int = 1) -> list[Neighbor]:
         """List the entities near an entity, nearest first.
@@ -123,7 +123,7 @@ class GraphRows:
             "limit": limit,
             "nearest": nearest,
         }
-        return [Neighbor(_entity(row), cast("int", row[3])) for row in self._session.execute(_NEIGHBORS, values)]
+        return [Neighbor(_parse_entity(row), cast("int", row[3])) for row in self._session.execute(_NEIGHBORS, values)]
 
     def relations(self, ids: Iterable[str]) -> list[Relation]:
         """List the relations whose ends are both among these entities."""
@@ -160,26 +160,26 @@ class GraphRows:
         )
         return bool(rows)
 
-    def _require(self, name: str, what: str) -> int:
+    def _find_or_create(self, name: str, what: str) -> int:
         """Return the row of an entity, which is created if it is missing."""
         entity = Entity(name)
         require_short(entity.id, what)
         self._session.execute(
             "INSERT INTO chat_memory_entities (scope, id, name, type, properties) "
             "VALUES (:scope, :id, :name, :type, :properties) ON CONFLICT (scope, id) DO NOTHING",
-            self._values(entity, {}),
+            self._entity_values(entity, {}),
         )
-        known = self._find(entity.id)
+        known = self._find_entity(entity.id)
         return known[0] if known else 0
 
-    def _find(self, id: str) -> tuple[int, dict[str, str]] | None:  # noqa: A002 - the field's own name
+    def _find_entity(self, id: str) -> tuple[int, dict[str, str]] | None:  # noqa: A002 - the field's own name
         rows = self._session.execute(
             "SELECT key, properties FROM chat_memory_entities WHERE scope = :scope AND id = :id",
             {"scope": self._scope, "id": id},
         )
-        return (cast("int", rows[0][0]), _properties(rows[0][1])) if rows else None
+        return (cast("int", rows[0][0]), _parse_properties(rows[0][1])) if rows else None
 
-    def _values(self, entity: Entity, properties: object) -> dict[str, Value]:
+    def _entity_values(self, entity: Entity, properties: object) -> dict[str, Value]:
         return {
             "scope": self._scope,
             "id": entity.id,
@@ -189,9 +189,9 @@ class GraphRows:
         }
 
 
-def _entity(row: Sequence[object] | Row) -> Entity:
-    return Entity(str(row[0]), str(row[1]), _properties(row[2]))
+def _parse_entity(row: Sequence[object] | Row) -> Entity:
+    return Entity(str(row[0]), str(row[1]), _parse_properties(row[2]))
 
 
-def _properties(column: object) -> dict[str, str]:
+def _parse_properties(column: object) -> dict[str, str]:
     return cast("dict[str, str]", loads(str(column)))

@@ -49,7 +49,7 @@ class RecordRows:
             "ORDER BY name",
             {"scope": self._scope, "conversation": conversation},
         )
-        return {str(name): _parse(document) for name, document in rows}
+        return {str(name): _parse_record(document) for name, document in rows}
 
     def conversations(self) -> list[str]:
         """List the conversations that have records."""
@@ -60,5 +60,5 @@ class RecordRows:
         return [str(row[0]) for row in rows]
 
 
-def _parse(document: object) -> Mapping[str, object]:
+def _parse_record(document: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", loads(str(document)))

@@ -94,11 +94,11 @@ def _fact_to_dict(fact: Fact, statements: Iterable[StoredStatement], entities: I
         "object": fact.object,
         "text": fact.text,
         "status": fact.status,
-        "valid_from": _iso(fact.valid_from),
-        "valid_to": _iso(fact.valid_to),
-        "recorded_at": _iso(fact.recorded_at),
-        "retired_at": _iso(fact.retired_at),
-        "accessed_at": _iso(fact.accessed_at),
+        "valid_from": _isoformat(fact.valid_from),
+        "valid_to": _isoformat(fact.valid_to),
+        "recorded_at": _isoformat(fact.recorded_at),
+        "retired_at": _isoformat(fact.retired_at),
+        "accessed_at": _isoformat(fact.accessed_at),
         "entities": list(entities),
         "statements": [_statement_to_dict(statement) for statement in statements],
     }
@@ -114,11 +114,11 @@ def _statement_to_dict(stored: StoredStatement) -> dict[str, object]:
         "text": statement.text,
         "source": statement.source,
         "confidence": statement.confidence,
-        "said_at": _iso(statement.said_at),
-        "valid_from": _iso(statement.valid_from),
-        "valid_to": _iso(statement.valid_to),
-        "recorded_at": _iso(stored.recorded_at),
-        "retired_at": _iso(stored.retired_at),
+        "said_at": _isoformat(statement.said_at),
+        "valid_from": _isoformat(statement.valid_from),
+        "valid_to": _isoformat(statement.valid_to),
+        "recorded_at": _isoformat(stored.recorded_at),
+        "retired_at": _isoformat(stored.retired_at),
         "citation": None if statement.citation is None else citation_to_dict(statement.citation),
     }
 
@@ -129,10 +129,10 @@ def _passage_to_dict(passage: Document) -> dict[str, object]:
         "conversation": passage.conversation,
         "position": passage.position,
         "speaker": passage.speaker,
-        "said_at": _iso(passage.said_at),
+        "said_at": _isoformat(passage.said_at),
         "text": passage.text,
     }
 
 
-def _iso(time: datetime | None) -> str | None:
+def _isoformat(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()

@@ -59,22 +59,24 @@ class TextIndex:
     """
 
     def __init__(self, documents: Iterable[Document], tokens: Mapping[int, Counter[str]]) -> None:
-        ordered = sorted(documents, key=_place)
+        ordered = sorted(documents, key=_transcript_position)
         self.documents: Sequence[Document] = ordered
         self.row_of = {document.id: row for row, document in enumerate(ordered)}
         self._size = len(ordered)
         groups: dict[object, int] = {}
-        self._group: Rows = np.array([groups.setdefault(_place(d)[0], len(groups)) for d in ordered], dtype=np.intp)
+        self._group: Rows = np.array(
+            [groups.setdefault(_transcript_position(d)[0], len(groups)) for d in ordered], dtype=np.intp
+        )
         self._groups = len(groups)
         counts = [tokens[document.id] for document in ordered]
-        self._postings = _postings(counts)
+        self._postings = _build_postings(counts)
         self._dates = _rows_by(date_stems(d.said_at) if d.said_at else () for d in ordered)
         self._speakers = _rows_by(split_words(d.speaker or "") for d in ordered)
         self._tells_time: Numbers = np.array([float(not TIME_STEMS.isdisjoint(count)) for count in counts])
         lengths: Numbers = np.array([float(count.total()) for count in counts])
         every: Rows = np.arange(self._size, dtype=np.intp)
-        self._norm = _norm(self._spread(every, lengths))
-        self._group_norm = _norm(self._per_group(self._group, lengths))
+        self._length_norm = _length_norm(self._add_to_neighbors(every, lengths))
+        self._group_norm = _length_norm(self._sum_per_group(self._group, lengths))
 
     def score(self, question: str) -> TextScores:
         """Score all rows for a question."""
@@ -84,19 +86,21 @@ class TextIndex:
         for word in asked:
             rows, counts = self._postings.get(word, _NOTHING)
             dated = self._dates.get(word)
-            frequency = self._spread(rows, counts)
+            frequency = self._add_to_neighbors(rows, counts)
             if dated is not None:
                 frequency[dated] += 1
-            weight = _weight(len(rows) or (0 if dated is None else len(dated)), self._size + _OTHER_TEXTS)
+            weight = _word_weight(len(rows) or (0 if dated is None else len(dated)), self._size + _OTHER_TEXTS)
             possible += weight
-            text += weight * _saturate(frequency, self._norm)
-            in_groups = self._per_group(self._group[rows], counts)
+            text += weight * _saturate_frequency(frequency, self._length_norm)
+            in_groups = self._sum_per_group(self._group[rows], counts)
             found = int(np.count_nonzero(in_groups))
-            conversation += _weight(found, self._groups) * _saturate(in_groups, self._group_norm)
+            conversation += _word_weight(found, self._groups) * _saturate_frequency(in_groups, self._group_norm)
         return TextScores(
             text / possible if possible else text,
-            self._matching(self._speakers, set(split_words(question)), scale=False),
-            self._matching(self._dates, {word for word in asked if word in TIME_STEMS or word.isdigit()}, scale=True),
+            self._score_matching_rows(self._speakers, set(split_words(question)), scale=False),
+            self._score_matching_rows(
+                self._dates, {word for word in asked if word in TIME_STEMS or word.isdigit()}, scale=True
+            ),
             self._tells_time if asks_for_time(question) else np.zeros(self._size),
             (conversation / (conversation.max(initial=0) or 1.0))[self._group],
         )
@@ -106,22 +110,22 @@ class TextIndex:
         every: Rows = np.arange(self._size, dtype=np.intp)
         mean: npt.NDArray[np.float32] = np.zeros_like(vectors)
         for offset, weight in _NEIGHBORS:
-            source, target = self._neighbors(every, offset)
+            source, target = self._neighbor_rows(every, offset)
             mean[target] += np.float32(weight) * vectors[source]
         return normalize_rows(mean)
 
-    def _spread(self, rows: Rows, counts: Numbers) -> Numbers:
+    def _add_to_neighbors(self, rows: Rows, counts: Numbers) -> Numbers:
         """Add the counts of rows to these rows and, weighted, to their neighbors."""
         total = np.zeros(self._size)
         for offset, weight in _NEIGHBORS:
-            source, target = self._neighbors(rows, offset)
+            source, target = self._neighbor_rows(rows, offset)
             total[target] += weight * (counts if len(source) == len(rows) else counts[np.isin(rows, source)])
         return total
 
-    def _per_group(self, groups: Rows, counts: Numbers) -> Numbers:
+    def _sum_per_group(self, groups: Rows, counts: Numbers) -> Numbers:
         return np.bincount(groups, counts, self._groups).astype(np.float64)
 
-    def _neighbors(self, rows: Rows, offset: int) -> tuple[Rows, Rows]:
+    def _neighbor_rows(self, rows: Rows, offset: int) -> tuple[Rows, Rows]:
         """Return the rows that have a neighbor at an offset in their conversation, and these neighbors."""
         target = rows + offset
         inside = (target >= 0) & (target < self._size)
@@ -129,7 +133,7 @@ class TextIndex:
         same = self._group[source] == self._group[target]
         return source[same], target[same]
 
-    def _matching(self, index: Mapping[str, Rows], words: set[str], *, scale: bool) -> Numbers:
+    def _score_matching_rows(self, index: Mapping[str, Rows], words: set[str], *, scale: bool) -> Numbers:
         """Return 1 for the rows of any of the words or, if `scale`, the part of the known words that match."""
         scores = np.zeros(self._size)
         known = [index[word] for word in words if word in index]
@@ -148,14 +152,14 @@ def normalize_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 _NOTHING: Final[tuple[Rows, Numbers]] = (np.zeros(0, dtype=np.intp), np.zeros(0))
 
 
-def _place(document: Document) -> tuple[str, int, int]:
+def _transcript_position(document: Document) -> tuple[str, int, int]:
     conversation = (
         f"fact {document.id}" if document.conversation is None else f"{document.kind} {document.conversation}"
     )
     return conversation, document.position or 0, document.id
 
 
-def _postings(counts: Sequence[Counter[str]]) -> dict[str, tuple[Rows, Numbers]]:
+def _build_postings(counts: Sequence[Counter[str]]) -> dict[str, tuple[Rows, Numbers]]:
     rows: defaultdict[str, list[int]] = defaultdict(list)
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for row, count in enumerate(counts):
@@ -173,15 +177,15 @@ def _rows_by(keys: Iterable[Iterable[str]]) -> dict[str, Rows]:
     return {name: np.array(found, dtype=np.intp) for name, found in rows.items()}
 
 
-def _norm(lengths: Numbers) -> Numbers:
+def _length_norm(lengths: Numbers) -> Numbers:
     mean = float(lengths.mean()) if len(lengths) else 1.0
     return _SATURATION * (1 - _LENGTH + _LENGTH * lengths / (mean or 1.0))
 
 
-def _saturate(frequency: Numbers, norm: Numbers) -> Numbers:
+def _saturate_frequency(frequency: Numbers, norm: Numbers) -> Numbers:
     return frequency / (frequency + norm)
 
 
-def _weight(found: int, size: int) -> float:
+def _word_weight(found: int, size: int) -> float:
     """Return the weight of a word that `found` of `size` texts contain: the fewer, the greater."""
     return float(np.log1p((size - found + 0.5) / (found + 0.5)))

@@ -145,9 +145,9 @@ def extraction_to_dict(extraction: Extraction) -> dict[str, object]:
 def extraction_from_dict(document: Mapping[str, object]) -> Extraction:
     """Create an `Extraction` from a dictionary that `extraction_to_dict()` returned."""
     return Extraction(
-        [ExtractedEntity(**item) for item in _objects(document, "entities")],
-        [ExtractedFact(**item) for item in _objects(document, "facts")],
-        [ExtractedRelation(**item) for item in _objects(document, "relations")],
+        [ExtractedEntity(**item) for item in _list_objects(document, "entities")],
+        [ExtractedFact(**item) for item in _list_objects(document, "facts")],
+        [ExtractedRelation(**item) for item in _list_objects(document, "relations")],
         cast("list[str]", document["problems"]),
     )
 
@@ -163,30 +163,34 @@ def parse_answer(text: str) -> Extraction:
         return Extraction(problems=[f"the answer has no JSON object: {text[:200]!r}"])
     problems: list[str] = []
     entities = [
-        ExtractedEntity(_text(item, "name"), _text(item, "entity_type", "concept"), _text(item, "context"))
-        for item in _items(document, "entities", ("name",), problems)
+        ExtractedEntity(
+            _clean_field(item, "name"), _clean_field(item, "entity_type", "concept"), _clean_field(item, "context")
+        )
+        for item in _parse_items(document, "entities", ("name",), problems)
     ]
-    facts = [_fact(item) for item in _items(document, "facts", ("subject", "predicate", "object"), problems)]
+    facts = [
+        _parse_fact(item) for item in _parse_items(document, "facts", ("subject", "predicate", "object"), problems)
+    ]
     relations = [
-        ExtractedRelation(_text(item, "from"), _text(item, "relation"), _text(item, "to"))
-        for item in _items(document, "relationships", ("from", "relation", "to"), problems)
+        ExtractedRelation(_clean_field(item, "from"), _clean_field(item, "relation"), _clean_field(item, "to"))
+        for item in _parse_items(document, "relationships", ("from", "relation", "to"), problems)
     ]
     return Extraction(entities, facts, relations, problems)
 
 
-def _certainty(value: object) -> Certainty:
+def _parse_certainty(value: object) -> Certainty:
     if value == "stated":
         return "stated"
     return "observed" if value == "observed" else "inferred"
 
 
-def _fact(item: Mapping[str, object]) -> ExtractedFact:
+def _parse_fact(item: Mapping[str, object]) -> ExtractedFact:
     turn = item.get("turn")
     return ExtractedFact(
-        _text(item, "subject"),
-        _text(item, "predicate"),
-        _text(item, "object"),
-        _certainty(item.get("confidence")),
+        _clean_field(item, "subject"),
+        _clean_field(item, "predicate"),
+        _clean_field(item, "object"),
+        _parse_certainty(item.get("confidence")),
         turn if type(turn) is int else None,
     )
 
@@ -205,7 +209,7 @@ def _find_object(text: str) -> Mapping[str, object] | None:
     return None
 
 
-def _items(
+def _parse_items(
     document: Mapping[str, object], name: str, fields: Iterable[str], problems: list[str]
 ) -> list[Mapping[str, object]]:
     """Return the objects of a list whose fields are texts, and report the others."""
@@ -227,7 +231,7 @@ def _is_text(value: object) -> bool:
     return bool(_clean(value).strip(" _\t\r\n"))
 
 
-def _text(item: Mapping[str, object], name: str, default: str = "") -> str:
+def _clean_field(item: Mapping[str, object], name: str, default: str = "") -> str:
     value = item.get(name)
     return _clean(value) if _is_text(value) else default
 
@@ -237,5 +241,5 @@ def _clean(value: object) -> str:
     return value.replace("\0", "").encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def _objects(document: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+def _list_objects(document: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", document[name])

@@ -26,21 +26,21 @@ _MAX_LABEL = 28
 
 def to_json(graph: Graph) -> str:
     """Return a graph as a JSON object with `nodes` and `edges`. Facts are nodes with an edge to each linked entity."""
-    nodes, edges = _elements(graph)
+    nodes, edges = _nodes_and_edges(graph)
     return dumps({"nodes": list(nodes.values()), "edges": edges})
 
 
 def to_graphml(graph: Graph) -> str:
     """Return a graph as a GraphML document, which tools such as Gephi, yEd and networkx read."""
-    nodes, edges = _elements(graph)
+    nodes, edges = _nodes_and_edges(graph)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
     lines += [f'  <key id="{key}" for="all" attr.name="{key}" attr.type="string"/>' for key in _KEYS]
     lines.append('  <graph id="memory" edgedefault="directed">')
     for id, node in nodes.items():  # noqa: A001 - the field's own name
-        lines += [f'    <node id="{_xml(id)}">', *_data(node), "    </node>"]
+        lines += [f'    <node id="{_escape_xml(id)}">', *_data_elements(node), "    </node>"]
     for edge in edges:
-        ends = f'source="{_xml(str(edge["source"]))}" target="{_xml(str(edge["target"]))}"'
-        lines += [f"    <edge {ends}>", *_data(edge), "    </edge>"]
+        ends = f'source="{_escape_xml(str(edge["source"]))}" target="{_escape_xml(str(edge["target"]))}"'
+        lines += [f"    <edge {ends}>", *_data_elements(edge), "    </edge>"]
     return "\n".join([*lines, "  </graph>", "</graphml>", ""])
 
 
@@ -49,7 +49,7 @@ def to_svg(graph: Graph) -> str:
 
     Current facts are listed in the tooltip of their entities. The drawing has no scripts, links or external resources.
     """
-    places = _layout(graph)
+    places = _layout_entities(graph)
     radius = max([1, *(entity.distance for entity in graph.entities)]) * _RING + _MARGIN
     size = 2 * radius
     texts: dict[str, list[str]] = defaultdict(list)
@@ -67,14 +67,14 @@ def to_svg(graph: Graph) -> str:
         lines += [
             f'  <line x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}" stroke="#9aa5b1"/>',
             f'  <text x="{(x1 + x2) / 2:.0f}" y="{(y1 + y2) / 2 - 4:.0f}" fill="#52606d" text-anchor="middle">',
-            f"    {_label(relation.label)}</text>",
+            f"    {_format_label(relation.label)}</text>",
         ]
     for item in graph.entities:
-        lines += _node(item, places[item.entity.id], texts[item.entity.id])
+        lines += _draw_node(item, places[item.entity.id], texts[item.entity.id])
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _elements(graph: Graph) -> tuple[dict[str, dict[str, object]], list[dict[str, object]]]:
+def _nodes_and_edges(graph: Graph) -> tuple[dict[str, dict[str, object]], list[dict[str, object]]]:
     """Return the nodes by id, and the edges."""
     nodes: dict[str, dict[str, object]] = {}
     for item in graph.entities:
@@ -106,12 +106,12 @@ def _elements(graph: Graph) -> tuple[dict[str, dict[str, object]], list[dict[str
     return nodes, edges
 
 
-def _data(element: Mapping[str, object]) -> list[str]:
+def _data_elements(element: Mapping[str, object]) -> list[str]:
     shown = [(key, element[key]) for key in _KEYS if element.get(key) is not None]
-    return [f'      <data key="{key}">{_xml(str(value))}</data>' for key, value in shown]
+    return [f'      <data key="{key}">{_escape_xml(str(value))}</data>' for key, value in shown]
 
 
-def _layout(graph: Graph) -> dict[str, tuple[float, float]]:
+def _layout_entities(graph: Graph) -> dict[str, tuple[float, float]]:
     """Return the place of each entity: those of one distance are spread evenly on a ring."""
     rings: dict[int, list[str]] = defaultdict(list)
     for item in graph.entities:
@@ -126,20 +126,20 @@ def _layout(graph: Graph) -> dict[str, tuple[float, float]]:
     return places
 
 
-def _node(item: Neighbor, place: tuple[float, float], texts: list[str]) -> list[str]:
+def _draw_node(item: Neighbor, place: tuple[float, float], texts: list[str]) -> list[str]:
     x, y = place
     fill = "#2f6fde" if item.distance == 0 else "#ffb020" if item.distance == 1 else "#c6cdd5"
     tooltip = "\n".join([f"{item.entity.name} ({item.entity.type})", *texts])
     return [
-        f'  <g><title>{_xml(tooltip)}</title><circle cx="{x:.0f}" cy="{y:.0f}" r="12" fill="{fill}"/>',
-        f'    <text x="{x:.0f}" y="{y + 28:.0f}" text-anchor="middle">{_label(item.entity.name)}</text></g>',
+        f'  <g><title>{_escape_xml(tooltip)}</title><circle cx="{x:.0f}" cy="{y:.0f}" r="12" fill="{fill}"/>',
+        f'    <text x="{x:.0f}" y="{y + 28:.0f}" text-anchor="middle">{_format_label(item.entity.name)}</text></g>',
     ]
 
 
-def _label(text: str) -> str:
-    return _xml(text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…")
+def _format_label(text: str) -> str:
+    return _escape_xml(text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…")
 
 
-def _xml(text: str) -> str:
+def _escape_xml(text: str) -> str:
     """Escape a text for XML, and replace control and direction characters."""
     return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -212,19 +212,19 @@ class Indexer:
         turns = [turn for turn in read_turns(messages) if turn.index >= before.turns]
         if not turns:
             return before
-        run = _Run(rows, conversation, version, records, _chunks(records, version, turns, self._chunk_characters))
+        run = _Run(rows, conversation, version, records, _split_turns(records, version, turns, self._chunk_characters))
         await self._run_stage(run, "passages", self._add_passages)
-        await self._run_stage(run, "extract", self._extract)
+        await self._run_stage(run, "extract", self._extract_chunks)
         for extraction in run.extractions:
             for problem in extraction.problems:
                 run.fail("extract", problem)
         await self._run_stage(run, "entities", self._add_entities)
         await self._run_stage(run, "facts", self._add_facts)
         await self._run_stage(run, "relations", self._add_relations)
-        await self._run_stage(run, "summary", self._summarize)
+        await self._run_stage(run, "summary", self._summarize_chunks)
         if self._recall is not None:
-            await self._run_stage(run, "embed", self._embed)
-        report = _merge(before, run, turns[-1].index + 1)
+            await self._run_stage(run, "embed", self._embed_documents)
+        report = _merge_reports(before, run, turns[-1].index + 1)
         document = {**asdict(report), "indexed": asdict(report if report.complete else before)}
         await rows.put_record(conversation, _REPORT, document, replace=True)
         return report
@@ -254,13 +254,16 @@ class Indexer:
                 ]
             )
 
-    async def _extract(self, run: _Run) -> None:
+    async def _extract_chunks(self, run: _Run) -> None:
         for chunk in run.chunks:
             name = _record_name("extraction", run.version, chunk)
             document = run.records.get(name)
             if document is None:
                 # The first record of a name stays, so that two workers write the same facts.
-                output = {**_range(run.version, chunk), "output": extraction_to_dict(await self._extract_chunk(chunk))}
+                output = {
+                    **_range_fields(run.version, chunk),
+                    "output": extraction_to_dict(await self._extract_chunk(chunk)),
+                }
                 document = await run.rows.put_record(run.conversation, name, output)
             run.extractions.append(extraction_from_dict(cast("Mapping[str, object]", document["output"])))
 
@@ -296,7 +299,7 @@ class Indexer:
         for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
             for fact in extraction.facts:
                 try:
-                    outcome = await run.rows.add(_statement(run.conversation, chunk, fact))
+                    outcome = await run.rows.add(_create_statement(run.conversation, chunk, fact))
                 except UsageError as error:
                     run.fail("facts", error)
                     continue
@@ -315,7 +318,7 @@ class Indexer:
                 found.add((normalize(item.source), normalize(item.label), normalize(item.target)))
         run.count("relationships_stored", len(found))
 
-    async def _summarize(self, run: _Run) -> None:
+    async def _summarize_chunks(self, run: _Run) -> None:
         earlier = await run.rows.documents(conversation=run.conversation, kind="summary")
         summary = earlier[0].text if earlier else ""
         for chunk in run.chunks:
@@ -330,12 +333,12 @@ class Indexer:
             await run.rows.add_passages([Passage(summary, run.conversation, 0, "summary", None, last.said_at)])
             run.summarized = True
 
-    async def _embed(self, run: _Run) -> None:
+    async def _embed_documents(self, run: _Run) -> None:
         if self._recall is not None:
             await self._recall.embed(run.rows.name)
 
 
-def _statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
+def _create_statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
     """Return the statement of a fact, with the turn that supports it.
 
     A fact from a turn of a model is never stated by the user, even if the extractor reports so.
@@ -367,7 +370,7 @@ def _count_outcome(run: _Run, outcome: Outcome) -> None:
             run.count("facts_historical")
 
 
-def _chunks(
+def _split_turns(
     records: Mapping[str, Mapping[str, object]], version: str, turns: Sequence[TranscriptTurn], characters: int
 ) -> list[list[TranscriptTurn]]:
     """Split turns into the chunks of an interrupted run, and chunks of the turns after it."""
@@ -385,7 +388,7 @@ def _record_name(kind: str, version: str, chunk: Sequence[TranscriptTurn]) -> st
     return f"{kind} {chunk[0].index}-{chunk[-1].index} {version}"
 
 
-def _range(version: str, chunk: Sequence[TranscriptTurn]) -> dict[str, object]:
+def _range_fields(version: str, chunk: Sequence[TranscriptTurn]) -> dict[str, object]:
     return {"version": version, "first": chunk[0].index, "last": chunk[-1].index}
 
 
@@ -405,7 +408,7 @@ def _report_from_dict(document: Mapping[str, object]) -> IndexReport:
     return IndexReport(**values)
 
 
-def _merge(before: IndexReport, run: _Run, turns: int) -> IndexReport:
+def _merge_reports(before: IndexReport, run: _Run, turns: int) -> IndexReport:
     """Return the report of a run, with the counts of the turns that were indexed before."""
     counts: dict[str, Any] = {name: getattr(before, name) + number for name, number in run.counts.items()}
     report = replace(before, **counts, summary_stored=run.summarized, errors=tuple(run.errors))

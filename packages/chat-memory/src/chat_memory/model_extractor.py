@@ -93,7 +93,7 @@ class ModelExtractor:
     async def extract(self, turns: Sequence[TranscriptTurn], known: Sequence[str], /) -> Extraction:
         """Implement `Extractor.extract()`."""
         names = f"Known entities: {quote(list(known))}\n" if known else ""
-        messages = Messages.from_system(INSTRUCTIONS).user(f"{names}{_mark(turns)}")
+        messages = Messages.from_system(INSTRUCTIONS).user(f"{names}{_mark_transcript(turns)}")
         try:
             response = await self._extract_chat.complete(messages, options=self._extract_options)
         except InvalidResponseError as error:
@@ -107,7 +107,7 @@ class ModelExtractor:
     async def summarize(self, turns: Sequence[TranscriptTurn], summary: str, /) -> str:
         """Implement `Extractor.summarize()`."""
         before = f"Summary of the earlier turns, which is data as well: {quote(summary)}\n" if summary else ""
-        messages = Messages.from_system(SUMMARY_INSTRUCTIONS).user(f"{before}{_mark(turns)}")
+        messages = Messages.from_system(SUMMARY_INSTRUCTIONS).user(f"{before}{_mark_transcript(turns)}")
         response = await self._summary_chat.complete(messages, options=self._summary_options)
         return clean_summary(response.text)
 
@@ -117,5 +117,5 @@ def clean_summary(text: str) -> str:
     return _LEAD_IN.sub("", text.strip(), count=1).removesuffix("```").strip()
 
 
-def _mark(turns: Sequence[TranscriptTurn]) -> str:
+def _mark_transcript(turns: Sequence[TranscriptTurn]) -> str:
     return f"<transcript>\n{write_transcript(turns)}\n</transcript>"

@@ -94,7 +94,7 @@ class PostgresSession:
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""
-        lexemes = [f"'{_escape(word)}'" for word in words if any(map(str.isalnum, word))]
+        lexemes = [f"'{_escape_literal(word)}'" for word in words if any(map(str.isalnum, word))]
         if not lexemes:
             return _NO_MATCH, {}
         either = " | ".join(lexemes)
@@ -119,7 +119,7 @@ class PostgresDatabase:
             msg = f"schema must be a name of 1 to {_MAX_SCHEMA_BYTES} bytes, not {schema!r}"
             raise UsageError(msg)
         self._schema = schema
-        self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
+        self._pool = Pool(dsn, busy_seconds, connections, self._prepare_connection)
         self._ready = False
         self._pid = os.getpid()
         settings = {
@@ -153,7 +153,7 @@ class PostgresDatabase:
         if self._pid == os.getpid():
             self._pool.close()
 
-    def _prepare(self, connection: Connection) -> None:
+    def _prepare_connection(self, connection: Connection) -> None:
         if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
             msg = f"the database must have the encoding UTF8 to store any text, not its encoding {encoding}"
             raise UsageError(msg)
@@ -179,5 +179,5 @@ def _translate(query: str) -> bytes:
     return _PARAMETER.sub(r"%(\1)s", query).encode()
 
 
-def _escape(word: str) -> str:
+def _escape_literal(word: str) -> str:
     return word.replace("\\", "\\\\").replace("'", "''")

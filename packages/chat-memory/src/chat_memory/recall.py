@@ -157,19 +157,19 @@ class Recall:
         if limit < 1 or max_characters < 1:
             msg = f"limit and max_characters must be at least 1, not {limit!r} and {max_characters!r}"
             raise UsageError(msg)
-        index = await self._index(scope)
+        index = await self._load_index(scope)
         size = len(index.text.documents)
         if not size:
             return RecallResult((), 0)
-        similarity = await self._similarity(index, question)
+        similarity = await self._compute_similarity(index, question)
         degraded = self._embedder is not None and similarity is None
-        reasons = self._reasons(index.text, question, similarity)
+        reasons = self._score_by_reason(index.text, question, similarity)
         relevance = np.sum(list(reasons.values()), axis=0)
         gate = max(self._gate, self._relative_gate * float(relevance.max()))
         rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
         best = rows[np.lexsort((rows, -relevance[rows]))]
-        matches = await self._matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
-        return RecallResult(_within(matches[:limit], max_characters), size, degraded)
+        matches = await self._rank_matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
+        return RecallResult(_limit_matches(matches[:limit], max_characters), size, degraded)
 
     async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
         """Return what is relevant to a question as notes for a model, best first. See `ChatBuilder.with_memory()`.
@@ -181,9 +181,9 @@ class Recall:
         matches = (await self.search(scope, question)).matches
         facts = [match.fact.id for match in matches if match.fact is not None]
         await self._memory.scope(scope).touch(facts)
-        return [self._note(match) for match in matches]
+        return [self._create_note(match) for match in matches]
 
-    def _note(self, match: Match) -> RecalledNote:
+    def _create_note(self, match: Match) -> RecalledNote:
         document, fact = match.document, match.fact
         if fact is None:
             return RecalledNote(document.text, document.speaker or document.kind, document.said_at)
@@ -215,7 +215,7 @@ class Recall:
         await rows.drop_vectors(keep=self._model)
         return stored
 
-    async def _index(self, scope: str) -> _ScopeIndex:
+    async def _load_index(self, scope: str) -> _ScopeIndex:
         rows = self._memory.scope(scope)
         revision = await rows.revision()
         index = self._indexes.get(scope)
@@ -229,7 +229,7 @@ class Recall:
             self._indexes.popitem(last=False)
         return index
 
-    async def _similarity(self, index: _ScopeIndex, question: str) -> Numbers | None:
+    async def _compute_similarity(self, index: _ScopeIndex, question: str) -> Numbers | None:
         """Return the similarity of each document to the question, or None if it is not known for all documents."""
         if self._embedder is None or index.vectors is None:
             return None
@@ -253,7 +253,7 @@ class Recall:
         cosine = index.vectors @ (scaled / (np.linalg.norm(scaled) or 1.0)).astype(np.float32)
         return np.clip(cosine, 0, 1).astype(np.float64)
 
-    def _reasons(self, text: TextIndex, question: str, similarity: Numbers | None) -> dict[str, Numbers]:
+    def _score_by_reason(self, text: TextIndex, question: str, similarity: Numbers | None) -> dict[str, Numbers]:
         weights, scores = self._weights, text.score(question)
         best = float(scores.text.max())
         reasons = {
@@ -267,7 +267,7 @@ class Recall:
             reasons["embedding"] = weights.embedding * best * similarity / max(float(similarity.max()), 1e-9)
         return reasons
 
-    async def _matches(
+    async def _rank_matches(
         self, scope: str, text: TextIndex, rows: Sequence[int], reasons: Mapping[str, Numbers]
     ) -> list[Match]:
         matches: list[Match] = []
@@ -313,7 +313,7 @@ class _ScopeIndex:
         return self.text.average_neighbors(normalize_rows(vectors))
 
 
-def _within(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
+def _limit_matches(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
     kept: list[Match] = []
     for match in matches:
         characters -= len(match.document.text)

@@ -53,7 +53,7 @@ class _MemoryCalls:
         self._scope = scope
         self._source: Source = source
 
-    def _rows(self, context: ToolContext) -> MemoryScope:
+    def _find_scope(self, context: ToolContext) -> MemoryScope:
         name = self._scope(context.run)
         if name is None:
             msg = "this run has no memory, because its conversation has no owner"
@@ -68,7 +68,7 @@ class _MemoryCalls:
             predicate: the property, such as "lives in".
             object: the value, such as "Berlin".
         """
-        return _describe(await self._add(context, subject, predicate, object))
+        return _describe_outcome(await self._add_statement(context, subject, predicate, object))
 
     async def recall(self, context: ToolContext, question: str) -> str:
         """Search the memory of earlier conversations.
@@ -76,7 +76,7 @@ class _MemoryCalls:
         Args:
             question: a question, or words to search for.
         """
-        return _quote(await self._recall.recall(self._rows(context).name, question))
+        return _quote_notes(await self._recall.recall(self._find_scope(context).name, question))
 
     async def update(self, context: ToolContext, id: str, object: str) -> str:
         """Change the value of a remembered fact.
@@ -85,16 +85,16 @@ class _MemoryCalls:
             id: the id of the fact, from the tool `list`.
             object: the new value.
         """
-        rows = self._rows(context)
+        rows = self._find_scope(context)
         fact = await rows.get(id)
         if fact is None:
-            raise _unknown(id)
-        outcome = await self._add(context, fact.subject, fact.predicate, object)
+            raise _unknown_fact_error(id)
+        outcome = await self._add_statement(context, fact.subject, fact.predicate, object)
         is_weaker = SOURCE_CONFIDENCE[self._source] < SOURCE_CONFIDENCE[fact.source]
         if isinstance(outcome, Inserted) and outcome.fact.id != id and not is_weaker:
             # The predicate may have several objects at a time, so the new fact replaced nothing.
             await rows.retract(id)
-        return _describe(outcome)
+        return _describe_outcome(outcome)
 
     async def forget(self, context: ToolContext, id: str) -> str:
         """Delete a remembered fact for good.
@@ -102,8 +102,8 @@ class _MemoryCalls:
         Args:
             id: the id of the fact, from the tool `list`.
         """
-        if not await self._rows(context).forget(id):
-            raise _unknown(id)
+        if not await self._find_scope(context).forget(id):
+            raise _unknown_fact_error(id)
         return "The fact was deleted."
 
     async def list(self, context: ToolContext, subject: str | None = None) -> str:
@@ -112,29 +112,29 @@ class _MemoryCalls:
         Args:
             subject: only facts about this subject.
         """
-        facts = await self._rows(context).facts(subject=subject)
-        return _quote([_note(fact) for fact in facts[:LISTED_FACTS]])
+        facts = await self._find_scope(context).facts(subject=subject)
+        return _quote_notes([_create_note(fact) for fact in facts[:LISTED_FACTS]])
 
-    async def _add(self, context: ToolContext, subject: str, predicate: str, object: str) -> Outcome:
+    async def _add_statement(self, context: ToolContext, subject: str, predicate: str, object: str) -> Outcome:
         key = f"call {context.idempotency_key}"
-        return await self._rows(context).add(Statement(subject, predicate, object, source=self._source, key=key))
+        return await self._find_scope(context).add(Statement(subject, predicate, object, source=self._source, key=key))
 
 
-def _note(fact: Fact) -> RecalledNote:
+def _create_note(fact: Fact) -> RecalledNote:
     return RecalledNote(fact.text, f"{fact.source}, id {fact.id}", fact.said_at, fact.confidence, fact.id)
 
 
-def _quote(notes: Iterable[RecalledNote]) -> str:
+def _quote_notes(notes: Iterable[RecalledNote]) -> str:
     """Return the same marked and escaped text that a chat with this memory sends before a question."""
     found = tuple(notes)
     return Recalled(found).text if found else "Nothing was found."
 
 
-def _unknown(id: str) -> UnknownFactError:
+def _unknown_fact_error(id: str) -> UnknownFactError:
     return UnknownFactError(f"there is no fact with the id {id!r}: take an id from the tool list")
 
 
-def _describe(outcome: Outcome) -> str:
+def _describe_outcome(outcome: Outcome) -> str:
     match outcome:
         case Candidate():
             return "Kept as a candidate, because it contradicts a fact of a stronger source. A user has to confirm it."

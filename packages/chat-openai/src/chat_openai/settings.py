@@ -166,11 +166,13 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     """
     preset, base_url = settings.vendor.preset, dict(settings.base_urls).get(wire)
     if base_url is not None or preset.base_url_variable is None:
-        return Endpoint(base_url or preset.base_url or "", _headers(settings), settings.key)
-    return Endpoint.from_environment(preset.base_url_variable, preset.base_url or "", _headers(settings), settings.key)
+        return Endpoint(base_url or preset.base_url or "", _request_headers(settings), settings.key)
+    return Endpoint.from_environment(
+        preset.base_url_variable, preset.base_url or "", _request_headers(settings), settings.key
+    )
 
 
-def _headers(settings: Settings) -> dict[str, str]:
+def _request_headers(settings: Settings) -> dict[str, str]:
     headers, variables = dict(settings.headers), settings.vendor.preset.key_variables
     if settings.has_credentials:
         return headers

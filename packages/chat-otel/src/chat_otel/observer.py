@@ -71,7 +71,7 @@ class OpenTelemetry:
         name = record.name or self._agent_name
         if name is not None:
             facts[names.AGENT] = name
-        more: Attributes = {**facts, **_conversation(record), names.RUN_GOES_ON: record.goes_on}
+        more: Attributes = {**facts, **_conversation_attributes(record), names.RUN_GOES_ON: record.goes_on}
         span = self._tracer.start_span(_span_name("invoke_agent", name), attributes=more)
         context = self._runs[record] = set_span_in_context(span)
         return _Run(self, record, _Timed(span, context), facts)
@@ -82,7 +82,7 @@ class OpenTelemetry:
         facts = _provider_facts(record.operation, meta)
         more: Attributes = {**facts, **_option_facts(record.options), names.REQUEST_STREAM: record.streamed}
         if record.run is not None:
-            more |= _conversation(record.run)
+            more |= _conversation_attributes(record.run)
         if record.structured:
             more[names.OUTPUT_TYPE] = "json"
         name = _span_name(record.operation, meta.model)
@@ -98,7 +98,7 @@ class OpenTelemetry:
         facts: Attributes = {names.OPERATION: "execute_tool", names.TOOL_NAME: tool.name, names.TOOL_TYPE: "function"}
         more: Attributes = {
             **facts,
-            **_conversation(record.run),
+            **_conversation_attributes(record.run),
             names.TOOL_CALL_ID: tool.id,
             names.TOOL_DESCRIPTION: record.declaration.description,
             names.TOOL_ATTEMPT: record.attempt,
@@ -117,15 +117,15 @@ class OpenTelemetry:
             names.WAIT_OUTCOME: record.outcome,
             names.WAIT_EDITED: record.edited,
         }
-        more: Attributes = {**facts, **_conversation(record.run), names.TOOL_CALL_ID: tool.id}
+        more: Attributes = {**facts, **_conversation_attributes(record.run), names.TOOL_CALL_ID: tool.id}
         if self._who and tool.decisions and tool.decisions[-1].by is not None:
             more[names.WAIT_BY] = tool.decisions[-1].by
         parent = self._runs.get(record.run)
         name = _span_name(f"await_{record.kind}", tool.name)
-        span = self._tracer.start_span(name, parent, attributes=more, start_time=_nanoseconds(record.asked_at))
+        span = self._tracer.start_span(name, parent, attributes=more, start_time=_to_nanoseconds(record.asked_at))
         # The two times may come from two machines, whose clocks differ.
         ended_at = max(record.asked_at, record.ended_at)
-        span.end(_nanoseconds(ended_at))
+        span.end(_to_nanoseconds(ended_at))
         self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _metric_attributes(facts))
 
     def end_run(self, record: RunRecord, timed: _Timed, facts: Attributes) -> None:
@@ -141,7 +141,7 @@ class OpenTelemetry:
         if record.pause is not None:
             more[names.RUN_PAUSE] = record.pause.reason
             more[names.RUN_WAITING] = tuple(["/".join(wait.path) for wait in record.pause.waiting])
-        facts = {**facts, **self._fail(timed.span, record.error), names.RUN_OUTCOME: record.outcome}
+        facts = {**facts, **self._mark_failed(timed.span, record.error), names.RUN_OUTCOME: record.outcome}
         self._instruments.run.record(timed.end(more), _metric_attributes(facts))
 
     def end_call(self, record: CallRecord, timed: _Timed, facts: Attributes) -> None:
@@ -150,7 +150,7 @@ class OpenTelemetry:
         more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
         if record.first_after is not None:
             more[names.RESPONSE_FIRST_CHUNK] = record.first_after
-        facts = {**facts, **self._fail(timed.span, record.error)}
+        facts = {**facts, **self._mark_failed(timed.span, record.error)}
         if record.model is not None:
             facts[names.RESPONSE_MODEL] = more[names.RESPONSE_MODEL] = record.model
         turn = record.turn
@@ -175,12 +175,12 @@ class OpenTelemetry:
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
         error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResultError()
         failed = isinstance(error, (Exception, SystemExit)) and isinstance(status, Failed)
-        facts = {**facts, **self._fail(timed.span, error if failed else None)}
+        facts = {**facts, **self._mark_failed(timed.span, error if failed else None)}
         if self._content and isinstance(status, Completed):
             more[names.TOOL_RESULT] = as_json(status.result)
         self._instruments.tool.record(timed.end(more), _metric_attributes(facts))
 
-    def _fail(self, span: Span, error: BaseException | None) -> Attributes:
+    def _mark_failed(self, span: Span, error: BaseException | None) -> Attributes:
         """Mark the span as failed if there is an error, and return the attribute `error.type`.
 
         The error message is recorded only if content is recorded, because it may quote content or an API key.
@@ -298,7 +298,7 @@ def _provider_facts(operation: str, meta: ProviderMeta) -> Attributes:
     return {**facts, names.REQUEST_MODEL: meta.model} if meta.model else facts
 
 
-def _conversation(run: RunRecord) -> Attributes:
+def _conversation_attributes(run: RunRecord) -> Attributes:
     return {names.CONVERSATION: run.conversation_id} if run.conversation_id is not None else {}
 
 
@@ -328,5 +328,5 @@ def _metric_attributes(facts: Attributes) -> dict[str, str | bool | int | float]
     return {name: value for name, value in facts.items() if not isinstance(value, tuple)}
 
 
-def _nanoseconds(moment: datetime) -> int:
+def _to_nanoseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000_000)

@@ -79,7 +79,7 @@ class TracingTransport(TransportMiddleware):
 
 
 def _request_facts(request: Request) -> Attributes:
-    host, port = _address(request)
+    host, port = _server_address(request)
     method = request.method if request.method in METHODS else "_OTHER"
     return {
         "http.request.method": method,
@@ -89,7 +89,7 @@ def _request_facts(request: Request) -> Attributes:
     }
 
 
-def _address(request: Request) -> tuple[str, int]:
+def _server_address(request: Request) -> tuple[str, int]:
     host = request.host.rpartition("@")[2]
     name, colon, port = host.rpartition(":")
     if colon and port.isdigit():

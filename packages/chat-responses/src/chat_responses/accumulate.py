@@ -292,7 +292,7 @@ class _Matching:
 
     def match(self, position: int, growing: PartialItem | None) -> None:
         """Assign a received item to a position in the list if both are unassigned and their types agree."""
-        if growing in self.unmatched and position not in self.known and self._agrees(growing, position):
+        if growing in self.unmatched and position not in self.known and self._has_matching_type(growing, position):
             del self.unmatched[growing]
             self.known[position] = growing
 
@@ -305,14 +305,14 @@ class _Matching:
         for growing in self.unmatched:
             place = growing.index
             listed = place is not None and 0 <= place < len(self._output) and by_index.get(place) is growing
-            if not (listed and place is not None and self._agrees(growing, place)):
+            if not (listed and place is not None and self._has_matching_type(growing, place)):
                 queues.setdefault(str(self._kinds[growing]), deque()).append(growing)
         for position, item in enumerate(self._output):
             queue = queues.get(str(item.get("type")))
             if position not in self.known and queue:
                 self.match(position, queue.popleft())
 
-    def _agrees(self, growing: PartialItem, position: int) -> bool:
+    def _has_matching_type(self, growing: PartialItem, position: int) -> bool:
         kind = self._kinds[growing]
         return kind is None or kind == self._output[position].get("type")
 

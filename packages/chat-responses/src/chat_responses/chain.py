@@ -62,7 +62,7 @@ def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | 
     for place, (role, turn, items) in enumerate(history):
         if role == "model" and (seal := _seal_of(turn, dialect)) is not None:
             candidates.append((place, seal, received_items.copy()))
-        _update(received_items, items)
+        _add_to_hash(received_items, items)
     for place, seal, before in reversed(candidates):
         if seal == _compute_seal(before, history[place][1], dialect):
             return place
@@ -87,7 +87,7 @@ def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) ->
         return turn
     received_items = sha256()
     for _, _, items in history:
-        _update(received_items, items)
+        _add_to_hash(received_items, items)
     turn.metadata = replace(metadata, extra={**metadata.extra, SEAL: _compute_seal(received_items, turn, dialect)})
     return turn
 
@@ -112,7 +112,7 @@ def _compute_seal(received_items: Digest, turn: Turn, dialect: ResponsesDialect)
     return extended.hexdigest()[:32]
 
 
-def _update(received_items: Digest, items: bytes) -> None:
+def _add_to_hash(received_items: Digest, items: bytes) -> None:
     """Add the encoded items of one turn to the hash `received_items`."""
     received_items.update(items)
     received_items.update(b",")

@@ -77,12 +77,12 @@ class ResponsesProvider(TransportProvider):
         composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
         read = partial(decode, provider=dialect.provider)
         try:
-            turn = await self._post(PATH, composed.body, options, read)
+            turn = await self._send_and_decode(PATH, composed.body, options, read)
         except ProviderError as error:
             if composed.previous is None or not is_previous_response_missing(error):
                 raise
             composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            turn = await self._post(PATH, composed.body, options, read)
+            turn = await self._send_and_decode(PATH, composed.body, options, read)
         return sealed(turn, composed.history, composed.dialect)
 
     @asynccontextmanager
@@ -144,9 +144,11 @@ class ResponsesProvider(TransportProvider):
         """
         body = encode_count(messages, tools, options, structured_output, dialect=self._dialect)
         read = partial(decode_count, provider=self._dialect.provider)
-        return await self._post(f"{PATH}/input_tokens", body, options, read)
+        return await self._send_and_decode(f"{PATH}/input_tokens", body, options, read)
 
-    async def _post(self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]) -> ResultT:
+    async def _send_and_decode(
+        self, path: str, body: bytes, options: ChatOptions, read: Callable[[bytes], ResultT]
+    ) -> ResultT:
         request = self.endpoint.request(path, body, options.timeout, stream=False, is_last=is_last)
         return await self.fetch_decoded(request, read)
 

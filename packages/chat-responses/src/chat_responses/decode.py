@@ -215,7 +215,7 @@ class StreamDecoder(EventDecoder):
             raise self.truncated(len(self.partial().tools))
         items = self._output or []
         try:
-            turn = self._turn(items)
+            turn = self._create_turn(items)
         except DECODE_ERRORS as error:
             self.failure: ChatError | None = self.translate(error)
             raise self.failure from error
@@ -231,7 +231,7 @@ class StreamDecoder(EventDecoder):
     def partial(self) -> Turn:
         """Return a turn with everything received so far, except items that cannot be decoded."""
         items = self._answer.received_items() if self._output is None else self._output
-        return self._turn([item for item in items if _is_readable(item, self.provider)])
+        return self._create_turn([item for item in items if _is_readable(item, self.provider)])
 
     # --- The response as a whole ---------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class StreamDecoder(EventDecoder):
 
     # --- The turn --------------------------------------------------------------------------------------
 
-    def _turn(self, items: list[Json]) -> Turn:
+    def _create_turn(self, items: list[Json]) -> Turn:
         """Return a turn with the parts in `items` and with the metadata received so far."""
         parts: list[Part] = []
         for index, item in enumerate(items):

@@ -130,13 +130,13 @@ def compose(
     history: tuple[Encoded, ...] = ()
     previous: str | None = None
     if may_chain(dialect):
-        history = _history(view, system, dialect)
+        history = _encode_history(view, system, dialect)
         server_has_conversation = extras is not None and extras.conversation is not None
         index = None if whole or server_has_conversation else last_stored(history, dialect)
         items = b",".join([items for _, _, items in _turns_to_send(history, index, dialect) if items])
         previous = None if index is None else _response_id(history[index][1])
     else:
-        items = _items(view, system, dialect)
+        items = _encode_items(view, system, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
@@ -183,7 +183,7 @@ def encode_count(
     head: Json = {"model": dialect.model} if dialect.model else {}
     if system.instructions is not None:
         head["instructions"] = system.instructions
-    return _join_body(head, _items(view, system, dialect), tools_sent, rest)
+    return _join_body(head, _encode_items(view, system, dialect), tools_sent, rest)
 
 
 def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
@@ -244,7 +244,7 @@ def _is_plain(turn: Turn, dialect: ResponsesDialect) -> bool:
     return all(isinstance(part, Text) and not own_data(part.opaque, dialect.provider) for part in turn.parts)
 
 
-def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
+def _encode_items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
     """Return the conversation as JSON items joined by commas, including system text that is sent as messages."""
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _Encoder(role, dialect) for role in ROLES}
     items = view.encoded(dialect.turn_key, encoders)
@@ -262,7 +262,7 @@ def _items(view: View, system: _SystemText, dialect: ResponsesDialect) -> bytes:
     return items
 
 
-def _history(view: View, system: _SystemText, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
+def _encode_history(view: View, system: _SystemText, dialect: ResponsesDialect) -> tuple[Encoded, ...]:
     """Return the turns that are sent as messages, including instructions, each with its role and encoded items."""
     first, last = len(system.replaced), len(system.replaced) + len(system.stored)
     before: list[tuple[Role, Turn]] = [("system", turn) for turn in system.before]
@@ -314,9 +314,9 @@ class _Encoder:
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
-        return b",".join([dump_bytes(item) for item in self._items(turn)]) or EMPTY_TURN
+        return b",".join([dump_bytes(item) for item in self._encode_items(turn)]) or EMPTY_TURN
 
-    def _items(self, turn: Turn) -> list[Json]:
+    def _encode_items(self, turn: Turn) -> list[Json]:
         if self._role != "model":
             return plain_items(self._role, turn, self._dialect)
         waiting = [tool.id for tool in turn.tools if not tool.resolved]

@@ -70,13 +70,13 @@ def replayed_fields(item: Mapping[str, Any], without: Iterable[str]) -> Json:
 # --- Messages and reasoning ----------------------------------------------------------------------------------
 
 
-def _message(item: Json, provider: str, path: str) -> list[Part]:
+def _decode_message(item: Json, provider: str, path: str) -> list[Part]:
     if not is_from_model(item):
         return [ProviderPart(provider, "item", item)]  # a compacted conversation repeats user messages
     head = replayed_fields(item, ("type", "role", "content"))
     parts: list[Part] = []
     for index, piece in enumerate(content_of(item, path)):
-        parts.append(_content_part(piece, head, provider, f"{path}.content[{index}]"))
+        parts.append(_decode_content_part(piece, head, provider, f"{path}.content[{index}]"))
     return parts
 
 
@@ -99,7 +99,7 @@ def content_of(item: Json, path: str) -> list[Json]:
     return [require_object(piece, f"{path}.content[{index}]") for index, piece in enumerate(pieces)]
 
 
-def _content_part(piece: Json, head: Json, provider: str, path: str) -> Part:
+def _decode_content_part(piece: Json, head: Json, provider: str, path: str) -> Part:
     """Decode one content part of a message. `head` contains the other fields of the message."""
     kind = piece.get("type")
     if kind == "refusal":
@@ -124,7 +124,7 @@ def logprobs_of(item: Json) -> list[Any]:
     return [token for tokens in pieces if is_list(tokens) for token in tokens]
 
 
-def _reasoning(item: Json, provider: str, path: str) -> list[Part]:
+def _decode_reasoning(item: Json, provider: str, path: str) -> list[Part]:
     sealed = require_text(item.get("encrypted_content") or "", f"{path}.encrypted_content")
     fields = replayed_fields(item, ("type", "encrypted_content"))
     if not fields.get("content"):
@@ -182,7 +182,7 @@ Source: `ResponseFunctionToolCallParam` of the OpenAI SDK 3.54.
 """
 
 
-def _function_call(item: Json, provider: str, path: str) -> list[Part]:
+def _decode_function_call(item: Json, provider: str, path: str) -> list[Part]:
     name = require_text(item.get("name"), f"{path}.name")
     fields = replayed_fields(item, item.keys() - CALL_FIELDS)
     opaque = Opaque(provider, {"item": fields}) if fields else None
@@ -203,7 +203,7 @@ def call_id_of(item: Json) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
+def _decode_custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
     name = require_text(item.get("name"), f"{path}.name")
     text = arguments_of(item, path)
     opaque = Opaque(
@@ -214,7 +214,7 @@ def _custom_tool_call(item: Json, provider: str, path: str) -> list[Part]:
     return [Tool(_reject_truncated(call, item), call_id=call_id_of(item))]
 
 
-def _mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
+def _decode_mcp_approval_request(item: Json, provider: str, path: str) -> list[Part]:
     request = require_text(item.get("id"), f"{path}.id")
     call = FunctionCall(MCP_APPROVAL, approval_arguments(item), opaque=Opaque(provider, {"item": item}))
     return [Tool(call, call_id=request)]
@@ -289,7 +289,7 @@ def unanswered_action(items: Sequence[Json]) -> tuple[int, str] | None:
 # --- Files ---------------------------------------------------------------------------------------------------
 
 
-def _image(item: Json, provider: str, _path: str) -> list[Part]:
+def _decode_image(item: Json, provider: str, _path: str) -> list[Part]:
     file = image_of(item.get("result"), item, Opaque(provider, {"item": image_fields(item)}))
     return [ProviderPart(provider, "image_generation_call", item) if file is None else file]
 
@@ -323,7 +323,7 @@ def image_of(result: object, item: Mapping[str, Any], opaque: Opaque) -> File | 
         data = base64.b64decode(result.removeprefix(data_url_prefix(result)), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return File(_mime(data, item.get("output_format")), data=data, opaque=opaque)
+    return File(_image_mime(data, item.get("output_format")), data=data, opaque=opaque)
 
 
 IMAGE_SIGNATURES: Final = (
@@ -334,7 +334,7 @@ IMAGE_SIGNATURES: Final = (
 """First bytes of image formats, and their mime types."""
 
 
-def _mime(data: bytes, encode_tools: object) -> str:
+def _image_mime(data: bytes, encode_tools: object) -> str:
     """Return the mime type of an image, based on its first bytes, or else on the declared format. Default: PNG."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
@@ -346,11 +346,11 @@ def _mime(data: bytes, encode_tools: object) -> str:
 
 
 READERS: Final[Mapping[str, Reader]] = {
-    "message": _message,
-    "reasoning": _reasoning,
-    "function_call": _function_call,
-    "custom_tool_call": _custom_tool_call,
-    "mcp_approval_request": _mcp_approval_request,
-    "image_generation_call": _image,
+    "message": _decode_message,
+    "reasoning": _decode_reasoning,
+    "function_call": _decode_function_call,
+    "custom_tool_call": _decode_custom_tool_call,
+    "mcp_approval_request": _decode_mcp_approval_request,
+    "image_generation_call": _decode_image,
 }
 """Decoders by item type. An item of another type becomes a `ProviderPart`, which is sent back unchanged."""

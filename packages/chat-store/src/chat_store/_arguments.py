@@ -121,10 +121,10 @@ def type_error(name: str, expected: str, value: object) -> UsageError:
         expected: a description of the right values.
         value: the argument.
     """
-    return UsageError(f"{name} must be {expected}, not {_show(value)}")
+    return UsageError(f"{name} must be {expected}, not {_describe_value(value)}")
 
 
-def _show(value: object) -> str:
+def _describe_value(value: object) -> str:
     """Return a short representation of a wrong argument, without the content of a conversation."""
     if value is None or isinstance(value, (str, bytes, int, float)):
         return reprlib.repr(cast("object", value))

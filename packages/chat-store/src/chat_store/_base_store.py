@@ -65,7 +65,7 @@ class BaseStore(ListStore):
         Raises:
             ConflictError: the changes could not be saved when the block exited. See `OpenConversation.save()`.
         """
-        return _open_replica(self._log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
+        return _open_replica(self._create_log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
 
     async def create(
         self,
@@ -96,7 +96,7 @@ class BaseStore(ListStore):
         require_messages(messages)
         require_changes(meta, jobs)
         name = uuid4().hex if id is None else id
-        await finish_in_thread(partial(self._log(name, person, owner).create, messages, meta, jobs))
+        await finish_in_thread(partial(self._create_log(name, person, owner).create, messages, meta, jobs))
         return name
 
     async def fork(
@@ -133,12 +133,12 @@ class BaseStore(ListStore):
         if at is not None:
             require_whole("at", at)
         require_changes(meta, jobs)
-        source, name = self._log(id), uuid4().hex if new_id is None else new_id
+        source, name = self._create_log(id), uuid4().hex if new_id is None else new_id
 
         def copy() -> None:
             messages = load_messages(source).fork(at)
             described = fork_description(source.read_meta(), meta)
-            self._log(name, source.person, source.owner).create(messages, described, jobs)
+            self._create_log(name, source.person, source.owner).create(messages, described, jobs)
 
         await finish_in_thread(copy)
         return name
@@ -149,7 +149,7 @@ class BaseStore(ListStore):
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
-        log = self._log(id)
+        log = self._create_log(id)
         messages = await finish_in_thread(partial(load_messages, log))
         posted = {key: post.turn for key, post in log.state.posts.items()}
         return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted)
@@ -173,7 +173,7 @@ class BaseStore(ListStore):
         """
         require_messages(messages)
         require_whole("revision", revision)
-        await finish_in_thread(partial(save_messages, self._log(id), messages, revision))
+        await finish_in_thread(partial(save_messages, self._create_log(id), messages, revision))
         return await self.load(id)
 
     async def apply(
@@ -208,7 +208,7 @@ class BaseStore(ListStore):
             require_whole("revision", revision)
         require_turns(turns, tools)
         require_changes(meta, jobs)
-        change = partial(apply_changes, self._log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
+        change = partial(apply_changes, self._create_log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
         await finish_in_thread(change)
 
     async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
@@ -232,7 +232,7 @@ class BaseStore(ListStore):
             UsageError: the turn has tool calls, or the key cannot be stored.
         """
         require_post(turn, key)
-        return await finish_in_thread(partial(self._log(id).post, key, turn))
+        return await finish_in_thread(partial(self._create_log(id).post, key, turn))
 
     async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
         """Close a conversation and queue jobs, in one transaction.
@@ -249,7 +249,7 @@ class BaseStore(ListStore):
             UnknownConversationError: no conversation with this id is stored.
         """
         require_changes(None, jobs)
-        await finish_in_thread(partial(self._log(id).close, jobs))
+        await finish_in_thread(partial(self._create_log(id).close, jobs))
 
     async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
         """Reopen a closed conversation. Its calls wait again, and the conversation is due if a run can continue it.
@@ -257,7 +257,7 @@ class BaseStore(ListStore):
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
-        await finish_in_thread(self._log(id).reopen)
+        await finish_in_thread(self._create_log(id).reopen)
 
     async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
         """Put a user in charge of a conversation.
@@ -270,7 +270,7 @@ class BaseStore(ListStore):
             UnknownConversationError: no conversation with this id is stored.
         """
         require_optional_text(person=person)
-        await finish_in_thread(partial(self._log(id).assign, person))
+        await finish_in_thread(partial(self._create_log(id).assign, person))
 
     async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
         """Remove the content of a turn or of a tool call for good, for example because a law requires it.
@@ -296,7 +296,7 @@ class BaseStore(ListStore):
             UsageError: the turn, the call or the post does not exist.
         """
         require_redaction(target, by, reason)
-        await finish_in_thread(partial(self._log(id).redact, target, by, reason))
+        await finish_in_thread(partial(self._create_log(id).redact, target, by, reason))
         await finish_in_thread(self._backend.erase_traces)
 
     async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
@@ -306,7 +306,7 @@ class BaseStore(ListStore):
             ConflictError: a run on the conversation is live.
             UnknownConversationError: no conversation with this id is stored.
         """
-        await finish_in_thread(self._log(id).delete)
+        await finish_in_thread(self._create_log(id).delete)
 
     async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
         """Return the description of a conversation: its owner, title, application data and state.
@@ -314,7 +314,7 @@ class BaseStore(ListStore):
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
-        return await finish_in_thread(self._log(id).read_meta)
+        return await finish_in_thread(self._create_log(id).read_meta)
 
     async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
         """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
@@ -322,7 +322,7 @@ class BaseStore(ListStore):
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
-        entries = await finish_in_thread(self._log(id).read_entries)
+        entries = await finish_in_thread(self._create_log(id).read_entries)
         if not entries:
             msg = f"no conversation with the id {id!r} is stored"
             raise UnknownConversationError(msg)

@@ -72,12 +72,12 @@ def replay(entries: Sequence[Document], state: LogState) -> Messages:
     for document in entries[1:]:
         with parsing(document, state.id):
             for update in parse_entry(document).updates():
-                _apply(update, messages)
+                _apply_update(update, messages)
     messages.grants.reset(state.grants)
     return messages
 
 
-def _apply(update: TurnAdded | ToolUpdated | TurnMarked, messages: Messages) -> None:
+def _apply_update(update: TurnAdded | ToolUpdated | TurnMarked, messages: Messages) -> None:
     match update:
         case TurnAdded(role, turn, ()):
             messages.append(role, turn)

@@ -329,7 +329,7 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
     if now == base:
         return
     inner = tool.inner
-    if inner is None or not _continues(now, base, inner):
+    if inner is None or not _continues_logged_turns(now, base, inner):
         yield ToolChange(path, base, now, codec.tool_to_dict(tool))
         return
     if now.revision != base.revision:
@@ -378,7 +378,7 @@ def changed_grants(grants: Grants, stored: Grants) -> tuple[Grant, ...]:
     )
 
 
-def _continues(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
+def _continues_logged_turns(now: ToolRevision, base: ToolRevision, inner: Messages) -> bool:
     """Return whether an inner conversation begins with the turns and tool calls that are in the log."""
     if not base.turns or now.turns < base.turns or not base.inner.keys() <= now.inner.keys():
         return False
@@ -436,18 +436,18 @@ class parsing:  # noqa: N801 - used as a statement
 
 def parse_entry(document: Mapping[str, object]) -> Entry:
     """Parse a log entry other than the first one. Must be called inside `parsing(document)`, which converts errors."""
-    turns = [parse_turn(item) for item in _items(document, "turns")]
-    tools = [_parse_tool(item) for item in _items(document, "tools")]
-    inner = [parse_turn(item) for item in _items(document, "inner_turns")]
-    posts = [parse_turn(item) for item in _items(document, "posts")]
+    turns = [parse_turn(item) for item in _list_field(document, "turns")]
+    tools = [_parse_tool(item) for item in _list_field(document, "tools")]
+    inner = [parse_turn(item) for item in _list_field(document, "inner_turns")]
+    posts = [parse_turn(item) for item in _list_field(document, "posts")]
     meta = cast("Document", document.get("meta", {}))
     at = datetime.fromisoformat(cast("str", document["at"])) if turns and "at" in document else None
-    grants = [codec.grant_from_dict(item) for item in _items(document, "grants")]
-    marked, jobs = _parse_marks(document), _items(document, "jobs")
+    grants = [codec.grant_from_dict(item) for item in _list_field(document, "grants")]
+    marked, jobs = _parse_marks(document), _list_field(document, "jobs")
     return Entry(at, parse_lease(document), turns, tools, inner, marked, posts, meta, jobs, grants)
 
 
-def _items(document: Mapping[str, object], name: str) -> list[Document]:
+def _list_field(document: Mapping[str, object], name: str) -> list[Document]:
     return cast("list[Document]", document.get(name, []))
 
 

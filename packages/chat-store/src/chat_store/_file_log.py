@@ -75,9 +75,9 @@ class FileLog(ConversationLog):
             id: the id of a new conversation.
             owner: the user who owns a new conversation.
         """
-        with self._locked():
+        with self._hold_lock():
             if self._journal.empty:
-                self._begin(id, Messages(), owner)
+                self._write_first_entry(id, Messages(), owner)
             self._remove_leftover_run_files()
         return self._take_first_messages()
 
@@ -99,14 +99,20 @@ class FileLog(ConversationLog):
         Raises:
             FileExistsError: the file contains a conversation already.
         """
-        with self._locked():
+        with self._hold_lock():
             if not self._journal.empty:
                 msg = f"{self._path} contains a conversation already: use FileConversation.open()"
                 raise FileExistsError(msg)
-            self._begin(id, messages, owner, meta)
+            self._write_first_entry(id, messages, owner, meta)
         self._take_first_messages()
 
-    def _begin(self, id: str, messages: Messages, owner: str | None, meta: MetaChanges | None = None) -> None:  # noqa: A002
+    def _write_first_entry(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        messages: Messages,
+        owner: str | None,
+        meta: MetaChanges | None = None,
+    ) -> None:
         owned: Document = {} if owner is None else {"owner": owner}
         if meta:
             owned["meta"] = meta_to_dict(StoredMeta().changed(meta))
@@ -128,7 +134,7 @@ class FileLog(ConversationLog):
             ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._locked():
+        with self._hold_lock():
             self._require_open()
             self._require_no_live_run()
             self._require_current(batch)
@@ -138,7 +144,7 @@ class FileLog(ConversationLog):
             try:
                 # No live process can hold this lock: a process takes it only under the journal lock, which we hold.
                 _file_lock.try_lock(fd)
-                self._append(batch, lease)
+                self._append_entry(batch, lease)
             except BaseException:
                 os.close(fd)
                 raise
@@ -152,9 +158,9 @@ class FileLog(ConversationLog):
         Raises:
             LeaseLostError: another run took over.
         """
-        with self._locked():
+        with self._hold_lock():
             lease = self._require_lease()
-            self._append(None, self._next_lease(lease.fence, self._now()))
+            self._append_entry(None, self._next_lease(lease.fence, self._now()))
 
     def write(self, batch: Batch) -> None:
         """Append a batch of changes made by the run, and extend its lease.
@@ -163,11 +169,11 @@ class FileLog(ConversationLog):
             LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._locked():
+        with self._hold_lock():
             lease = self._require_lease(batch)
             self._require_current(batch)
             if batch:
-                self._append(batch, self._next_lease(lease.fence, self._now()))
+                self._append_entry(batch, self._next_lease(lease.fence, self._now()))
 
     def apply_posts(self) -> int:
         """Append the posted turns on behalf of the run, add them to `updates`, and return their number.
@@ -175,7 +181,7 @@ class FileLog(ConversationLog):
         Raises:
             LeaseLostError: another run took over.
         """
-        with self._locked():
+        with self._hold_lock():
             lease, posts = self._require_lease(), self.state.post_batch()
             if posts:
                 fields = {"lease": self._next_lease(lease.fence, self._now()).to_dict(), **posts.to_dict()}
@@ -195,7 +201,7 @@ class FileLog(ConversationLog):
         Raises:
             ConversationClosedError: the conversation is closed.
         """
-        with self._locked():
+        with self._hold_lock():
             self._require_open()
             if self.state.was_posted(key):
                 return False
@@ -209,7 +215,7 @@ class FileLog(ConversationLog):
             looked_at: ignored, because a file is not in a list of due conversations.
         """
         try:
-            with self._locked():
+            with self._hold_lock():
                 if self._lease is not None and self._lease.fence == self.state.fence:
                     self._append_fields({"lease": Lease(self._lease.fence).to_dict()}, self._make_snapshot())
         except BaseException:
@@ -245,20 +251,20 @@ class FileLog(ConversationLog):
             ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._locked():
+        with self._hold_lock():
             if batch:
-                self._save(batch, {})
+                self._save_batch(batch, {})
 
-    def _save(self, batch: Batch, fields: Document) -> None:
+    def _save_batch(self, batch: Batch, fields: Document) -> None:
         self._require_open()
         self._require_current(batch)
         now = self._now()
         if self._lease is not None and self._lease.fence == self.state.fence:
-            self._append(batch, self._next_lease(self._lease.fence, now), fields)
+            self._append_entry(batch, self._next_lease(self._lease.fence, now), fields)
             return
         if not self._may_save_during_run(batch, now):
             self._require_no_live_run()
-        self._append(batch, None, fields)
+        self._append_entry(batch, None, fields)
 
     def apply(self, batch: Batch, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
         """Append a batch of changes, changes to the description and new jobs, as one entry.
@@ -268,12 +274,12 @@ class FileLog(ConversationLog):
             ConversationClosedError: the conversation is closed, and the batch is not empty.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._locked():
+        with self._hold_lock():
             fields = self._new_jobs(jobs)
             if meta:
-                fields["meta"] = meta_to_dict(self._described().changed(meta))
+                fields["meta"] = meta_to_dict(self._current_meta().changed(meta))
             if batch:
-                self._save(batch, fields)
+                self._save_batch(batch, fields)
             elif fields:
                 self._append_fields(fields)
 
@@ -284,7 +290,7 @@ class FileLog(ConversationLog):
             ConflictError: a run on the conversation is live, or a call to redact has not ended.
             UsageError: the turn, the call or the post does not exist.
         """
-        with self._locked():
+        with self._hold_lock():
             self._require_no_live_run()
             redaction = Redaction(self._journal.read_entries(), self.state, target)
             first, second = redaction.entries(self._now(), target, by, reason)
@@ -299,8 +305,8 @@ class FileLog(ConversationLog):
         Raises:
             ConflictError: a run on the conversation is live.
         """
-        with self._locked():
-            if self._described().closed_at is None:
+        with self._hold_lock():
+            if self._current_meta().closed_at is None:
                 self._require_no_live_run()
                 # The new fence prevents the writes of a dead run.
                 lease = {} if self.state.lease is None else {"lease": Lease(self.state.fence + 1).to_dict()}
@@ -309,24 +315,24 @@ class FileLog(ConversationLog):
 
     def reopen(self) -> None:
         """Reopen the conversation if it is closed."""
-        with self._locked():
-            if self._described().closed_at is not None:
+        with self._hold_lock():
+            if self._current_meta().closed_at is not None:
                 self._append_fields({"meta": {"closed": None}})
 
     def read_meta(self) -> StoredMeta:
         """Return the description of the conversation."""
-        with self._locked():
-            return self._described()
+        with self._hold_lock():
+            return self._current_meta()
 
     def read_jobs(self) -> list[StoredJob]:
         """Return all jobs in the file."""
-        with self._locked():
+        with self._hold_lock():
             return [job_from_dict(job) for job in self.state.jobs.values()]
 
     @contextlib.contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:
         """Return a context manager for a transaction on the jobs. On exit, it appends the changed jobs as one entry."""
-        with self._locked():
+        with self._hold_lock():
             jobs = [job_from_dict(job) for job in self.state.jobs.values()]
             transaction = JobChanges({(job.kind, job.key): job for job in jobs})
             yield transaction
@@ -339,17 +345,17 @@ class FileLog(ConversationLog):
         found = [job_to_dict(queue(self.state.id, job, now)) for job in reversed(new.values())]
         return {"jobs": found} if found else {}
 
-    def _described(self) -> StoredMeta:
+    def _current_meta(self) -> StoredMeta:
         return meta_from_state(self.state)
 
     def _require_open(self) -> None:
-        if self._described().closed_at is not None:
+        if self._current_meta().closed_at is not None:
             msg = f"the conversation {self._name} is closed: reopen() it first"
             raise ConversationClosedError(msg)
 
     def read_entries(self) -> list[Document]:
         """Return all entries of the log, oldest first."""
-        with self._locked():
+        with self._hold_lock():
             return self._journal.read_entries()
 
     def close(self) -> None:
@@ -360,14 +366,14 @@ class FileLog(ConversationLog):
     # --- Reading and writing -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _locked(self) -> Generator[None]:
+    def _hold_lock(self) -> Generator[None]:
         """Return a context manager that holds the journal lock. On entry, it reads the new entries of others."""
         self._require_this_process()
         with self._journal.locked():
-            self._journal.refresh(self._apply)
+            self._journal.refresh(self._apply_entry)
             yield
 
-    def _apply(self, document: Document) -> None:
+    def _apply_entry(self, document: Document) -> None:
         if not self._begun:
             self._first_messages = self.state.begin(document)
             self._begun = True
@@ -382,7 +388,7 @@ class FileLog(ConversationLog):
             return {}
         return {"snapshot": make_snapshot(self._journal.read_tail(), self.state)}
 
-    def _append(self, batch: Batch | None, lease: Lease | None, fields: Document | None = None) -> None:
+    def _append_entry(self, batch: Batch | None, lease: Lease | None, fields: Document | None = None) -> None:
         held: Document = {} if lease is None else {"lease": lease.to_dict()}
         self._append_fields({**(fields or {}), **held, **({} if batch is None else batch.to_dict())})
         if batch is not None:
@@ -436,11 +442,11 @@ class FileLog(ConversationLog):
         """
         path = self._run_file(fence)
         try:
-            with _opened(path) as fd:
+            with _open_file(path) as fd:
                 if not _file_lock.try_lock(fd):
                     return True
                 # Where locks work, a second lock of the same file is refused, even in one process.
-                with _opened(path) as second:
+                with _open_file(path) as second:
                     return None if _file_lock.try_lock(second) else False
         except FileNotFoundError:
             return None
@@ -462,7 +468,7 @@ class FileLog(ConversationLog):
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Generator[int]:
+def _open_file(path: Path) -> Generator[int]:
     fd = _file_lock.open_file(path, create=False)
     try:
         yield fd

@@ -59,7 +59,7 @@ class JobQueue:
         """Implement `ConversationStore.take_job()`."""
         _require_kinds(kinds)
         end = self._next_deadline()
-        job = await self._change(partial(_job_rules.take, kinds=kinds, lease_length=self._lease_length))
+        job = await self._change_jobs(partial(_job_rules.take, kinds=kinds, lease_length=self._lease_length))
         if job is None:
             yield None
             return
@@ -79,12 +79,12 @@ class JobQueue:
         except BaseException:
             # The worker is being stopped: another one can take the job at once.
             with CancelScope(shield=True), suppress(LeaseLostError, OSError):
-                await self._change(partial(_job_rules.give_back, job=job))
+                await self._change_jobs(partial(_job_rules.give_back, job=job))
             raise
         if failure is not None:
             text = f"{type(failure).__name__}: {failure}"
             try:
-                await self._change(partial(_job_rules.fail, job=job, error=text))
+                await self._change_jobs(partial(_job_rules.fail, job=job, error=text))
             except LeaseLostError:
                 pass
             except OSError as error:
@@ -98,12 +98,12 @@ class JobQueue:
                 "before another worker can take the job: check the connection to the store"
             )
             raise LeaseLostError(msg) from renewal.failure
-        await self._change(partial(_job_rules.complete, job=job))
+        await self._change_jobs(partial(_job_rules.complete, job=job))
 
     async def cancel(self, kind: str, key: str) -> bool:
         """Implement `ConversationStore.cancel_job()`."""
         require_text(kind=kind, key=key)
-        return await self._change(partial(_job_rules.cancel, kind=kind, key=key))
+        return await self._change_jobs(partial(_job_rules.cancel, kind=kind, key=key))
 
     async def _keep_lease(self, job: StoredJob, renewal: _Renewal, block: CancelScope) -> None:
         """Renew the lease of a job until the task is cancelled. Each renewal moves the deadline of the block.
@@ -119,7 +119,7 @@ class JobQueue:
             await anyio.sleep(pause)
             end = self._next_deadline()
             try:
-                await self._change(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
+                await self._change_jobs(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
             except LeaseLostError as error:
                 if not block.cancel_called:  # at its deadline, it was stopped because no renewal succeeded in time
                     renewal.lost = error
@@ -136,7 +136,7 @@ class JobQueue:
         """Return when to stop a block whose lease is renewed from now on, in seconds of the clock of the event loop."""
         return anyio.current_time() + _SAFE_PART * self._lease_length.total_seconds()
 
-    async def _change(self, work: Callable[..., T]) -> T:
+    async def _change_jobs(self, work: Callable[..., T]) -> T:
         """Call `work` in a thread with a job transaction and the current time, and return its result."""
 
         def change() -> T:

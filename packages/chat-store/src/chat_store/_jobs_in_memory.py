@@ -49,7 +49,7 @@ def list_jobs(jobs: Iterable[StoredJob], now: datetime, filters: JobFilter) -> l
         now: the current time.
         filters: the filters, the limit and the cursor.
     """
-    found = [observed(job, now, list_cursor(*_position(job))) for job in jobs]
+    found = [observed(job, now, list_cursor(*_job_order(job))) for job in jobs]
     found = [
         job
         for job in found
@@ -59,9 +59,9 @@ def list_jobs(jobs: Iterable[StoredJob], now: datetime, filters: JobFilter) -> l
     ]
     if filters.after is not None:
         behind = tuple(parse_list_cursor(filters.after, int, str, str))
-        found = [job for job in found if _position(job) > behind]
-    return sorted(found, key=_position)[: filters.limit]
+        found = [job for job in found if _job_order(job) > behind]
+    return sorted(found, key=_job_order)[: filters.limit]
 
 
-def _position(job: StoredJob) -> tuple[int, str, str]:
+def _job_order(job: StoredJob) -> tuple[int, str, str]:
     return to_microseconds(job.at), job.kind, job.key

@@ -120,7 +120,7 @@ class ListStore:
 
     def _recover_wait(self, row: DamagedWait) -> Waiting | None:
         """Recover a waiting call from the log of its conversation. If this fails, log an error and return None."""
-        log = self._log(row.conversation)
+        log = self._create_log(row.conversation)
         try:
             log.open_stored()
             wait = log.find_wait(row.tool, row.place)
@@ -222,7 +222,7 @@ class ListStore:
         if wait_seconds is not None:
             require_seconds("wait_seconds", wait_seconds)
         if since is None:
-            cursor, _ = await finish_in_thread(self._poll)
+            cursor, _ = await finish_in_thread(self._poll_changes)
             return Changes(str(cursor))
         cursor = Cursor.parse(since)
         end = None if wait_seconds is None else current_time() + wait_seconds
@@ -232,15 +232,15 @@ class ListStore:
         try:
             while True:
                 notifier.reset()
-                cursor, result = await finish_in_thread(partial(self._poll, cursor))
+                cursor, result = await finish_in_thread(partial(self._poll_changes, cursor))
                 if result.changed or (end is not None and current_time() >= end):
                     return Changes(str(cursor), tuple(result.changed))
-                with move_on_after(_pause(cursor, result, end)):
+                with move_on_after(_seconds_until_poll(cursor, result, end)):
                     await notifier.wait()
         finally:
             self._backend.unsubscribe(notifier)
 
-    def _poll(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
+    def _poll_changes(self, cursor: Cursor | None = None) -> tuple[Cursor, PollResult]:
         now = self._now()
         since = Cursor(now) if cursor is None else cursor
         # If the clock of another machine was ahead, `now` is before `since.at`. A change is then reported twice.
@@ -252,13 +252,13 @@ class ListStore:
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:  # noqa: A002
+    def _create_log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:  # noqa: A002
         require_text(id=id)
         require_optional_text(person=person, owner=owner)
         return self._log_type(self._backend, Head(id, person, meta=StoredMeta(owner)), self._lease_length, self._now)
 
 
-def _pause(cursor: Cursor, result: PollResult, end: float | None) -> float:
+def _seconds_until_poll(cursor: Cursor, result: PollResult, end: float | None) -> float:
     """Return the seconds to wait for a notification before the next poll.
 
     Args:

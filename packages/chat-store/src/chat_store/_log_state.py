@@ -79,8 +79,8 @@ class LogState:
             messages = Messages.from_json(dump_bytes(source["messages"]))
             self._restore(source)
             at = source.get("at")
-            self.created_at = _time(source.get("created_at", at))
-            self.last_turn_at = _time(source.get("last_turn_at", at))
+            self.created_at = _parse_time(source.get("created_at", at))
+            self.last_turn_at = _parse_time(source.get("last_turn_at", at))
             lease = parse_lease(document)
         self._set_lease(lease)
         self.turns = sum(len(content.turns) for content in messages)
@@ -256,7 +256,7 @@ class LogState:
         return all(tool is not None and not tool.resolved for tool in around) and _is_waiting(self.find(path), now)
 
 
-def _time(text: object) -> datetime | None:
+def _parse_time(text: object) -> datetime | None:
     return None if text is None else datetime.fromisoformat(cast("str", text))
 
 

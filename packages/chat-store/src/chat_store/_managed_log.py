@@ -34,11 +34,11 @@ class ManagedLog(StoreLog):
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             if self._head.entries:
                 msg = f"a conversation with the id {self._id!r} is stored already: use open() to open it"
                 raise ConversationExistsError(msg)
-            self._begin(transaction, messages)
+            self._write_first_entry(transaction, messages)
             self._describe(transaction, meta, jobs)
 
     def read_meta(self) -> ConversationMeta:
@@ -55,9 +55,9 @@ class ManagedLog(StoreLog):
             ConversationClosedError: the conversation is closed, and the batch is not empty.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             if batch:
-                self._save(transaction, batch)
+                self._save_batch(transaction, batch)
             self._describe(transaction, meta, jobs)
 
     def close(self, jobs: Sequence[Job]) -> None:
@@ -66,7 +66,7 @@ class ManagedLog(StoreLog):
         Raises:
             ConflictError: a run on the conversation is live.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             self._require_stored()
             if self._head.meta.closed_at is None:
                 self._require_no_live_run()
@@ -89,7 +89,7 @@ class ManagedLog(StoreLog):
         Raises:
             ConversationClosedError: the conversation is closed.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             self._require_stored()
             self._require_open()
             if self.state.was_posted(key):
@@ -97,7 +97,9 @@ class ManagedLog(StoreLog):
             now, head = self._now(), self._head
             if not self._wait_index.unresolved and turn.by != "engine":
                 head = replace(head, due=now)
-            self._append(transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head)
+            self._append_entry(
+                transaction, {"posts": [NewTurn.from_turn("user", turn, key).to_dict()]}, NO_CHANGES, head
+            )
         return True
 
     def redact(self, target: int | str, by: str, reason: str) -> None:
@@ -107,7 +109,7 @@ class ManagedLog(StoreLog):
             ConflictError: a run on the conversation is live, or a call to redact has not ended.
             UsageError: the turn, the call or the post does not exist.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             self._require_stored()
             self._require_no_live_run()
             documents = [
@@ -147,7 +149,7 @@ class ManagedLog(StoreLog):
 
     def reopen(self) -> None:
         """Reopen the conversation if it is closed."""
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             self._require_stored()
             if self._head.meta.closed_at is not None:
                 due = self._wait_index.next_due(self.state, self._now())
@@ -157,7 +159,7 @@ class ManagedLog(StoreLog):
     def _describe(self, transaction: WriteTransaction, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
         """Change the description and queue jobs. If the conversation is not stored yet, store an empty one first."""
         if not self._head.entries:
-            self._begin(transaction, Messages())
+            self._write_first_entry(transaction, Messages())
         if meta or jobs:
             self._write_head(transaction, replace(self._head, meta=self._head.meta.changed(meta or {})))
         now = self._now()

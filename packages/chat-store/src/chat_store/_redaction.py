@@ -67,7 +67,7 @@ class Redaction:
         start = max(index for index, entry in enumerate(entries) if index == 0 or "snapshot" in entry)
         document = loads(replay(entries[start:], state).to_json())
         posts = cast("list[Document]", self._snapshot.get("posts", []))
-        self._texts = _redact(cast("Document", document), posts, target)
+        self._texts = _redact_document(cast("Document", document), posts, target)
         self.messages: Messages = Messages.from_json(dump_bytes(document))
         self.changed: bool = bool(self._texts)
 
@@ -119,12 +119,12 @@ class Redaction:
         return text in self._texts or any(len(item) >= SMALLEST_TEXT and item in text for item in self._texts)
 
 
-def _redact(document: Document, posts: Sequence[Document], target: int | str) -> set[str]:
+def _redact_document(document: Document, posts: Sequence[Document], target: int | str) -> set[str]:
     """Redact a turn or a call in the document of a conversation, or a post, in place, and return the removed texts."""
     contents = cast("list[dict[str, list[Document]]]", document["contents"])
     turns = [(content["turns"], place) for content in contents for place in range(len(content["turns"]))]
     keys = [post["post"] for post in posts]
-    index = _find(turns, target, keys)
+    index = _find_turn_index(turns, target, keys)
     if index is None:
         return _redact_post(posts[keys.index(target)])
     before: set[str] = set()
@@ -138,13 +138,15 @@ def _redact(document: Document, posts: Sequence[Document], target: int | str) ->
             new = _with_parts(turn, [_redact_part(part) for part in turn.parts])
         else:
             continue
-        before.update(_texts(siblings[place]))
+        before.update(_iterate_texts(siblings[place]))
         siblings[place] = codec.turn_to_dict(new)
-        after.update(_texts(siblings[place]))
+        after.update(_iterate_texts(siblings[place]))
     return before - after - {""}
 
 
-def _find(turns: Sequence[tuple[list[Document], int]], target: int | str, keys: Sequence[object]) -> int | None:
+def _find_turn_index(
+    turns: Sequence[tuple[list[Document], int]], target: int | str, keys: Sequence[object]
+) -> int | None:
     """Return the index of the turn that is or has the target, or None if the target is one of the keys of posts."""
     if isinstance(target, int):
         if target < len(turns):
@@ -164,10 +166,10 @@ def _find(turns: Sequence[tuple[list[Document], int]], target: int | str, keys: 
 
 
 def _redact_post(post: Document) -> set[str]:
-    before = set(_texts(post["turn"]))
+    before = set(_iterate_texts(post["turn"]))
     turn = codec.turn_from_dict(cast("Document", post["turn"]), Messages)
     post["turn"] = codec.turn_to_dict(_redact_turn(turn, 0))
-    return before - set(_texts(post["turn"])) - {""}
+    return before - set(_iterate_texts(post["turn"])) - {""}
 
 
 def _redact_turn(turn: Turn, target: int | str) -> Turn:
@@ -231,13 +233,13 @@ def _redact_tool(tool: Tool) -> Tool:
     )
 
 
-def _texts(value: object) -> Iterator[str]:
+def _iterate_texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
             if name not in _TAGS:
-                yield from _texts(item)
+                yield from _iterate_texts(item)
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            yield from _texts(item)
+            yield from _iterate_texts(item)

@@ -146,7 +146,7 @@ class Replica:
                 `messages` in its stored state.
         """
         try:
-            await self._commit(self._collect_all, self._log.claim)
+            await self._commit_batch(self._collect_all, self._log.claim)
         except TimeoutError as error:
             raise ConflictError(str(error)) from error
         self._overtaken = False
@@ -188,7 +188,7 @@ class Replica:
             ConflictError: the call was decided elsewhere. Nothing was written. `messages` has the stored state.
             UsageError: the tool is not at this path.
         """
-        await self._commit(partial(self._collect_tool, path, tool), self._log.write)
+        await self._commit_batch(partial(self._collect_tool, path, tool), self._log.write)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
         """Make an appended turn durable before returning, with all earlier turns that are not durable yet.
@@ -204,13 +204,13 @@ class Replica:
             LeaseLostError: another run took over. The turn was recorded as late.
             UsageError: the turn is not in the conversation at this path.
         """
-        outer = self._find(path) if path else None
+        outer = self._find_tool(path) if path else None
         chat = (None if outer is None else outer.inner) if path else self._messages
         if chat is None or not _has_turn(chat, turn):
             msg = f"the {role!r} turn is not in `messages`: append it before write_turn()"
             raise UsageError(msg)
         collect = self._collect_turns if outer is None else partial(self._collect_inner, path, outer)
-        await self._commit(collect, self._log.write)
+        await self._commit_batch(collect, self._log.write)
 
     async def write_marks(self) -> None:
         """Store the marks of `messages.last_turn`, such as whether this answer was delivered, before returning.
@@ -218,7 +218,7 @@ class Replica:
         Raises:
             LeaseLostError: another run took over. The marks were recorded as late.
         """
-        await self._commit(self._collect_marks, self._log.write)
+        await self._commit_batch(self._collect_marks, self._log.write)
 
     async def release(self, *, looked_at: datetime | None = None) -> None:
         """Release the lease of the run. Does nothing if the lease was lost.
@@ -251,7 +251,7 @@ class Replica:
         if self._messages.busy:
             msg = "save() was called while a run uses these messages; the run saves decisions itself"
             raise ConversationBusyError(msg)
-        await self._commit(self._collect_all, write)
+        await self._commit_batch(self._collect_all, write)
 
     async def history(self) -> list[HistoryEntry]:
         """Return every event of the conversation, oldest first."""
@@ -265,7 +265,7 @@ class Replica:
         new = self._collect_turns()
         changes: list[ToolChange | InnerTurns] = []
         for tool_id in [*self._changeable]:
-            tool = self._find((tool_id,))
+            tool = self._find_tool((tool_id,))
             if tool is None:
                 continue
             found = [*collect_changes(tool, self._revisions[tool_id], (tool_id,))]
@@ -288,7 +288,7 @@ class Replica:
 
     def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
         """Return the new changes of a tool or, if the log does not have it yet, the new turns that contain it."""
-        if not path or self._find(path) is not tool:
+        if not path or self._find_tool(path) is not tool:
             msg = f"write_tool() requires a tool of these messages at its path, not {tool!r}"
             raise UsageError(msg)
         base = self._revision_at(path)
@@ -307,7 +307,7 @@ class Replica:
 
     # --- Writing, and applying updates -----------------------------------------------------------------------
 
-    async def _commit(self, collect: Callable[[], Batch], write: Callable[[Batch], None]) -> None:
+    async def _commit_batch(self, collect: Callable[[], Batch], write: Callable[[Batch], None]) -> None:
         async with self._write_lock:
             self._apply_updates()
             batch = collect()
@@ -326,7 +326,7 @@ class Replica:
             except LeaseLostError:
                 self._overtaken = True
                 for change in batch.tools:
-                    self._restore_stored(change.path)
+                    self._restore_stored_tool(change.path)
                 raise
 
     def _drop_grants(self, batch: Batch) -> None:
@@ -355,7 +355,7 @@ class Replica:
         while updates:
             match updates.popleft():
                 case Batch() as own:
-                    self._confirm(own)
+                    self._confirm_batch(own)
                 case TurnAdded(role, turn, ()):
                     self._append_turn(role, turn)
                 case TurnAdded(role, turn, path):
@@ -369,7 +369,7 @@ class Replica:
         for grant in self._log.state.grants:
             self._messages.grants.merge(grant)
 
-    def _confirm(self, own: Batch) -> None:
+    def _confirm_batch(self, own: Batch) -> None:
         """Mark the changes in a batch as durable after this object has written them to the log."""
         self._durable.extend(len(own.turns))
         for turn in own.turns:
@@ -394,7 +394,7 @@ class Replica:
 
     def _append_inner_turn(self, path: ToolPath, role: Role, turn: Turn) -> None:
         """Append a turn from the log to an inner conversation, unless that conversation was extended or ended here."""
-        base, mine = self._revision_at(path), self._find(path)
+        base, mine = self._revision_at(path), self._find_tool(path)
         inner = None if mine is None else mine.inner
         if base is None or inner is None or collect_inner_turns(inner, base, path).turns:
             self._diverged = self._diverged or inner is not None
@@ -416,7 +416,7 @@ class Replica:
 
     def _update_tool(self, update: ToolUpdated) -> None:
         """Apply a tool state from the log. A tool that was also changed here is skipped, and the next write raises."""
-        mine, base = self._find(update.path), self._revision_at(update.path)
+        mine, base = self._find_tool(update.path), self._revision_at(update.path)
         if mine is None:
             return
         if update.keeps_inner and mine.inner is not None and base is not None:
@@ -424,24 +424,24 @@ class Replica:
                 self._messages.adopt(update.path, update.merged_into(mine))
                 self._set_revision(update.path, ToolRevision(update.tool.revision), keeps_inner=True)
         elif ToolRevision.from_tool(mine) == base or mine == update.tool:
-            self._adopt(update.path, update.tool)
+            self._adopt_tool(update.path, update.tool)
 
     def _restore_tools(self, stale: StaleToolError) -> None:
         for path, tool in stale.tools:
-            mine = self._find(path)
+            mine = self._find_tool(path)
             if mine is not None:
-                self._adopt(path, tool)
+                self._adopt_tool(path, tool)
 
-    def _restore_stored(self, path: ToolPath) -> None:
-        stored, mine = self._log.state.find(path), self._find(path)
+    def _restore_stored_tool(self, path: ToolPath) -> None:
+        stored, mine = self._log.state.find(path), self._find_tool(path)
         if stored is not None and mine is not None:
-            self._adopt(path, copy_tool(stored))
+            self._adopt_tool(path, copy_tool(stored))
 
-    def _adopt(self, path: ToolPath, tool: Tool) -> None:
+    def _adopt_tool(self, path: ToolPath, tool: Tool) -> None:
         self._messages.adopt(path, tool)
         self._set_revision(path, ToolRevision.from_tool(tool))
 
-    def _find(self, path: ToolPath) -> Tool | None:
+    def _find_tool(self, path: ToolPath) -> Tool | None:
         try:
             return self._messages.tool(*path)
         except KeyError:

@@ -47,7 +47,7 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
     try:
         log.save(batch)
     except StaleToolError as stale:
-        raise _stale_error(stale, revision) from None
+        raise _stale_conflict(stale, revision) from None
 
 
 def _changes_since(base: Messages, messages: Messages) -> Batch:
@@ -103,10 +103,10 @@ def apply_changes(
     try:
         log.apply(Batch.of(len(_list_turns(base)), added, changed), meta, jobs)
     except StaleToolError as stale:
-        raise _stale_error(stale, revision) from None
+        raise _stale_conflict(stale, revision) from None
 
 
-def _stale_error(stale: StaleToolError, revision: int | None) -> ConflictError:
+def _stale_conflict(stale: StaleToolError, revision: int | None) -> ConflictError:
     ids = ", ".join(["/".join(path) for path, _ in stale.tools])
     msg = f"{ids} was decided or executed elsewhere after revision {revision}; nothing was written: call load() again"
     return ConflictError(msg)

@@ -63,9 +63,9 @@ class StoreLog(ConversationLog):
         self._reported_entries = 0
         self._incarnation: str = ""
         self._opened = False
-        self._reset()
+        self._discard_state()
 
-    def _reset(self) -> None:
+    def _discard_state(self) -> None:
         """Discard the state, so that the next transaction reads all entries again."""
         self.state = LogState(self._id)
         self._wait_index = WaitIndex()
@@ -82,7 +82,7 @@ class StoreLog(ConversationLog):
 
         The changes of later entries are in `updates`. If nothing is stored, the messages are empty.
         """
-        with self._reading():
+        with self._open_read_transaction():
             self._opened = True
         return self._first_messages
 
@@ -93,7 +93,7 @@ class StoreLog(ConversationLog):
             UnknownConversationError: the conversation is not stored.
             UsageError: the revision does not exist.
         """
-        with self._reading(revision) as transaction:
+        with self._open_read_transaction(revision) as transaction:
             self._require_head(transaction)
             self._opened = True
         if revision is not None and self.state.revision != revision:
@@ -112,7 +112,7 @@ class StoreLog(ConversationLog):
             ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             self._require_open()
             self._require_no_live_run()
             self._require_current(batch)
@@ -120,7 +120,7 @@ class StoreLog(ConversationLog):
             fence = self._head.fence + 1
             head = self._head_with_lease(fence, batch)
             lease = Lease(fence, head.holder, head.lease_until)
-            self._append(transaction, {"lease": lease.to_dict()}, batch, head)
+            self._append_entry(transaction, {"lease": lease.to_dict()}, batch, head)
         self._fence = fence
 
     def renew(self) -> None:
@@ -129,7 +129,7 @@ class StoreLog(ConversationLog):
         Raises:
             LeaseLostError: another run took over.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             if not self._is_overtaken():
                 transaction.write_head(self._head_with_lease(self._head.fence))
         self._require_lease()
@@ -141,13 +141,13 @@ class StoreLog(ConversationLog):
             LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             if self._is_overtaken():
-                self._append_late(transaction, batch)
+                self._append_late_entry(transaction, batch)
             else:
                 self._require_current(batch)
                 if batch:
-                    self._append(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
+                    self._append_entry(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
         self._require_lease()
 
     def apply_posts(self) -> int:
@@ -156,15 +156,15 @@ class StoreLog(ConversationLog):
         Raises:
             LeaseLostError: another run took over.
         """
-        with self._reading():
+        with self._open_read_transaction():
             if not self.state.posts or self._is_overtaken():
                 self._require_lease()
                 return 0
-        with self._writing() as transaction:
+        with self._open_write_transaction() as transaction:
             count = len(self.state.posts)
             if not self._is_overtaken():
                 head = self._head_with_lease(self._head.fence, self.state.post_batch())
-                entry = self._append(transaction, self.state.post_batch().to_dict(), NO_CHANGES, head)
+                entry = self._append_entry(transaction, self.state.post_batch().to_dict(), NO_CHANGES, head)
                 self._own_updates.extend(entry.updates())
         self._require_lease()
         return count
@@ -180,14 +180,14 @@ class StoreLog(ConversationLog):
             return
         seen, now = self._reported_entries, self._now()
         try:
-            with suppress(UnknownConversationError), self._writing() as transaction:
+            with suppress(UnknownConversationError), self._open_write_transaction() as transaction:
                 if not self._is_overtaken():
                     # Entries that the run has not read may be decisions: the conversation is due for another run.
                     unseen = self._head.entries > seen and not self.state.delivered
                     due = now if unseen else self._wait_index.next_due(self.state, now, looked_at)
                     head = replace(self._head, lease_until=None, due=due)
                     fields = {**self._make_snapshot(transaction), "lease": Lease(head.fence).to_dict()}
-                    self._append(transaction, fields, Batch(0), head)
+                    self._append_entry(transaction, fields, Batch(0), head)
         finally:
             self._fence = None
 
@@ -218,16 +218,16 @@ class StoreLog(ConversationLog):
             StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
         """
         if not batch:
-            with self._reading():
+            with self._open_read_transaction():
                 return
-        with self._writing() as transaction:
-            self._save(transaction, batch)
+        with self._open_write_transaction() as transaction:
+            self._save_batch(transaction, batch)
 
-    def _save(self, transaction: WriteTransaction, batch: Batch) -> None:
+    def _save_batch(self, transaction: WriteTransaction, batch: Batch) -> None:
         self._require_open()
         self._require_current(batch)
         if self._fence is not None and self._fence == self._head.fence:
-            self._append(transaction, {}, batch, self._head_with_lease(self._fence, batch))
+            self._append_entry(transaction, {}, batch, self._head_with_lease(self._fence, batch))
             return
         now = self._now()
         # A grant may cover calls that wait.
@@ -238,7 +238,7 @@ class StoreLog(ConversationLog):
             if head.lease_until is not None:
                 # Revoke the lease of the dead run. If it continues, the new fence prevents its writes.
                 head = replace(head, fence=head.fence + 1, lease_until=None)
-        self._append(transaction, {}, batch, head)
+        self._append_entry(transaction, {}, batch, head)
 
     def assign(self, person: str | None) -> None:
         """Put a user in charge of the conversation. None leaves no one in charge."""
@@ -265,30 +265,30 @@ class StoreLog(ConversationLog):
     # --- Transactions --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self, revision: int | None = None) -> Generator[ReadTransaction]:
+    def _open_read_transaction(self, revision: int | None = None) -> Generator[ReadTransaction]:
         self._require_this_process()
         with self._backend.read_transaction(self._id) as transaction:
-            self._refresh(transaction, revision)
+            self._read_log(transaction, revision)
             yield transaction
 
     @contextmanager
-    def _writing(self) -> Generator[WriteTransaction]:
+    def _open_write_transaction(self) -> Generator[WriteTransaction]:
         """Return a context manager for a write transaction that updates the state. A failure discards the state."""
         self._require_this_process()
         try:
             with self._backend.write_transaction(self._id) as transaction:
-                self._refresh(transaction)
+                self._read_log(transaction)
                 yield transaction
         except BaseException:
             if self._unconfirmed:
-                self._reset()
+                self._discard_state()
             raise
         self._unconfirmed = False
         self._reported_entries = max(self._reported_entries, self._head.entries)
         self.updates.extend(self._own_updates)
         self._own_updates.clear()
 
-    def _refresh(self, transaction: ReadTransaction, revision: int | None = None) -> None:
+    def _read_log(self, transaction: ReadTransaction, revision: int | None = None) -> None:
         """Read the row and the new entries of the conversation, up to a revision if one is given."""
         head = transaction.read_head()
         if self._reported_entries and (head is None or head.incarnation != self._incarnation):
@@ -301,7 +301,7 @@ class StoreLog(ConversationLog):
             if revision is not None and self._head.entries and self.state.revision >= revision:
                 return
             self._tail.add(len(entry), begins=number in (1, head.snapshot))
-            self._apply(number, self._parse_document(number, entry))
+            self._apply_entry(number, self._parse_document(number, entry))
         if self._head.entries != head.entries:
             msg = (
                 f"the conversation {self._id!r} is damaged: it has only {self._head.entries} of {head.entries} entries"
@@ -338,12 +338,12 @@ class StoreLog(ConversationLog):
         documents = [self._parse_document(number, entry) for number, entry in enumerate(entries, first)]
         return {"snapshot": {"version": VERSION, **make_snapshot(documents, self.state)}}
 
-    def _apply(self, number: int, document: Document) -> None:
+    def _apply_entry(self, number: int, document: Document) -> None:
         if document.get("n") != number:
             msg = f"entry {number} of the conversation {self._id!r} has the number {document.get('n')!r}"
             raise InvalidDocumentError(msg)
         if not self._head.entries:
-            self._apply_first(document)
+            self._apply_first_entry(document)
         else:
             entry = self.state.parse(document)
             self.state.apply(entry)
@@ -353,7 +353,7 @@ class StoreLog(ConversationLog):
         self._head = replace(self._head, entries=number)
         self._reported_entries = max(self._reported_entries, number)
 
-    def _apply_first(self, document: Document) -> None:
+    def _apply_first_entry(self, document: Document) -> None:
         with parsing(document, self._id):
             source = cast("Document", document.get("snapshot", document))
             newer = cast("int", source["version"]) > VERSION
@@ -367,7 +367,7 @@ class StoreLog(ConversationLog):
             first = self._first_messages
             self.updates.extend([TurnAdded(content.role, turn) for content in first for turn in content.turns])
 
-    def _begin(self, transaction: WriteTransaction, messages: Messages) -> None:
+    def _write_first_entry(self, transaction: WriteTransaction, messages: Messages) -> None:
         now = self._now()
         document: Document = {
             "n": 1,
@@ -387,7 +387,7 @@ class StoreLog(ConversationLog):
         self._head = replace(self._head, incarnation=self._incarnation, entries=1, due=due, meta=meta)
         transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
 
-    def _append(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
+    def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         """Append an entry, write the row, and return the entry.
 
         Args:
@@ -397,7 +397,7 @@ class StoreLog(ConversationLog):
             head: the new row, without the counts that the entry changes.
         """
         if not self._head.entries:
-            self._begin(transaction, Messages())
+            self._write_first_entry(transaction, Messages())
         number = self._head.entries + 1
         now = self._now()
         entry = dump_bytes({"n": number, "at": now.isoformat(), **fields, **batch.to_dict()})
@@ -421,9 +421,9 @@ class StoreLog(ConversationLog):
         transaction.append_entry(self._head, entry, self._list_waits(touched))
         return parsed
 
-    def _append_late(self, transaction: WriteTransaction, batch: Batch) -> None:
+    def _append_late_entry(self, transaction: WriteTransaction, batch: Batch) -> None:
         if batch:
-            self._append(transaction, {"late": {"fence": self._fence, **batch.to_dict()}}, Batch(0), self._head)
+            self._append_entry(transaction, {"late": {"fence": self._fence, **batch.to_dict()}}, Batch(0), self._head)
 
     def _list_waits(self, tool_ids: set[str]) -> dict[str, list[Wait]]:
         found = {tool_id: self.state.find((tool_id,)) for tool_id in sorted(tool_ids)}

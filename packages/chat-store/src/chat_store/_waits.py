@@ -92,9 +92,9 @@ class WaitIndex:
         if not tools and has_user_posts(state):
             return now
         if looked_at is not None:
-            return min([at for at in _deadlines(tools) if at > looked_at], default=None)
+            return min([at for at in _iterate_deadlines(tools) if at > looked_at], default=None)
         if tools:
-            return _next_due(tools, now)
+            return _next_due_at(tools, now)
         if state.delivered is False:
             return now + _redelivery_delay(now - (state.last_turn_at or now))
         return now if self.unanswered else None
@@ -129,21 +129,21 @@ def wait_deadline(wait: Wait) -> datetime | None:
     return wait.expires_at if wait.at is None else wait.at
 
 
-def _next_due(unresolved: Sequence[Tool], now: datetime) -> datetime | None:
+def _next_due_at(unresolved: Sequence[Tool], now: datetime) -> datetime | None:
     """Return when a run can continue a conversation with these unresolved calls, None if a decision is needed first."""
     if not any(is_waiting(tool) for tool in unresolved):
         return now
-    return min((at for tool in unresolved if (at := _tool_due(tool, now)) is not None), default=None)
+    return min((at for tool in unresolved if (at := _tool_due_at(tool, now)) is not None), default=None)
 
 
-def _tool_due(tool: Tool, now: datetime) -> datetime | None:
+def _tool_due_at(tool: Tool, now: datetime) -> datetime | None:
     """Return when a run can continue a call while other calls may wait, None if a decision is needed first."""
     status = tool.status
     if isinstance(status, Suspended):
-        return _next_due(status.inner.pending(), now)
-    return min(_deadlines([tool]), default=None)
+        return _next_due_at(status.inner.pending(), now)
+    return min(_iterate_deadlines([tool]), default=None)
 
 
-def _deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
+def _iterate_deadlines(tools: Iterable[Tool]) -> Iterator[datetime]:
     waits = (wait for tool in tools for wait in iter_waits(tool, conversation=None, owner=None))
     return (at for wait in waits if (at := wait_deadline(wait)) is not None)

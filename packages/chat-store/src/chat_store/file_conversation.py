@@ -48,7 +48,7 @@ from chat_store.jobs import Job, JobState, StoredJob
 from chat_store.meta import ConversationMeta, MetaChanges
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -75,7 +75,7 @@ class FileConversation(Replica):
         id: str | None = None,  # noqa: A002 - the field's own name
         owner: str | None = None,
         lease_seconds: float = 30.0,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = _utc_now,
     ) -> AsyncGenerator[Self]:
         """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
@@ -113,7 +113,7 @@ class FileConversation(Replica):
         id: str | None = None,  # noqa: A002 - the field's own name
         owner: str | None = None,
         lease_seconds: float = 30.0,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = _utc_now,
     ) -> AsyncGenerator[Self]:
         """Store messages in a new file and open it.
 
@@ -183,7 +183,7 @@ class FileConversation(Replica):
         *,
         by: str,
         reason: str,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
         """Remove the content of a turn or of a tool call from a file for good, for example because a law requires it.
 
@@ -275,7 +275,7 @@ class FileConversation(Replica):
             state: only jobs in this state.
         """
         jobs = await self._run_in_thread(self._file.read_jobs)
-        return list_jobs(jobs, self._now(), JobFilter(kind, state))
+        return list_jobs(jobs, self._utc_now(), JobFilter(kind, state))
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
         """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.

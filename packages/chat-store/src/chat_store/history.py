@@ -65,7 +65,7 @@ def parse_history(entries: Iterable[Document], id: str) -> list[HistoryEntry]:  
             if entry["n"] == 1:
                 messages = Messages.from_json(dump_bytes(entry["messages"]))
             events += _parse_entry(entry, fence, messages)
-            fence = _lease(entry).get("fence", fence)
+            fence = _lease_fields(entry).get("fence", fence)
     return events
 
 
@@ -75,7 +75,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
     if number == 1:
         return [HistoryEntry(number, at, "created")]
     found: list[HistoryEntry] = []
-    lease = _lease(document)
+    lease = _lease_fields(document)
     if lease.get("fence", fence) != fence:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
     entry, late = parse_entry(document), parse_entry(cast("Document", document.get("late", {})))
@@ -84,7 +84,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
     found += [HistoryEntry(number, at, "turn", turn.path, role=turn.role) for turn in (*entry.turns, *entry.inner)]
     found += _list_tools(entry, number, at, "tool", messages)
     for item in entry.tools:
-        messages.adopt(item.path, _merge(item, messages))
+        messages.adopt(item.path, _merge_tool(item, messages))
     for turn in entry.inner:
         inner = messages.tool(*turn.path).inner
         if inner is not None:
@@ -104,17 +104,17 @@ def _parse_redaction(item: Document, number: int) -> HistoryEntry:
     return HistoryEntry(number, at, "redacted", target=target, by=by, reason=reason)
 
 
-def _lease(document: Document) -> Document:
+def _lease_fields(document: Document) -> Document:
     return cast("Document", document.get("lease", {}))
 
 
 def _list_tools(
     entry: Entry, number: int, at: datetime, event: Literal["tool", "late"], messages: Messages
 ) -> list[HistoryEntry]:
-    return [HistoryEntry(number, at, event, item.path, _merge(item, messages)) for item in entry.tools]
+    return [HistoryEntry(number, at, event, item.path, _merge_tool(item, messages)) for item in entry.tools]
 
 
-def _merge(update: ToolUpdated, messages: Messages) -> Tool:
+def _merge_tool(update: ToolUpdated, messages: Messages) -> Tool:
     """Return the updated tool with its inner conversation. If the messages lack the tool, return it as recorded."""
     try:
         return copy_tool(update.merged_into(messages.tool(*update.path)))

@@ -157,13 +157,13 @@ class MemoryBackend:
 
     def list_waiting(self, filters: ListFilter) -> list[Waiting]:
         """Implement `Backend.list_waiting()`."""
-        found = [item for item in self._waits(filters.person) if _matches(item.wait, filters)]
+        found = [item for item in self._iterate_waits(filters.person) if _matches_filters(item.wait, filters)]
         if filters.after is not None:
             behind = _waiting_position(*parse_list_cursor(filters.after, None, str, str, int))
             found = [item for item in found if _waiting_order(item) > behind]
         return sorted(found, key=_waiting_order)[: filters.limit]
 
-    def _waits(self, person: str | None) -> Iterator[Waiting]:
+    def _iterate_waits(self, person: str | None) -> Iterator[Waiting]:
         for rows in list(self._all.values()):
             id = rows.head.id  # noqa: A001 - the field's own name
             if rows.head.meta.closed_at is not None or person not in (None, rows.head.person):
@@ -190,7 +190,7 @@ class MemoryBackend:
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """Implement `Backend.list_conversations()`."""
         found = [
-            head.describe(list_cursor(_active(head), head.id))
+            head.describe(list_cursor(_last_active(head), head.id))
             for head in [rows.head for rows in list(self._all.values())]
             if filters.owner in (None, head.meta.owner)
         ]
@@ -218,7 +218,7 @@ class MemoryBackend:
         heads = [
             rows.head
             for rows in found
-            if rows.change > int(since) or rows.head.id in started or _became_due(rows.head, due_after, now)
+            if rows.change > int(since) or rows.head.id in started or _has_become_due(rows.head, due_after, now)
         ]
         return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
 
@@ -237,7 +237,7 @@ class MemoryBackend:
         """Do nothing: another store may share the rows."""
 
 
-def _active(head: Head) -> int:
+def _last_active(head: Head) -> int:
     return to_microseconds(head.meta.last_active) or 0
 
 
@@ -246,7 +246,7 @@ def _due_time(head: Head) -> datetime | None:
     return head.due if head.due is None or head.lease_until is None else max(head.due, head.lease_until)
 
 
-def _became_due(head: Head, due_after: datetime, now: datetime) -> bool:
+def _has_become_due(head: Head, due_after: datetime, now: datetime) -> bool:
     time = _due_time(head)
     return time is not None and due_after < time <= now
 
@@ -260,7 +260,7 @@ def _waiting_position(moment: object, *rest: object) -> tuple[object, ...]:
     return (moment is None, moment or 0, *rest)
 
 
-def _matches(wait: Wait, filters: ListFilter) -> bool:
+def _matches_filters(wait: Wait, filters: ListFilter) -> bool:
     if filters.kind not in (None, wait.kind):
         return False
     deadline = wait_deadline(wait)

@@ -226,7 +226,7 @@ class _Transaction:
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
         self.changed |= is_change
-        values = self._values(head, changed=is_change)
+        values = self._row_values(head, changed=is_change)
         if self._key is not None:
             self._connection.execute(_UPDATE, values)
             return
@@ -244,7 +244,7 @@ class _Transaction:
         ]
         columns = zip(*[(*row, wait_checksum(*row)) for row in rows], strict=True) if rows else [()] * len(_WAIT_ARRAYS)
         values = {
-            **self._values(head, changed=True),
+            **self._row_values(head, changed=True),
             "entry": entry,
             "entry_crc": entry_checksum(entry),
             "snapshot": True if head.snapshot == head.entries else None,
@@ -253,7 +253,7 @@ class _Transaction:
         }
         self._connection.execute(_APPEND, values)
 
-    def _values(self, head: Head, *, changed: bool) -> dict[str, object]:
+    def _row_values(self, head: Head, *, changed: bool) -> dict[str, object]:
         return {
             "id": self._id,
             "key": self._key,
@@ -304,7 +304,7 @@ class PostgresBackend:
         _require_schema(schema)
         self._schema = schema
         self._clock = ServerClock()
-        self._pool = Pool(dsn, busy_seconds, connections, self._prepare)
+        self._pool = Pool(dsn, busy_seconds, connections, self._prepare_connection)
         self._poller = Poller(self._watch)
         self._ready = False
         # After a fork, the child must not close the connections of the parent.
@@ -420,7 +420,7 @@ class PostgresBackend:
 
     # --- Connections ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, connection: Connection) -> None:
+    def _prepare_connection(self, connection: Connection) -> None:
         if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
             msg = f"the database must have the encoding UTF8 to store any text, not its encoding {encoding}"
             raise UsageError(msg)

@@ -215,17 +215,17 @@ class SqliteBackend:
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
         """Implement `Backend.write_transaction()`."""
-        with self._write() as connection:
+        with self._write_and_notify() as connection:
             yield _Transaction(connection, id)
 
     @contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:
         """Implement `JobStorage.job_transaction()`."""
-        with self._write() as connection:
+        with self._write_and_notify() as connection:
             yield SqliteJobs(connection)
 
     @contextmanager
-    def _write(self) -> Generator[sqlite3.Connection]:
+    def _write_and_notify(self) -> Generator[sqlite3.Connection]:
         with self._pool.write(self.committer.commit) as connection:
             yield connection
         # Subscribers of this process need not wait for the next poll.

@@ -72,7 +72,7 @@ async def sweep(
     failures: list[Exception] = []
     for conversation in dict.fromkeys([waiting.conversation for waiting in late]):
         try:
-            swept.append(await _reject(store, conversation, moment))
+            swept.append(await _reject_expired(store, conversation, moment))
         except Exception as error:  # noqa: BLE001 - the calls rejected before must be returned
             failures.append(error)
     rejected = [item for item in swept if item is not None]
@@ -81,11 +81,11 @@ async def sweep(
     return rejected
 
 
-async def _reject(store: ConversationStore, conversation: str, moment: datetime) -> Swept | None:
+async def _reject_expired(store: ConversationStore, conversation: str, moment: datetime) -> Swept | None:
     for _ in range(_MAX_ATTEMPTS):
         try:
             found = await store.load(conversation)
-            if not (waits := _expire(found, moment)):
+            if not (waits := _expire_waits(found, moment)):
                 return None
             await store.save(conversation, found.messages, revision=found.revision)
         except ConflictError:
@@ -96,7 +96,7 @@ async def _reject(store: ConversationStore, conversation: str, moment: datetime)
     return None
 
 
-def _expire(snapshot: Snapshot, moment: datetime) -> tuple[Wait, ...]:
+def _expire_waits(snapshot: Snapshot, moment: datetime) -> tuple[Wait, ...]:
     messages = snapshot.messages
     pending = [iter_waits(tool, conversation=snapshot.id, owner=snapshot.owner) for tool in messages.pending()]
     waits = {wait.path: wait for found in pending for wait in found}

@@ -54,11 +54,11 @@ async def run_scenario(scenario: Scenario, factory: MemoryFactory) -> None:
     try:
         await scenario(Memories(factory))
     except Exception as error:
-        msg = f"{scenario.__name__}: {_describe(error)}"
+        msg = f"{scenario.__name__}: {_describe_error(error)}"
         raise AssertionError(msg) from error
 
 
-def _describe(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         first = cast("ExceptionGroup[Exception]", error).exceptions[0]
         error = first

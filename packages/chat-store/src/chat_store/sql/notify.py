@@ -46,11 +46,11 @@ class Notifier:
         """Wake the task. Never blocks, and does nothing if the event loop is closed."""
         with suppress(RuntimeError):
             if hasattr(self._loop, "run_sync_soon"):
-                cast("_TrioToken", self._loop).run_sync_soon(self._set)
+                cast("_TrioToken", self._loop).run_sync_soon(self._set_event)
             else:
-                cast("_AsyncioLoop", self._loop).call_soon_threadsafe(self._set)
+                cast("_AsyncioLoop", self._loop).call_soon_threadsafe(self._set_event)
 
-    def _set(self) -> None:
+    def _set_event(self) -> None:
         # If the notifier was reset after the call was scheduled, the task wakes once too often, which is harmless.
         self._event.set()
 
@@ -118,7 +118,7 @@ class Poller:
             self._notifiers.add(notifier)
             self._last_used = time.monotonic()
             if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="chat-store watches", daemon=True)
+                self._thread = threading.Thread(target=self._run_thread, name="chat-store watches", daemon=True)
                 self._thread.start()
 
     def remove(self, notifier: Notifier) -> None:
@@ -136,23 +136,23 @@ class Poller:
             thread.join()
         self._notifiers.notify()
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         while True:
             try:
                 with self._watch(self._stop) as changed:
                     # The database may have changed before the watch began.
                     self._notifiers.notify()
-                    while not self._should_stop():
+                    while not self._detach_thread_if_idle():
                         if changed():
                             self._notifiers.notify()
                     return
             except Exception:  # noqa: BLE001 - subscribers poll the database and raise its error
                 self._notifiers.notify()
                 self._stop.wait(_RETRY_SECONDS)
-                if self._should_stop():
+                if self._detach_thread_if_idle():
                     return
 
-    def _should_stop(self) -> bool:
+    def _detach_thread_if_idle(self) -> bool:
         with self._lock:
             in_use = len(self._notifiers) or time.monotonic() < self._last_used + _LINGER_SECONDS
             if in_use and not self._stop.is_set():

@@ -114,11 +114,11 @@ class Pool:
             raise TimeoutError(msg)
         try:
             with self._translate_errors():
-                connection = self._begin(begin)
+                connection = self._begin_transaction(begin)
                 try:
                     yield connection
                 finally:
-                    self._return(connection)
+                    self._return_connection(connection)
         finally:
             self._free.release()
 
@@ -127,7 +127,7 @@ class Pool:
         """Return a context manager for an additional connection in autocommit mode, which is closed on exit."""
         self._require_this_process()
         with self._translate_errors():
-            connection = self._connect()
+            connection = self._open_connection()
             try:
                 yield connection
             finally:
@@ -141,12 +141,12 @@ class Pool:
         for connection in idle:
             connection.close()
 
-    def _begin(self, begin: Callable[[], bytes]) -> Connection:
+    def _begin_transaction(self, begin: Callable[[], bytes]) -> Connection:
         while True:
             connection = self._take_idle()
             fresh = connection is None
             if connection is None:
-                connection = self._connect()
+                connection = self._open_connection()
             try:
                 connection.execute(begin(), prepare=False)
             except BaseException as error:
@@ -164,7 +164,7 @@ class Pool:
                 raise UsageError(msg)
             return self._idle.pop() if self._idle else None
 
-    def _return(self, connection: Connection) -> None:
+    def _return_connection(self, connection: Connection) -> None:
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             try:
                 connection.execute("ROLLBACK")
@@ -176,7 +176,7 @@ class Pool:
                 return
         connection.close()
 
-    def _connect(self) -> Connection:
+    def _open_connection(self) -> Connection:
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:

@@ -31,10 +31,10 @@ def migrate(
     Raises:
         NewerVersionError: the tables have a later version.
     """
-    if _version(connection, schema, version_table) == len(migrations):
+    if _read_version(connection, schema, version_table) == len(migrations):
         return
     connection.execute(_LOCK, (schema,))
-    version = _version(connection, schema, version_table)
+    version = _read_version(connection, schema, version_table)
     if version > len(migrations):
         msg = f"the tables have version {version}, but this library supports {len(migrations)}: upgrade the library"
         raise NewerVersionError(msg)
@@ -48,7 +48,7 @@ def migrate(
     connection.execute("INSERT INTO " + version_table + " VALUES (%s)", (len(migrations),))  # noqa: S608
 
 
-def _version(connection: Connection[TupleRow], schema: str, version_table: LiteralString) -> int:
+def _read_version(connection: Connection[TupleRow], schema: str, version_table: LiteralString) -> int:
     query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = %s"
     if connection.execute(query, (schema, version_table)).fetchone() is None:
         return 0

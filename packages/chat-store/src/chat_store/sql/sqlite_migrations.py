@@ -21,11 +21,11 @@ def migrate(
     Raises:
         NewerVersionError: the tables have a later version.
     """
-    if _version(connection, version_table) == len(migrations):
+    if _read_version(connection, version_table) == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection, version_table)
+        version = _read_version(connection, version_table)
         _require_supported(version, len(migrations))
         connection.execute(f"CREATE TABLE IF NOT EXISTS {version_table} (version INTEGER NOT NULL)")
         for steps in migrations[version:]:
@@ -45,7 +45,7 @@ def _require_supported(version: int, supported: int) -> None:
         raise NewerVersionError(msg)
 
 
-def _version(connection: sqlite3.Connection, version_table: str) -> int:
+def _read_version(connection: sqlite3.Connection, version_table: str) -> int:
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     if connection.execute(query, (version_table,)).fetchone() is None:
         return 0

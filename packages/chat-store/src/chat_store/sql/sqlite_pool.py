@@ -154,7 +154,7 @@ class SqlitePool:
                 self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
             )
             try:
-                self._prepare(connection)
+                self._prepare_connection(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -174,10 +174,10 @@ class SqlitePool:
         SQLite creates `-wal` before `-shm`, and removes it after `-shm`. If both were removed, this cannot be detected.
         """
         index = self._path.with_name(f"{self._path.name}-shm")
-        before = _stat(index)
-        if before is None or _stat(self._wal_path) is not None:
+        before = _stat_or_none(index)
+        if before is None or _stat_or_none(self._wal_path) is not None:
             return
-        after = _stat(index)
+        after = _stat_or_none(index)
         if after is not None and os.path.samestat(before, after):
             msg = f"{self._wal_path} was removed, and with it the latest transactions: restore it, or a backup"
             raise InvalidDocumentError(msg)
@@ -187,7 +187,7 @@ class SqlitePool:
         for path, opened in ((self._path, self._file), (self._wal_path, self._wal)):
             if opened is None:
                 continue
-            current = _stat(path)
+            current = _stat_or_none(path)
             if current is None or not os.path.samestat(opened, current):
                 msg = f"{path} was removed or replaced while it was open: create another store"
                 raise InvalidDocumentError(msg)
@@ -197,13 +197,13 @@ class SqlitePool:
             if connection.in_transaction:
                 # The rollback failed. If this is the last connection, closing it removes the `-wal` file.
                 connection.close()
-                self._wal = _stat(self._wal_path)
+                self._wal = _stat_or_none(self._wal_path)
             elif self._closed or len(self._idle) >= _MAX_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare_connection(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
         # On macOS, fsync() does not flush the cache of the drive. The setting has no effect on other systems.
@@ -213,7 +213,7 @@ class SqlitePool:
             migrate(connection, self._migrations, self._version_table)
             self._file = self._path.stat()
         # As long as this process has a connection, no other one removes the `-wal` file.
-        self._wal = self._wal or _stat(self._wal_path)
+        self._wal = self._wal or _stat_or_none(self._wal_path)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Switch the database to WAL mode. Retry while it is busy, because SQLite does not wait in this case."""
@@ -252,7 +252,7 @@ class SqlitePool:
         return TimeoutError(msg)
 
 
-def _stat(path: Path) -> os.stat_result | None:
+def _stat_or_none(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except FileNotFoundError:

@@ -26,8 +26,8 @@ async def a_change_is_told_once(stores: Stores) -> None:
         expected = {Changed("1", "ben"), Changed("2", "ben")}
         require(set(found.conversations) == expected, f"changes() names {expected}, not {found.conversations}")
         require(len(found.conversations) == len(expected), "changes() names each conversation once")
-        require(await _news(there, found.cursor) == set(), "what was told is not told again")
-        require(await _news(there, first.cursor) == {"1", "2"}, "an old cursor tells what happened since then")
+        require(await _changed_ids(there, found.cursor) == set(), "what was told is not told again")
+        require(await _changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor tells what happened since then")
 
 
 async def every_change_is_told(stores: Stores) -> None:
@@ -55,7 +55,7 @@ async def every_change_is_told(stores: Stores) -> None:
             await conversation.write_tool(("a",), conversation.messages.tool("a"))
             await require_told("of what happens to a call")
             await conversation.renew()
-            require(await _news(there, cursor) == set(), "a lease that is prolonged is no change")
+            require(await _changed_ids(there, cursor) == set(), "a lease that is prolonged is no change")
             await conversation.release()
             await require_told("of a run that ends")
         await here.assign("chat", "ana")
@@ -72,7 +72,7 @@ async def what_becomes_due_is_told(stores: Stores) -> None:
             await run.claim()
             cursor = (await there.changes()).cursor
             stores.clock.advance(seconds=1)
-            require(await _news(there, cursor) == set(), "nothing is told before its time")
+            require(await _changed_ids(there, cursor) == set(), "nothing is told before its time")
             stores.clock.advance(minutes=10)
             found = await there.changes(cursor, wait_seconds=0)
             names = [item.conversation for item in found.conversations]
@@ -82,8 +82,8 @@ async def what_becomes_due_is_told(stores: Stores) -> None:
             names = [item.conversation for item in found.conversations]
             require(names == ["planned"], f"a schedule is told when its time has come, and nothing else: {names}")
             stores.clock.advance(hours=1)
-            require(await _news(there, found.cursor) == {"asked"}, "an approval is told when it has expired")
-            require(await _news(there, cursor) == {"run", "planned", "asked"}, "an old cursor tells all of it")
+            require(await _changed_ids(there, found.cursor) == {"asked"}, "an approval is told when it has expired")
+            require(await _changed_ids(there, cursor) == {"run", "planned", "asked"}, "an old cursor tells all of it")
 
 
 async def whoever_waits_is_woken(stores: Stores) -> None:
@@ -115,8 +115,8 @@ async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
         with anyio.move_on_after(0.01):
             await there.changes(second.cursor)
         await here.create(paused("a"), id="new")
-        require(await _news(there, second.cursor) == {"new"}, "the cursor of a wait that was cancelled is good")
-        require(await _news(there, first.cursor) == {"new"}, "and so is the one before it")
+        require(await _changed_ids(there, second.cursor) == {"new"}, "the cursor of a wait that was cancelled is good")
+        require(await _changed_ids(there, first.cursor) == {"new"}, "and so is the one before it")
 
 
 async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
@@ -124,7 +124,7 @@ async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         cursor = (await here.changes()).cursor
         await here.create(paused("a"), id="new")
-        require(await _news(there, cursor) == {"new"}, "one store goes on with the cursor of another one")
+        require(await _changed_ids(there, cursor) == {"new"}, "one store goes on with the cursor of another one")
         require(cursor.isascii() and cursor.isprintable(), "a cursor is a text that every protocol carries")
         require(not set(cursor) & set(" \"'<>&%\\"), "a cursor is a text that needs no quoting")
         for text in ("", "no cursor", f"?{cursor}", f"{cursor}?"):
@@ -171,7 +171,7 @@ async def a_follower_misses_nothing(stores: Stores) -> None:
         require(seen == turns, f"the last change of each conversation is told: {turns}, not {seen}")
 
 
-async def _news(store: ConversationStore, cursor: str) -> set[str]:
+async def _changed_ids(store: ConversationStore, cursor: str) -> set[str]:
     """Return the ids of the conversations changed since `cursor`."""
     return {item.conversation for item in (await store.changes(cursor, wait_seconds=0)).conversations}
 

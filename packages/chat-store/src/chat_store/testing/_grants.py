@@ -17,7 +17,7 @@ async def a_grant_is_stored_with_the_approval_that_gave_it(stores: Stores) -> No
         name = await here.create(paused("a", "b"))
         async with there.open(name) as yours:
             async with here.open(name) as mine:
-                grant = _grant(stores, mine.messages, "a")
+                grant = _approve_with_grant(stores, mine.messages, "a")
             await yours.save()
             require([*yours.messages.grants] == [grant], "another process reads the grant with its next write")
         found = await there.load(name)
@@ -37,7 +37,7 @@ async def of_two_people_who_decide_one_call_the_second_gives_no_grant(stores: St
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as mine, there.open(name) as yours:
-            _grant(stores, mine.messages, "a")
+            _approve_with_grant(stores, mine.messages, "a")
             yours.messages.tool("a").reject("no", by="ben", at=stores.clock())
             await yours.save()
             with refused(ConflictError, "the second decision about a call is refused"):
@@ -53,7 +53,7 @@ async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b", "c"))
         async with here.open(name) as run, there.open(name) as other:
-            grant = _grant(stores, run.messages, "a")
+            grant = _approve_with_grant(stores, run.messages, "a")
             await run.claim()
             _approve_under(run.messages, "b", grant)
             await run.write_tool(("b",), run.messages.tool("b"))
@@ -84,7 +84,7 @@ async def of_two_revocations_the_first_is_recorded(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as mine:
-            grant = _grant(stores, mine.messages, "a")
+            grant = _approve_with_grant(stores, mine.messages, "a")
         async with here.open(name) as mine, there.open(name) as yours:
             mine.messages.grants.revoke(grant.id, by="ana", at=stores.clock())
             yours.messages.grants.revoke(grant.id, by="ben", at=stores.clock())
@@ -99,7 +99,7 @@ async def a_revocation_makes_no_conversation_due(stores: Stores) -> None:
     async with stores.open() as here:
         name = await here.create(paused(call("a")))
         async with here.open(name) as conversation:
-            grant = _grant(stores, conversation.messages, "a")
+            grant = _approve_with_grant(stores, conversation.messages, "a")
         require([due.conversation for due in await here.due()] == [name], "an approved call makes it due")
         async with here.open(name) as conversation:
             await conversation.claim()
@@ -116,7 +116,7 @@ async def a_revocation_makes_no_conversation_due(stores: Stores) -> None:
         require(await here.due() == [], "a revocation makes no conversation due")
 
 
-def _grant(stores: Stores, messages: Messages, *path: str) -> Grant:
+def _approve_with_grant(stores: Stores, messages: Messages, *path: str) -> Grant:
     return approve_with_grant(messages, path, until=stores.clock.after(days=1), by="ana", at=stores.clock())
 
 

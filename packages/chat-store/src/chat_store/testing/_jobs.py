@@ -31,7 +31,7 @@ async def a_job_is_stored_with_its_change_or_not_at_all(stores: Stores) -> None:
             tools = [before.messages.tool("a")]
             await there.apply(name, before.revision, tools=tools, meta={"title": "No"}, jobs=[Job("index", "2")])
         require((await there.meta(name)).title == "Parcel", "a refused apply() does not change the description")
-        require(await _keys(there) == ["1"], "a refused apply() queues no job")
+        require(await _job_keys(there) == ["1"], "a refused apply() queues no job")
         with refused(UsageError, "turns and tools need the revision that they follow"):
             await here.apply(name, turns=[("user", Turn([Text("Hello?")]))], jobs=[Job("index", "3")])
         await here.create(Messages.from_user("Hello."), id="new", meta={"flow": "support"}, jobs=[Job("run", "1")])
@@ -48,7 +48,7 @@ async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
         require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first one")  # noqa: PLR2004
         with refused(ConflictError, "a turn does not follow an old revision"):
             await there.apply(name, old.revision, turns=[("user", Turn([Text("Late.")]))], jobs=[Job("run", "3")])
-        require(await _keys(there) == ["2"], "the job of a refused turn is not queued")
+        require(await _job_keys(there) == ["2"], "the job of a refused turn is not queued")
 
 
 async def a_job_is_queued_once(stores: Stores) -> None:
@@ -75,10 +75,10 @@ async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
             require(job is None, "take_job() takes the kinds that it is given")
         async with here.take_job("index", "notify") as job:
             require(job is not None and (job.key, job.attempts) == ("1", 1), f"the job is taken, not {job}")
-            require(await _states(there) == ["running"], "a taken job is running")
+            require(await _job_states(there) == ["running"], "a taken job is running")
             async with there.take_job("index") as other:
                 require(other is None, "a running job is not taken by another worker")
-        require(await _states(there) == ["done"], "a job is done when its block ends")
+        require(await _job_states(there) == ["done"], "a job is done when its block ends")
         stores.clock.advance(days=1)
         async with there.take_job("index") as job:
             require(job is None, "a job that was done is not taken again")
@@ -111,10 +111,13 @@ async def jobs_are_taken_in_the_order_of_their_times(stores: Stores) -> None:
         after = stores.clock.after
         jobs = [Job("run", "late", at=after(hours=3)), Job("run", "b", at=after(hours=2)), Job("run", "now")]
         await here.create(paused("a"), jobs=jobs)
-        require(await _take(here) == "now", "a job without a time can be taken at once")
-        require(await _take(here) is None, "a job is not taken before its time")
+        require(await _complete_next_job(here) == "now", "a job without a time can be taken at once")
+        require(await _complete_next_job(here) is None, "a job is not taken before its time")
         stores.clock.advance(hours=3)
-        require([await _take(here), await _take(here)] == ["b", "late"], "the earliest time comes first")
+        require(
+            [await _complete_next_job(here), await _complete_next_job(here)] == ["b", "late"],
+            "the earliest time comes first",
+        )
 
 
 async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
@@ -123,18 +126,18 @@ async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
         await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=3, backoff_seconds=60)])
         for wait in (60, 120):
             with refused(OSError, "the error of the block is raised"):
-                await _fail(here)
+                await _fail_job(here)
             (job,) = await there.jobs()
             require((job.state, job.error) == ("queued", "OSError: no route"), f"the job is queued again, not {job}")
             stores.clock.advance(seconds=wait - 1)
-            require(await _take(there) is None, f"the job is not tried again before {wait} seconds")
+            require(await _complete_next_job(there) is None, f"the job is not tried again before {wait} seconds")
             stores.clock.advance(seconds=1)
         with refused(OSError, "the error of the block is raised"):
-            await _fail(here)
+            await _fail_job(here)
         (job,) = await there.jobs(state="failed")
         require(job.attempts == 3, "after the last attempt, the job has failed")  # noqa: PLR2004
         stores.clock.advance(days=1)
-        require(await _take(there) is None, "a job that has failed is not tried again")
+        require(await _complete_next_job(there) is None, "a job that has failed is not tried again")
 
 
 async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
@@ -146,7 +149,7 @@ async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
                 stores.clock.advance(hours=1)
                 async with there.take_job("run") as job:
                     require(job is not None and job.attempts == 2, "another worker takes the job over")  # noqa: PLR2004
-        require(await _states(there) == ["done"], "the second worker has done the job")
+        require(await _job_states(there) == ["done"], "the second worker has done the job")
 
 
 async def a_job_that_nobody_took_over_is_not_completed_late(stores: Stores) -> None:
@@ -156,11 +159,11 @@ async def a_job_that_nobody_took_over_is_not_completed_late(stores: Stores) -> N
         with refused(LeaseLostError, "the lease has expired"):
             async with here.take_job("run"):
                 stores.clock.advance(hours=1)
-        require(await _states(there, "run") == ["queued"], "the job is queued, and another attempt is made")
+        require(await _job_states(there, "run") == ["queued"], "the job is queued, and another attempt is made")
         with refused(LeaseLostError, "the lease has expired"):
             async with here.take_job("last"):
                 stores.clock.advance(hours=1)
-        require(await _states(there, "last") == ["failed"], "a worker that dies in the last attempt has failed")
+        require(await _job_states(there, "last") == ["failed"], "a worker that dies in the last attempt has failed")
         async with there.take_job("last") as job:
             require(job is None, "the last attempt is not repeated")
 
@@ -173,8 +176,8 @@ async def a_cancelled_block_gives_its_job_back(stores: Stores) -> None:
             async with here.take_job("run"):
                 scope.cancel()
                 await anyio.lowlevel.checkpoint()
-        require(await _states(there) == ["queued"], "the job is queued again")
-        require(await _take(there) == "1", "another worker takes the job at once")
+        require(await _job_states(there) == ["queued"], "the job is queued again")
+        require(await _complete_next_job(there) == "1", "another worker takes the job at once")
 
 
 async def a_job_is_cancelled(stores: Stores) -> None:
@@ -185,11 +188,11 @@ async def a_job_is_cancelled(stores: Stores) -> None:
         with refused(LeaseLostError, "a worker does not complete a job that was cancelled"):
             async with here.take_job("run"):
                 require(await there.cancel_job("run", "1"), "a running job is cancelled")
-        require(await _states(there) == ["cancelled", "cancelled"], "both jobs are cancelled")
+        require(await _job_states(there) == ["cancelled", "cancelled"], "both jobs are cancelled")
         require(not await there.cancel_job("run", "1"), "a job that has ended is not cancelled")
         require(not await there.cancel_job("run", "3"), "a job that is not stored is not cancelled")
         stores.clock.advance(days=1)
-        require(await _take(there) is None, "a cancelled job is not taken")
+        require(await _complete_next_job(there) is None, "a cancelled job is not taken")
 
 
 async def jobs_are_listed(stores: Stores) -> None:
@@ -198,7 +201,7 @@ async def jobs_are_listed(stores: Stores) -> None:
         after = stores.clock.after
         await here.create(paused("a"), id="1", jobs=[Job("run", "2", at=after(hours=2)), Job("run", "1")])
         await here.create(paused("a"), id="2", jobs=[Job("index", "3", at=after(hours=1))])
-        require(await _keys(there) == ["1", "3", "2"], "jobs() begins with the earliest time")
+        require(await _job_keys(there) == ["1", "3", "2"], "jobs() begins with the earliest time")
         require([job.key for job in await there.jobs(kind="run")] == ["1", "2"], "jobs(kind=) lists this kind")
         require([job.key for job in await there.jobs(conversation="2")] == ["3"], "jobs(conversation=) lists its jobs")
         require(await there.jobs(conversation="3") == [], "an unknown conversation has no jobs")
@@ -212,7 +215,7 @@ async def jobs_are_listed(stores: Stores) -> None:
         with refused(UsageError, "jobs(after=) refuses what is not a cursor of it"):
             await there.jobs(after="x")
         await here.delete("1")
-        require(await _keys(there) == ["3"], "a deleted conversation has no jobs")
+        require(await _job_keys(there) == ["3"], "a deleted conversation has no jobs")
 
 
 async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
@@ -221,41 +224,41 @@ async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
         name = await here.create(paused("a"))
         cursor = (await there.changes()).cursor
         await here.apply(name, jobs=[Job("run", "1", at=stores.clock.after(hours=1))])
-        cursor = await _require_told(there, cursor, name, "a queued job")
+        cursor = await _require_change(there, cursor, name, "a queued job")
         require((await there.changes(cursor, wait_seconds=0)).conversations == (), "the job is told once")
         stores.clock.advance(hours=1)
-        cursor = await _require_told(there, cursor, name, "a job whose time has come")
+        cursor = await _require_change(there, cursor, name, "a job whose time has come")
         with refused(LeaseLostError, "the worker stalled for longer than its lease"):
             async with here.take_job("run"):
                 cursor = (await there.changes(cursor, wait_seconds=0)).cursor
                 stores.clock.advance(hours=1)
-                await _require_told(there, cursor, name, "a job whose worker died")
+                await _require_change(there, cursor, name, "a job whose worker died")
 
 
-async def _require_told(store: ConversationStore, cursor: str, name: str, what: str) -> str:
+async def _require_change(store: ConversationStore, cursor: str, name: str, what: str) -> str:
     found = await store.changes(cursor, wait_seconds=0)
     require([item.conversation for item in found.conversations] == [name], f"changes() tells of {what}")
     return found.cursor
 
 
-async def _take(store: ConversationStore, *kinds: str) -> str | None:
+async def _complete_next_job(store: ConversationStore, *kinds: str) -> str | None:
     """Take and complete a job, and return its key."""
     async with store.take_job(*(kinds or ("run",))) as job:
         return None if job is None else job.key
 
 
-async def _fail(store: ConversationStore) -> None:
+async def _fail_job(store: ConversationStore) -> None:
     async with store.take_job("run") as job:
         require(job is not None, "the job can be taken")
         msg = "no route"
         raise OSError(msg)
 
 
-async def _states(store: ConversationStore, kind: str | None = None) -> list[str]:
+async def _job_states(store: ConversationStore, kind: str | None = None) -> list[str]:
     return [job.state for job in await store.jobs(kind=kind)]
 
 
-async def _keys(store: ConversationStore) -> list[str]:
+async def _job_keys(store: ConversationStore) -> list[str]:
     return [job.key for job in await store.jobs()]
 
 

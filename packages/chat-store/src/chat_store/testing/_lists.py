@@ -43,10 +43,12 @@ async def what_waits_is_found_by_person(stores: Stores) -> None:
         await here.create(paused("a"), id="1", person="ana")
         await here.create(paused("b"), id="2", person="ben")
         await here.create(paused("c"), id="3")
-        require(await _found(here, person="ana") == {"a"}, "waiting(person=) tells what this person is in charge of")
-        require(await _found(here) == {"a", "b", "c"}, "waiting() without a person tells everything")
+        require(
+            await _waiting_ids(here, person="ana") == {"a"}, "waiting(person=) tells what this person is in charge of"
+        )
+        require(await _waiting_ids(here) == {"a", "b", "c"}, "waiting() without a person tells everything")
         await here.assign("3", "ana")
-        require(await _found(here, person="ana") == {"a", "c"}, "assign() puts somebody in charge")
+        require(await _waiting_ids(here, person="ana") == {"a", "c"}, "assign() puts somebody in charge")
         require((await here.load("3")).person == "ana", "load() tells who was put in charge")
         async with here.open("4", person="ana") as conversation:
             conversation.messages.user("Pay.")
@@ -61,7 +63,7 @@ async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
         await here.create(paused(call("planned", at=after(days=2)), call("soon", expires_at=after(days=1))), id="2")
         order = [item.wait.tool_id for item in await here.waiting()]
         require(order == ["soon", "planned", "later", "never"], f"waiting() begins with what comes first, not {order}")
-        require(await _found(here, kind="schedule") == {"planned"}, "waiting(kind=) tells what waits for that")
+        require(await _waiting_ids(here, kind="schedule") == {"planned"}, "waiting(kind=) tells what waits for that")
         soon = [item.wait.tool_id for item in await here.waiting(before=after(days=2))]
         require(soon == ["soon"], "waiting(before=) tells what comes before that time, and not at it")
         two = [item.wait.tool_id for item in await here.waiting(limit=2)]
@@ -86,7 +88,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
                 conversation.messages.tool(*page[-1].wait.path).reject("no")
         require(found == everything, f"the pages of waiting() are the whole list {everything}, not {found}")
         stores.clock.advance(hours=3)
-        due = await _due(there)
+        due = await _due_ids(there)
         require(len(due) == 2, "both conversations are due")  # noqa: PLR2004
         (first,) = await there.due(limit=1)
         (second,) = await there.due(limit=1, after=first.cursor)
@@ -106,13 +108,13 @@ async def what_was_decided_waits_no_more(stores: Stores) -> None:
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve()
             conversation.messages.tool("b").reject("no")
-        require(await _found(there) == {"c"}, "what was approved or rejected waits no more")
+        require(await _waiting_ids(there) == {"c"}, "what was approved or rejected waits no more")
         async with there.open(name) as conversation:
             await conversation.claim()
             tool = conversation.messages.tool("c")
             tool.refuse("too late", "expiry")
             await conversation.write_tool((tool.id,), tool)
-            require(await _found(here) == set(), "what a run refused waits no more")
+            require(await _waiting_ids(here) == set(), "what a run refused waits no more")
 
 
 async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> None:
@@ -126,7 +128,7 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
         require(paths == [("outer", "inner"), ("outer", "other")], f"waiting() tells the paths, not {paths}")
         async with there.open(name) as conversation:
             conversation.messages.tool("outer", "inner").reject("no")
-        require(await _found(here) == {"other"}, "what was decided inside waits no more")
+        require(await _waiting_ids(here) == {"other"}, "what was decided inside waits no more")
         async with here.open(name) as conversation:
             conversation.messages.tool("outer", "other").approve()
         read = (await there.load(name)).messages
@@ -145,13 +147,13 @@ async def a_time_that_has_come_makes_due(stores: Stores) -> None:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
         await here.create(paused("forever"), id="forever")
-        require(await _due(here) == [], "nothing is due before its time")
+        require(await _due_ids(here) == [], "nothing is due before its time")
         stores.clock.advance(hours=1)
-        require(await _due(here) == ["planned"], "a schedule is due when its time has come")
+        require(await _due_ids(here) == ["planned"], "a schedule is due when its time has come")
         stores.clock.advance(hours=1)
-        require(await _due(here) == ["planned", "asked"], "an approval is due when it has expired")
+        require(await _due_ids(here) == ["planned", "asked"], "an approval is due when it has expired")
         stores.clock.advance(hours=1)
-        require(await _due(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
+        require(await _due_ids(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
 
 
 async def a_decision_makes_due(stores: Stores) -> None:
@@ -160,13 +162,13 @@ async def a_decision_makes_due(stores: Stores) -> None:
         name = await here.create(paused("a", "b"), person="ana")
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve()
-        require(await _due(there) == [name], "a conversation in which somebody decided is due")
+        require(await _due_ids(there) == [name], "a conversation in which somebody decided is due")
         require([item.person for item in await there.due(person="ana")] == ["ana"], "due(person=) finds it")
         require(await there.due(person="ben") == [], "due(person=) leaves out those of others")
         await _finish(there, name)
-        require(await _due(there) == [], "a conversation is not due when a run has gone on with it")
+        require(await _due_ids(there) == [], "a conversation is not due when a run has gone on with it")
         await here.create(Messages.from_user("Hello."), id="hello")
-        require(await _due(there) == ["hello"], "a conversation that nobody answered is due")
+        require(await _due_ids(there) == ["hello"], "a conversation that nobody answered is due")
 
 
 async def a_dead_run_makes_due(stores: Stores) -> None:
@@ -175,9 +177,9 @@ async def a_dead_run_makes_due(stores: Stores) -> None:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
             await run.claim()
-            require(await _due(there) == [], "what a live run is at is not due")
+            require(await _due_ids(there) == [], "what a live run is at is not due")
             stores.clock.advance(days=1)
-            require(await _due(there) == [name], "what a dead run was at is due when its lease has run out")
+            require(await _due_ids(there) == [name], "what a dead run was at is due when its lease has run out")
 
 
 async def an_answer_makes_nothing_due(stores: Stores) -> None:
@@ -189,7 +191,7 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
         run.messages.append("model", turn)
         await run.write_turn((), "model", turn)
         await run.release()
-        require(await _due(there) == [], "a conversation that was answered is not due")
+        require(await _due_ids(there) == [], "a conversation that was answered is not due")
 
 
 async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
@@ -206,19 +208,19 @@ async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
             await run.write_marks()
             await run.renew()
             stores.clock.advance(days=1)
-            require(await _due(there) == [], "a dead run whose answer was delivered leaves nothing to do")
+            require(await _due_ids(there) == [], "a dead run whose answer was delivered leaves nothing to do")
             async with there.open(name) as other:
                 last = other.messages[-1].turns[-1]
                 require(last.delivered and last.failed_usage == Usage(3, 4), "the marks of a turn are durable")
                 await other.claim()
                 stores.clock.advance(days=1)
-                require(await _due(here) == [], "a look at a delivered answer makes nothing due")
+                require(await _due_ids(here) == [], "a look at a delivered answer makes nothing due")
                 await other.release()
             snapshot = await there.load(name)
             require(snapshot.messages[-1].turns[-1].delivered, "load() returns the marks of a turn")
             snapshot.messages.user("And now?")
             await there.save(name, snapshot.messages, revision=snapshot.revision)
-            require(await _due(here) == [name], "a turn after a delivered answer makes due")
+            require(await _due_ids(here) == [name], "a turn after a delivered answer makes due")
 
 
 async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
@@ -230,7 +232,7 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
             async with there.open(name) as person:
                 person.messages.tool("a").approve()
             await run.release()
-        require(await _due(there) == [name], "a decision that came as the run ended makes the conversation due")
+        require(await _due_ids(there) == [name], "a decision that came as the run ended makes the conversation due")
 
 
 async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
@@ -239,30 +241,32 @@ async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
         name = await here.create(paused("a"))
         async with there.open(name) as person:
             person.messages.tool("a").approve(arguments={"cents": 2})
-        await _stall(stores, here, name)
-        require(await _due(there) == [], "a conversation that no run can continue is not due, so that workers rest")
+        await _stall_run(stores, here, name)
+        require(await _due_ids(there) == [], "a conversation that no run can continue is not due, so that workers rest")
         stores.clock.advance(hours=1)
-        require(await _due(there) == [], "time alone changes nothing, where no deadline has come")
+        require(await _due_ids(there) == [], "time alone changes nothing, where no deadline has come")
         async with there.open(name) as person:
             person.messages.tool("a").reject()
-        require(await _due(there) == [name], "a decision makes a conversation due after a run that could not help")
+        require(await _due_ids(there) == [name], "a decision makes a conversation due after a run that could not help")
         other = await here.create(paused(call("c", expires_at=stores.clock.after(days=1))))
-        await _stall(stores, here, other)
+        await _stall_run(stores, here, other)
         stores.clock.advance(days=1)
-        require(other in await _due(there), "a deadline makes a conversation due after a run that could not help")
+        require(other in await _due_ids(there), "a deadline makes a conversation due after a run that could not help")
 
 
-async def _stall(stores: Stores, store: ConversationStore, name: str) -> None:
+async def _stall_run(stores: Stores, store: ConversationStore, name: str) -> None:
     async with store.open(name) as run:
         await run.claim()
         await run.release(looked_at=stores.clock())
 
 
-async def _found(store: ConversationStore, *, person: str | None = None, kind: WaitKind | None = None) -> set[str]:
+async def _waiting_ids(
+    store: ConversationStore, *, person: str | None = None, kind: WaitKind | None = None
+) -> set[str]:
     return {item.wait.tool_id for item in await store.waiting(person=person, kind=kind)}
 
 
-async def _due(store: ConversationStore) -> list[str]:
+async def _due_ids(store: ConversationStore) -> list[str]:
     return [item.conversation for item in await store.due()]
 
 

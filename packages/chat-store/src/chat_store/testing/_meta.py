@@ -59,10 +59,10 @@ async def conversations_are_listed_by_owner(stores: Stores) -> None:
         for number, owner in enumerate(["ana", "ben", "ana", None, "ana"]):
             await here.create(paused("a"), id=str(number), owner=owner)
             stores.clock.advance(minutes=1)
-        await _touch(here, "2")
-        require(await _listed(there, owner="ana") == ["2", "4", "0"], "what was active last comes first")
-        require(await _listed(there) == ["2", "4", "3", "1", "0"], "without an owner, everything is listed")
-        require(await _listed(there, owner="eve") == [], "a user without conversations has none")
+        await _approve_call(here, "2")
+        require(await _listed_ids(there, owner="ana") == ["2", "4", "0"], "what was active last comes first")
+        require(await _listed_ids(there) == ["2", "4", "3", "1", "0"], "without an owner, everything is listed")
+        require(await _listed_ids(there, owner="eve") == [], "a user without conversations has none")
         (first,) = await there.conversations(owner="ana", limit=1)
         rest = await there.conversations(owner="ana", after=first.cursor)
         require([item.id for item in rest] == ["4", "0"], "conversations(after=) continues behind the first one")
@@ -137,12 +137,12 @@ async def closing_ends_no_live_run(stores: Stores) -> None:
         require([item.conversation for item in await there.due()] == [name], "a reopened conversation is due again")
 
 
-async def _touch(store: ConversationStore, name: str) -> None:
+async def _approve_call(store: ConversationStore, name: str) -> None:
     async with store.open(name) as conversation:
         conversation.messages.tool("a").approve()
 
 
-async def _listed(
+async def _listed_ids(
     store: ConversationStore, *, owner: str | None = None, state: ConversationState | None = None
 ) -> list[str]:
     return [item.id for item in await store.conversations(owner=owner, state=state)]

@@ -21,14 +21,14 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
             require(not await there.post(name, _user_turn("Again."), key="2"), "a key is posted once")
             require(list((await there.load(name)).posted) == ["2", "3"], "load() returns what was posted")
             require(await run.apply_posts() == 2, "the run appends both turns")  # noqa: PLR2004
-            require(_texts(run.messages) == ["One.", "Two.", "Three."], "they are appended in order")
+            require(_message_texts(run.messages) == ["One.", "Two.", "Three."], "they are appended in order")
             require(await run.apply_posts() == 0, "a turn is appended once")
             require(not await there.post(name, _user_turn("Again."), key="2"), "a key is used for ever")
-            await _reply(run)
+            await _append_answer(run)
             await run.release()
         snapshot = await there.load(name)
-        require(_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "what was appended is stored")
-        require(not snapshot.posted and await _due(there) == [], "nothing is left to do")
+        require(_message_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "what was appended is stored")
+        require(not snapshot.posted and await _due_ids(there) == [], "nothing is left to do")
 
 
 async def a_posted_turn_makes_due(stores: Stores) -> None:
@@ -37,17 +37,17 @@ async def a_posted_turn_makes_due(stores: Stores) -> None:
         idle = await here.create(Messages.from_user("One."))
         await _finish(here, idle)
         await here.post(idle, Turn([Text("A result.")], by="engine"), key="engine")
-        require(await _due(there) == [], "a turn of the engine does not make a conversation due")
+        require(await _due_ids(there) == [], "a turn of the engine does not make a conversation due")
         await here.post(idle, _user_turn("Two."), key="2")
-        require(await _due(there) == [idle], "a posted turn makes an answered conversation due")
+        require(await _due_ids(there) == [idle], "a posted turn makes an answered conversation due")
         await _finish(there, idle)
-        require(await _due(there) == [], "a run that appended it leaves nothing to do")
+        require(await _due_ids(there) == [], "a run that appended it leaves nothing to do")
         waiting = await here.create(paused("a"))
         await here.post(waiting, _user_turn("And?"), key="1")
-        require(await _due(there) == [], "a posted turn waits for the decision of a call")
+        require(await _due_ids(there) == [], "a posted turn waits for the decision of a call")
         async with there.open(waiting) as conversation:
             conversation.messages.tool("a").reject("no")
-        require(await _due(there) == [waiting], "the decision makes it due")
+        require(await _due_ids(there) == [waiting], "the decision makes it due")
 
 
 async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
@@ -57,12 +57,12 @@ async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
             await here.create(Messages.from_user("One."), id=name)
             async with here.open(name) as run:
                 await run.claim()
-                await _reply(run)
+                await _append_answer(run)
                 await there.post(name, _user_turn("Two."), key="2")
                 if renews:
                     await run.renew()
                 await run.release(looked_at=stores.clock())
-            require(name in await _due(there), "what was posted at the end of a run is left for the next one")
+            require(name in await _due_ids(there), "what was posted at the end of a run is left for the next one")
 
 
 async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Stores) -> None:
@@ -72,21 +72,21 @@ async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Sto
             await here.create(Messages.from_user("One."), id=name)
             async with here.open(name) as run:
                 await run.claim()
-                await _reply(run)
+                await _append_answer(run)
                 if posts_first:
                     await there.post(name, _user_turn("Two."), key="2")
                 run.messages[-1].turns[-1].delivered = True
                 await run.write_marks()
                 stores.clock.advance(days=1)
                 if not posts_first:
-                    require(await _due(there) == ["before"], "a delivered answer leaves nothing to do")
+                    require(await _due_ids(there) == ["before"], "a delivered answer leaves nothing to do")
                     await there.post(name, _user_turn("Two."), key="2")
-                require(name in await _due(there), "a turn posted to a dead run makes due")
+                require(name in await _due_ids(there), "a turn posted to a dead run makes due")
                 async with there.open(name) as other:
                     await other.claim()
-                    require(name not in await _due(here), "what a live run is at is not due")
+                    require(name not in await _due_ids(here), "what a live run is at is not due")
                     stores.clock.advance(days=1)
-                    require(name in await _due(here), "a run that died before it appended the turn makes due")
+                    require(name in await _due_ids(here), "a run that died before it appended the turn makes due")
 
 
 async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
@@ -102,7 +102,7 @@ async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
                 await run.apply_posts()
             require(await other.apply_posts() == 1, "the run that took over appends the turn")
             await other.release()
-        require(_texts((await there.load(name)).messages) == ["One.", "Two."], "the turn is appended once")
+        require(_message_texts((await there.load(name)).messages) == ["One.", "Two."], "the turn is appended once")
 
 
 async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
@@ -128,23 +128,23 @@ async def a_summary_makes_nothing_due(stores: Stores) -> None:
             async with here.open(name) as run:
                 await run.claim()
                 if is_answered:
-                    await _reply(run)
+                    await _append_answer(run)
                 turn = Turn([Summary("A summary.", 1, "")], by="engine")
                 run.messages.append("user", turn)
                 await run.write_turn((), "user", turn)
                 await run.release()
-        require(await _due(there) == ["unanswered"], "a summary needs no response")
+        require(await _due_ids(there) == ["unanswered"], "a summary needs no response")
 
 
 def _user_turn(text: str) -> Turn:
     return Turn([Text(text)])
 
 
-def _texts(messages: Messages) -> list[str]:
+def _message_texts(messages: Messages) -> list[str]:
     return [part.text for content in messages for part in content.parts if isinstance(part, Text)]
 
 
-async def _reply(run: OpenConversation) -> None:
+async def _append_answer(run: OpenConversation) -> None:
     turn = answer()
     run.messages.append("model", turn)
     await run.write_turn((), "model", turn)
@@ -155,11 +155,11 @@ async def _finish(store: ConversationStore, name: str) -> None:
     async with store.open(name) as run:
         await run.claim()
         await run.apply_posts()
-        await _reply(run)
+        await _append_answer(run)
         await run.release()
 
 
-async def _due(store: ConversationStore) -> list[str]:
+async def _due_ids(store: ConversationStore) -> list[str]:
     return [item.conversation for item in await store.due()]
 
 

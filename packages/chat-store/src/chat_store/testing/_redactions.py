@@ -19,7 +19,7 @@ _WHY = "request of the customer"
 async def a_redacted_turn_is_gone(stores: Stores) -> None:
     """`redact()` removes a text from turns, summaries, description and jobs, and records who did it, when and why."""
     async with stores.open() as here, stores.open() as there:
-        name = await _create(here)
+        name = await _create_conversation(here)
         before = await there.load(name)
         stores.clock.advance(hours=1)
         await here.redact(name, 0, by="dpo", reason=_WHY)
@@ -47,7 +47,7 @@ async def a_redacted_turn_is_gone(stores: Stores) -> None:
 async def a_redacted_call_is_gone(stores: Stores) -> None:
     """`redact()` removes the arguments, the result and the notes about a call, and no other call."""
     async with stores.open() as here, stores.open() as there:
-        name = await here.create(paused(call("a"), _call("b")))
+        name = await here.create(paused(call("a"), _create_waiting_call("b")))
         snapshot = await here.load(name)
         snapshot.messages.tool("b").approve(by="bo", note=f"card {_CARD}", arguments={"card": f"{_CARD} 5"})
         await here.save(name, snapshot.messages, revision=snapshot.revision)
@@ -97,7 +97,7 @@ async def a_redacted_conversation_resumes(stores: Stores) -> None:
     model = ScriptedProvider("Noted.", "Done.", by_history=True)
     chat = ChatBuilder().with_model(model).build()
     async with stores.open() as here, stores.open() as there:
-        name = await _create(here)
+        name = await _create_conversation(here)
         with refused(UnknownConversationError, "a conversation that was open during a redaction is not saved"):
             async with here.open(name) as conversation:
                 await there.redact(name, 0, by="dpo", reason=_WHY)
@@ -115,7 +115,7 @@ async def a_redacted_conversation_resumes(stores: Stores) -> None:
 async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
     """While a run is live, `redact()` changes nothing. After the lease of a dead run, the run cannot write any more."""
     async with stores.open() as here, stores.open() as there:
-        name = await _create(here)
+        name = await _create_conversation(here)
         with refused(ChatError, "a run that was dead during a redaction is not saved"):
             async with here.open(name) as conversation:
                 await conversation.claim()
@@ -132,7 +132,7 @@ async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
 async def a_redaction_names_what_exists(stores: Stores) -> None:
     """`redact()` refuses turns and calls that do not exist, and records no redaction that removes nothing."""
     async with stores.open() as here, stores.open() as there:
-        name = await _create(here)
+        name = await _create_conversation(here)
         for target in (4, "unknown"):
             with refused(UsageError, f"there is no {target}"):
                 await there.redact(name, target, by="dpo", reason=_WHY)
@@ -144,13 +144,13 @@ async def a_redaction_names_what_exists(stores: Stores) -> None:
         require(events == ["created", "redacted"], f"a second redaction removes nothing, so it is not {events}")
 
 
-def _call(id: str) -> Tool:  # noqa: A002 - the field's own name
+def _create_waiting_call(id: str) -> Tool:  # noqa: A002 - the field's own name
     tool = Tool(FunctionCall("pay", {"card": _CARD}), id=id)
     tool.await_approval()
     return tool
 
 
-async def _create(store: ConversationStore) -> str:
+async def _create_conversation(store: ConversationStore) -> str:
     """Store a conversation whose first turn was posted, and is repeated by a summary, the description and a job."""
     text = f"My card is {_CARD}."
     name = await store.create(Messages(), owner="ana")

@@ -25,7 +25,7 @@ from chat_store.testing._fixtures import Stores, require
 Body = Callable[[], Awaitable[object]]
 
 
-def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatResponse, Paused]:
+def _build_payment_chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatResponse, Paused]:
     """Build a chat whose model requests one payment, which needs approval, and then answers with text."""
     tools = ToolCollection()
 
@@ -44,28 +44,28 @@ def _chat(body: Body, before_answer: Body | None = None) -> StreamingChat[ChatRe
     return ChatBuilder().with_model(model).with_scoped_tools(scope).with_interrupted(RequireApproval()).build()
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """Do nothing. Used where a scenario needs no code inside the function of its payment tool."""
 
 
-async def _pause(stores: Stores) -> None:
+async def _pause_payment(stores: Stores) -> None:
     async with stores.open() as store, store.open("chat", person="ana") as conversation:
         conversation.messages.user("Pay.")
-        outcome = await _chat(_nothing).complete(conversation)
+        outcome = await _build_payment_chat(_do_nothing).complete(conversation)
         require(isinstance(outcome, Paused), "a run pauses where a call waits")
 
 
-async def _approve(stores: Stores) -> None:
+async def _approve_payment(stores: Stores) -> None:
     async with stores.open() as store, store.open("chat") as conversation:
         conversation.messages.tool("pay").approve(by="ana", note="fine")
 
 
 async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
     """A chat pauses in one store, is approved in a second, and resumes in a third."""
-    await _pause(stores)
-    await _approve(stores)
+    await _pause_payment(stores)
+    await _approve_payment(stores)
     async with stores.open() as store:
-        async with store.open("chat") as conversation, _chat(_nothing).stream(conversation) as stream:
+        async with store.open("chat") as conversation, _build_payment_chat(_do_nothing).stream(conversation) as stream:
             text = "".join([piece async for piece in stream.text()])
         require(text == "Done.", "a run goes on where another process paused")
         messages = (await store.load("chat")).messages
@@ -75,8 +75,8 @@ async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
 
 async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores) -> None:
     """A call is stored as running before its body starts, so that a crash in the body leaves a trace."""
-    await _pause(stores)
-    await _approve(stores)
+    await _pause_payment(stores)
+    await _approve_payment(stores)
     seen: list[bool] = []
     async with stores.open() as here, stores.open() as there:
 
@@ -85,14 +85,14 @@ async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores)
             seen.append(isinstance(tool.status, Running) and bool(tool.idempotency_key))
 
         async with here.open("chat") as conversation:
-            await _chat(body).complete(conversation)
+            await _build_payment_chat(body).complete(conversation)
     require(seen == [True], "Running is durable, with its key, before the body starts")
 
 
 async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> None:
     """A tool result is stored before the next model request, so that a crash loses no result."""
-    await _pause(stores)
-    await _approve(stores)
+    await _pause_payment(stores)
+    await _approve_payment(stores)
     seen: list[object] = []
     async with stores.open() as here, stores.open() as there:
 
@@ -100,7 +100,7 @@ async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> 
             seen.append((await there.load("chat")).messages.tool("pay").status)
 
         async with here.open("chat") as conversation:
-            await _chat(_nothing, look).complete(conversation)
+            await _build_payment_chat(_do_nothing, look).complete(conversation)
     require(seen == [Completed("paid 1")], "a result is durable before the model is asked again")
 
 
@@ -120,8 +120,8 @@ async def an_answer_is_delivered_once(stores: Stores) -> None:
 
 async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
     """One of ten concurrent runs resumes a paused chat. The others are rejected before they have any effect."""
-    await _pause(stores)
-    await _approve(stores)
+    await _pause_payment(stores)
+    await _approve_payment(stores)
     effects: list[str] = []
     outcomes: list[str] = []
     done = anyio.Event()
@@ -138,7 +138,7 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
     async def resume() -> None:
         async with stores.open() as store, store.open("chat") as conversation:
             try:
-                await _chat(body).complete(conversation)
+                await _build_payment_chat(body).complete(conversation)
             except ConflictError:
                 end("refused")
             else:
@@ -160,7 +160,7 @@ async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
         async with stores.open() as store, store.open("chat") as conversation:
             if not conversation.messages:
                 conversation.messages.user("Pay both.")
-            return await _office(effects).complete(conversation)
+            return await _build_nested_chat(effects).complete(conversation)
 
     require(isinstance(await run(), Paused), "a chat pauses where a chat in it pauses")
     async with stores.open() as store:
@@ -178,7 +178,7 @@ async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
     require(effects == ["ben"], f"nothing has run twice, and nothing that was rejected: {effects}")
 
 
-def _office(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
+def _build_nested_chat(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
     """Build a chat that calls a nested chat, which requests two payments."""
     tools = ToolCollection()
 
@@ -199,11 +199,11 @@ def _office(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
 
 async def the_history_tells_everything(stores: Stores) -> None:
     """The history lists decisions, runs and turns in order."""
-    await _pause(stores)
-    await _approve(stores)
+    await _pause_payment(stores)
+    await _approve_payment(stores)
     async with stores.open() as store:
         async with store.open("chat") as conversation:
-            await _chat(_nothing).complete(conversation)
+            await _build_payment_chat(_do_nothing).complete(conversation)
         history = await store.history("chat")
     told = [entry.event if entry.tool is None else type(entry.tool.status).__name__ for entry in history]
     expected = ["created", "claimed", "turn", "turn", "Pending", "released"]

