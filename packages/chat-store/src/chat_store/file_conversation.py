@@ -275,7 +275,7 @@ class FileConversation(Replica):
             state: only jobs in this state.
         """
         jobs = await self._run_in_thread(self._file.read_jobs)
-        return list_jobs(jobs, self._utc_now(), JobFilter(kind, state))
+        return list_jobs(jobs, self._now(), JobFilter(kind, state))
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
         """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
