@@ -18,6 +18,7 @@ from chat_streams.encoding import EventEncoder, Send, send_failure, send_run
 from chat_streams.errors import ClientInputError, ErrorCode, describe_error
 from chat_streams.open_waits import Decider, open_waits, wait_key
 from chat_streams.plain import PlainEncoder
+from chat_streams.plain_request import PlainDecision, PlainRequest, apply_plain_request, read_plain_request
 from chat_streams.shown_messages import ShownMessage, message_id, shown_messages
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
     "DecisionAction",
     "ErrorCode",
     "EventEncoder",
+    "PlainDecision",
     "PlainEncoder",
+    "PlainRequest",
     "PostedCall",
     "PostedDecision",
     "PostedMessage",
@@ -39,10 +42,12 @@ __all__ = [
     "Send",
     "ShownMessage",
     "apply_input",
+    "apply_plain_request",
     "conversation_id",
     "describe_error",
     "message_id",
     "open_waits",
+    "read_plain_request",
     "send_failure",
     "send_run",
     "shown_messages",

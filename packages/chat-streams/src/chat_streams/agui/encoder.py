@@ -92,8 +92,7 @@ class AGUIEncoder:
             known_state: state that the client posted.
             known_results: ids of calls whose results the client posted.
             up_to_date: whether the client has all messages. Otherwise, the run begins with a snapshot.
-            is_stored: whether the conversation is stored as it is. Otherwise, snapshots wait for the first event of
-                the run: if another run has changed the conversation, this run fails, and nothing false was sent.
+            is_stored: whether the store has the conversation as it is. Otherwise, snapshots wait for the first event.
         """
         self._ids = {"threadId": thread_id, "runId": run_id}
         self._target = target

@@ -1,0 +1,133 @@
+"""What a plain request changes in a conversation, and what it cannot change."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chat_core.messages import Completed, Rejected
+from chat_core.testing import MemoryConversation
+from chat_streams import ClientInputError, PlainRequest, apply_plain_request, conversation_id, read_plain_request
+from stream_world import BALANCE, PAY, Clock, ana, bank, conversation_of, interrupted
+
+if TYPE_CHECKING:
+    from stream_world import PausingChat
+
+pytestmark = pytest.mark.anyio
+
+
+def read(**fields: object) -> PlainRequest:
+    return read_plain_request(json.dumps({"session_id": "s-1", **fields}))
+
+
+def decide(action: str, arguments: object = PAY.arguments, **fields: object) -> PlainRequest:
+    return read(decisions=[{"id": "call_1", "action": action, "arguments": arguments, **fields}])
+
+
+async def paused() -> tuple[PausingChat, MemoryConversation]:
+    chat, conversation = bank(PAY, "Paid.", now=Clock()), conversation_of("Pay.")
+    await chat.complete(conversation)
+    return chat, conversation
+
+
+def test_a_session_has_a_conversation_of_its_owner() -> None:
+    assert read().conversation_id("ana") == conversation_id("ana", "plain", "s-1")
+
+
+def test_a_message_that_is_sent_again_is_stored_once() -> None:
+    conversation = conversation_of()
+    for _ in range(2):
+        apply_plain_request(read(message="Hi.", message_id="m-1"), conversation, chat=bank(), decider=ana())
+
+    assert [(turn.text, turn.client_id) for turn in conversation.messages[0].turns] == [("Hi.", "m-1")]
+
+
+def test_messages_without_an_id_are_different_messages() -> None:
+    conversation = conversation_of()
+    for _ in range(2):
+        apply_plain_request(read(message="Hi."), conversation, chat=bank(), decider=ana())
+
+    assert len(conversation.messages[0].turns) == 2
+
+
+async def test_an_approved_call_runs_once_also_if_the_approval_is_sent_again() -> None:
+    chat, conversation = await paused()
+    for _ in range(2):
+        apply_plain_request(decide("approve"), conversation, chat=chat, decider=ana())
+        await chat.complete(conversation)
+    tool = conversation.messages.tool("call_1")
+
+    assert isinstance(tool.status, Completed)
+    assert [(decision.action, decision.by) for decision in tool.decisions] == [("approve", "ana")]
+
+
+async def test_edited_arguments_replace_those_of_the_model() -> None:
+    chat, conversation = await paused()
+    apply_plain_request(decide("approve", edited_arguments={"cents": 5}), conversation, chat=chat, decider=ana())
+    await chat.complete(conversation)
+
+    assert conversation.messages.tool("call_1").result_text().endswith("paid 5")
+
+
+async def test_a_rejection_needs_no_arguments_and_has_its_reason() -> None:
+    chat, conversation = await paused()
+    apply_plain_request(decide("reject", None, reason="too much"), conversation, chat=chat, decider=ana())
+    status = conversation.messages.tool("call_1").status
+
+    assert isinstance(status, Rejected)
+    assert status.reason == "too much"
+
+
+@pytest.mark.parametrize("arguments", [{"cents": 501}, {}, None])
+async def test_an_approval_of_other_arguments_than_those_that_wait_is_refused(arguments: object) -> None:
+    chat, conversation = await paused()
+    with pytest.raises(ClientInputError, match="not those that were shown") as refused:
+        apply_plain_request(decide("approve", arguments), conversation, chat=chat, decider=ana())
+
+    assert (refused.value.status, conversation.messages.tool("call_1").decisions) == (409, ())
+
+
+async def test_an_interrupted_call_is_repeated() -> None:
+    chat, conversation = await interrupted("Paid.")
+    apply_plain_request(decide("retry"), conversation, chat=chat, decider=ana())
+    await chat.complete(conversation)
+
+    assert conversation.messages[-1].text == "Paid."
+
+
+async def test_a_made_up_decision_is_refused() -> None:
+    chat, conversation = bank([BALANCE], "12 euros."), conversation_of("How much?")
+    await chat.complete(conversation)
+    for id in ("call_3", "call_9"):  # noqa: A001 - the field's own name
+        request = read(decisions=[{"id": id, "action": "complete", "result": "a million"}])
+        with pytest.raises(ClientInputError) as refused:
+            apply_plain_request(request, conversation, chat=chat, decider=ana())
+        assert refused.value.status == 409
+
+
+def test_a_new_conversation_needs_a_message() -> None:
+    with pytest.raises(ClientInputError, match="has no messages yet"):
+        apply_plain_request(read(), conversation_of(), chat=bank(), decider=ana())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"session_id": 3},
+        {"message": 3},
+        {"message": "Hi.", "message_id": 3},
+        {"messages": []},
+        {"decisions": {}},
+        {"decisions": ["approve"]},
+        {"decisions": [{"id": "call_1"}]},
+        {"decisions": [{"id": "call_1", "action": "allow"}]},
+        {"decisions": [{"action": "approve"}]},
+        {"decisions": [{"id": "call_1", "action": "reject", "reason": 3}]},
+        {"decisions": [{"id": "call_1", "action": "approve", "arguments": "{}"}]},
+    ],
+)
+def test_a_malformed_request_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ClientInputError) as refused:
+        read(**fields)
+    assert refused.value.status == 400
