@@ -127,10 +127,11 @@ def test_the_older_form_of_a_call_is_a_call() -> None:
     assert tools({"function_call": {"name": "", "arguments": ""}}) == []
 
 
-def test_a_custom_call_holds_free_text() -> None:
+def test_a_tool_receives_the_free_text_of_a_custom_call_as_its_input() -> None:
     item = {"id": "a", "type": "custom", "custom": {"name": "math", "input": "4 + 4"}}
     (tool,) = tools(calls(item))
-    assert (tool.name, tool.call.text) == ("math", "4 + 4")
+    assert (tool.name, tool.call.text, tool.call.arguments) == ("math", "4 + 4", {"input": "4 + 4"})
+    assert tool.call.problem is None
     assert tool.call.opaque == Opaque("p", {"type": "custom"})
 
 

@@ -116,8 +116,11 @@ class Call:
     def tool(self, provider: str) -> Tool:
         """Return the call as a pending `Tool` part. `provider` is recorded as the owner of its opaque data."""
         data = self.extra_fields if self.kind in {"", "function"} else self.extra_fields | {"type": self.kind}
-        opaque = Opaque(provider, data) if data else None
-        return Tool(FunctionCall.parse(self.name, "".join(self.arguments), opaque=opaque), call_id=self.id)
+        opaque, text = Opaque(provider, data) if data else None, "".join(self.arguments)
+        if self.kind == "custom":
+            # The text is not JSON. The tool receives it as the argument `input`.
+            return Tool(FunctionCall(self.name, {"input": text}, raw=text, opaque=opaque), call_id=self.id)
+        return Tool(FunctionCall.parse(self.name, text, opaque=opaque), call_id=self.id)
 
 
 @final
