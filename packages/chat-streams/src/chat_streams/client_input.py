@@ -71,7 +71,7 @@ class PostedMessage:
     @property
     def text(self) -> str:
         """Concatenated text of the message."""
-        return _text(self.parts)
+        return _join_texts(self.parts)
 
 
 @final
@@ -203,13 +203,13 @@ def apply_input(
         raise ClientInputError("conflict", "A run of this conversation is active. Wait until it has ended.")
     shown = shown_messages(messages, join_model_turns=join_model_turns)
     new = _check_history(given.messages, shown)
-    up_to_date = _has_everything(given, shown)
+    up_to_date = _has_all_stored_parts(given, shown)
     decisions = _Decisions(target, chat, decider)
     for posted in given.results:
         decisions.add_result(posted)
     for decision in given.decisions:
         decisions.add_decision(decision)
-    turns = _new_turns(new, given, given.state if up_to_date else None)
+    turns = _create_turns(new, given, given.state if up_to_date else None)
     if turns:
         _require_nothing_waits(messages, decisions)
         _check_client_tools(chat, turns)
@@ -275,7 +275,7 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
     if posted.role != shown.role:
         return False
     if shown.role == "user":
-        return posted.text == shown.text and _files(posted.parts) == _files(shown.parts)
+        return posted.text == shown.text and _list_files(posted.parts) == _list_files(shown.parts)
     stored = {tool.id: tool for tool in shown.tools}
     return shown.text.startswith(posted.text) and all(
         call.id in stored and call.name == stored[call.id].name and _has_arguments(stored[call.id], call.arguments)
@@ -283,7 +283,7 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
     )
 
 
-def _has_everything(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
+def _has_all_stored_parts(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
     """Return whether the posted history has all stored messages in full, and nothing else that is not new."""
     posted = {message.id: message for message in given.messages}
     stored_ids = {message.id for message in shown}
@@ -305,18 +305,18 @@ def _has_arguments(tool: Tool, arguments: str | Mapping[str, object]) -> bool:
     return arguments in (tool.call.arguments, tool.effective_arguments)
 
 
-def _text(parts: Sequence[Part]) -> str:
+def _join_texts(parts: Sequence[Part]) -> str:
     return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
-def _files(parts: Sequence[Part]) -> list[tuple[str, bytes | None, str | None]]:
+def _list_files(parts: Sequence[Part]) -> list[tuple[str, bytes | None, str | None]]:
     return [(part.mime, part.data, part.url) for part in parts if isinstance(part, File)]
 
 
 # --- New messages ---------------------------------------------------------------------------------------------------
 
 
-def _new_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mapping[str, object] | None) -> list[Turn]:
+def _create_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mapping[str, object] | None) -> list[Turn]:
     turns: list[Turn] = []
     for index, message in enumerate(new):
         if message.id.startswith(ID_PREFIX):
@@ -402,7 +402,7 @@ class _Decisions:
         if not waits:
             raise ClientInputError("conflict", f"{tool.name} waits for no result of the client.")
         action: DecisionAction = "complete" if posted.error is None else "fail"
-        self._add(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
+        self._add_decision(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
 
     def add_decision(self, decision: PostedDecision) -> None:
         """Check a decision. A decision that was recorded already is ignored if it is the same."""
@@ -411,12 +411,12 @@ class _Decisions:
             raise ClientInputError("conflict", f"There is no waiting call {decision.key!r} in this conversation.")
         wait = self._waits.get(decision.key)
         if wait is not None:
-            self._add(tool, wait, decision)
+            self._add_decision(tool, wait, decision)
         elif not self._is_recorded(tool, decision):
             msg = f"{tool.name} was decided already or has changed. Load the conversation again."
             raise ClientInputError("conflict", msg)
 
-    def _add(self, tool: Tool, wait: Wait, decision: PostedDecision) -> None:
+    def _add_decision(self, tool: Tool, wait: Wait, decision: PostedDecision) -> None:
         if not self._decider.may(wait):
             raise ClientInputError("forbidden", f"You may not decide about {tool.name}.")
         if any(tool is other for other, _ in self.checked):

@@ -60,7 +60,7 @@ async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: S
             await send_failure(error, encoder, send)
             return
         is_started = True
-        await _send(data, send)
+        await _send_unless_empty(data, send)
 
 
 async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> None:
@@ -73,9 +73,9 @@ async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> N
     """
     if not isinstance(error, ClientInputError):
         _log.error("a run for a front end failed", exc_info=error)
-    await _send(encoder.fail(error), send)
+    await _send_unless_empty(encoder.fail(error), send)
 
 
-async def _send(data: bytes, send: Send) -> None:
+async def _send_unless_empty(data: bytes, send: Send) -> None:
     if data:
         await send(data)

@@ -51,7 +51,7 @@ class PlainEncoder:
             # The most frequent event: its JSON is written without an intermediate dict.
             return b"%b%b}%b" % (self._text, quote(event.text), self._end)
         item = cast("JsonEvent", event)
-        return self._write(event_type(type(item)), item.to_dict())
+        return self._encode_event(event_type(type(item)), item.to_dict())
 
     def fail(self, error: Exception, /) -> bytes:
         """Implement `EventEncoder.fail`: return an event of the type `error`.
@@ -60,8 +60,8 @@ class PlainEncoder:
             error: the exception.
         """
         code, message = describe_error(error)
-        return self._write("error", {"type": "error", "code": code, "message": message})
+        return self._encode_event("error", {"type": "error", "code": code, "message": message})
 
-    def _write(self, name: str, value: dict[str, object]) -> bytes:
+    def _encode_event(self, name: str, value: dict[str, object]) -> bytes:
         data = dump_bytes(value)
         return b"event: %b\ndata: %b%b" % (name.encode(), data, self._end) if self._is_sse else data + self._end

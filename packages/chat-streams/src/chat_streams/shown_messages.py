@@ -61,7 +61,7 @@ def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> 
     """
     live = {id(turn) for _, turn in messages.live_turns}
     shown: list[ShownMessage] = []
-    for index, (role, turn) in enumerate(_turns(messages)):
+    for index, (role, turn) in enumerate(_list_turns(messages)):
         if role == "system" or turn.by == "engine" or id(turn) not in live:
             continue
         if join_model_turns and role == "model" and shown and shown[-1].role == "model":
@@ -96,5 +96,5 @@ def is_final(turn: Turn, /) -> bool:
     return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
 
 
-def _turns(messages: Messages) -> Sequence[tuple[Role, Turn]]:
+def _list_turns(messages: Messages) -> Sequence[tuple[Role, Turn]]:
     return [(content.role, turn) for content in messages for turn in content.turns]

@@ -85,11 +85,11 @@ class Runner:
             session: Name of the session.
             prepare: Modifies the history before the first run.
         """
-        chat = self._chat()
+        chat = self._build_chat()
         decisions: Sequence[Decision] = ()
         try:
             while True:
-                outcome = anyio.run(self._run, chat, session, decisions, prepare)
+                outcome = anyio.run(self._run_chat, chat, session, decisions, prepare)
                 prepare = None
                 if not isinstance(outcome, Paused) or self.person is None:
                     return outcome
@@ -102,13 +102,13 @@ class Runner:
         finally:
             anyio.run(chat.aclose)
 
-    def _chat(self) -> StreamingChat[ChatResponse, Paused]:
+    def _build_chat(self) -> StreamingChat[ChatResponse, Paused]:
         builder = ChatBuilder().with_model(self.model).with_options(self.options).with_interrupted(RequireApproval())
         for scope in self.scopes:
             builder = builder.with_scoped_tools(scope)
         return builder.build()
 
-    async def _run(
+    async def _run_chat(
         self,
         chat: StreamingChat[ChatResponse, Paused],
         session: str,

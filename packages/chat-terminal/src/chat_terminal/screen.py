@@ -122,9 +122,9 @@ class Screen:
         now = time.monotonic()
         if now - self._last_redraw >= _REDRAW_SECONDS or "\n" in text:
             self._last_redraw = now
-            self._redraw(self._live)
+            self._print_finished_blocks(self._live)
 
-    def _redraw(self, live: Live) -> None:
+    def _print_finished_blocks(self, live: Live) -> None:
         done, rest = split_finished("".join(self._text))
         if done:
             # Text printed above the live display is never redrawn, which keeps long responses fast.

@@ -70,7 +70,7 @@ class Sessions:
             The name of the session.
         """
         name = session or secrets.token_hex(4)
-        with self._table() as table:
+        with self._open_table() as table:
             table.execute(
                 "INSERT INTO cli_sessions (id, title, used, settings) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (id) DO UPDATE SET used = excluded.used, settings = excluded.settings",
@@ -104,7 +104,7 @@ class Sessions:
 
     def list_all(self) -> list[Session]:
         """Return all sessions, starting with the one that was used last."""
-        with self._table() as table:
+        with self._open_table() as table:
             rows = table.execute("SELECT id, title, used, settings FROM cli_sessions ORDER BY used DESC, id").fetchall()
         return [
             Session(name, title, datetime.fromisoformat(used), cast("dict[str, object]", json.loads(settings)))
@@ -113,11 +113,11 @@ class Sessions:
 
     def remove(self, session: str) -> None:
         """Remove a session from the list. Its conversation stays in the store."""
-        with self._table() as table:
+        with self._open_table() as table:
             table.execute("DELETE FROM cli_sessions WHERE id = ?", (session,))
 
     @contextmanager
-    def _table(self) -> Generator[sqlite3.Connection]:
+    def _open_table(self) -> Generator[sqlite3.Connection]:
         with closing(sqlite3.connect(self._prepare_path(), timeout=10)) as connection, connection:
             connection.execute(_TABLE)
             yield connection

@@ -154,7 +154,7 @@ class LoopbackServer:
             self.host = "localhost"
 
     def __enter__(self) -> Self:
-        self._start_thread(self._accept)
+        self._start_thread(self._accept_connections)
         return self
 
     def __exit__(
@@ -178,7 +178,7 @@ class LoopbackServer:
         self._threads.append(thread)
         thread.start()
 
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
             connection, _ = self._listener.accept()
             if self._closing.is_set():
@@ -186,9 +186,9 @@ class LoopbackServer:
                 return
             self.connections += 1
             self._open.add(connection)
-            self._start_thread(self._serve, connection)
+            self._start_thread(self._serve_connection, connection)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve_connection(self, connection: socket.socket) -> None:
         plain = connection
         try:
             if connection.family == socket.AF_INET:

@@ -67,7 +67,7 @@ class _Models(ABC):
         return self._with(replace(self._settings, transport=transport))
 
     @abstractmethod
-    def _gemini(self) -> GeminiBuilder:
+    def _gemini_builder(self) -> GeminiBuilder:
         """Return a builder with the server and the credentials."""
 
     def _batch_limit(self) -> int | None:
@@ -80,7 +80,7 @@ class _Models(ABC):
         Raises:
             UsageError: the credentials or the project are missing or malformed.
         """
-        return self._gemini().with_model(model)
+        return self._gemini_builder().with_model(model)
 
     def with_embedding_model(
         self,
@@ -103,7 +103,7 @@ class _Models(ABC):
         Raises:
             UsageError: the credentials or the project are missing or malformed.
         """
-        return self._gemini().with_embedding_model(
+        return self._gemini_builder().with_embedding_model(
             model,
             dimensions=dimensions,
             task_type=task_type,
@@ -125,7 +125,7 @@ class VertexKeyBuilder(_Models):
     def _with(self, settings: Settings) -> Self:
         return type(self)(self._key, settings)
 
-    def _gemini(self) -> GeminiBuilder:
+    def _gemini_builder(self) -> GeminiBuilder:
         return _gemini_with_key(self._key, self._settings)
 
     if not TYPE_CHECKING:  # a type checker reports the missing method itself
@@ -237,7 +237,7 @@ class VertexBuilder(_Models):
         # The limit of the Gemini models; older models accept more.
         return 1 if key_from_environment(self._settings) is None else None
 
-    def _gemini(self) -> GeminiBuilder:
+    def _gemini_builder(self) -> GeminiBuilder:
         if (key := key_from_environment(self._settings)) is not None:
             return _gemini_with_key(key, self._settings)
         account = account_for(self._settings)
@@ -257,7 +257,7 @@ def vertex_gemini(model: str, *, project: str | None = None, region: str | None 
     Raises:
         UsageError: the credentials or the project are missing, or no transport is installed.
     """
-    return _builder(project, region).with_gemini_model(model).build()
+    return _create_builder(project, region).with_gemini_model(model).build()
 
 
 def vertex_claude(model: str, *, project: str | None = None, region: str | None = None) -> ClaudeProvider:
@@ -271,7 +271,7 @@ def vertex_claude(model: str, *, project: str | None = None, region: str | None 
     Raises:
         UsageError: the credentials or the project are missing, or no transport is installed.
     """
-    return _builder(project, region).with_claude_model(model).build()
+    return _create_builder(project, region).with_claude_model(model).build()
 
 
 def vertex_embedder(
@@ -288,10 +288,10 @@ def vertex_embedder(
     Raises:
         UsageError: the credentials or the project are missing, or no transport is installed.
     """
-    return _builder(project, region).with_embedding_model(model, dimensions=dimensions).build()
+    return _create_builder(project, region).with_embedding_model(model, dimensions=dimensions).build()
 
 
-def _builder(project: str | None, region: str | None) -> VertexBuilder:
+def _create_builder(project: str | None, region: str | None) -> VertexBuilder:
     if project is None:
         if region is not None:
             msg = "a region needs a project: pass both, or set VERTEX_REGION"

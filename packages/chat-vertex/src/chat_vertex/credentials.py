@@ -87,7 +87,7 @@ class ServiceAccount:
         """
         credentials = credentials_from_json(account)
         if not isinstance(credentials, ServiceAccount):
-            msg = f"expected the key of a service account, but these are credentials of type {_kind(account)!r}"
+            msg = f"expected the key of a service account, but these are credentials of type {_account_type(account)!r}"
             raise UsageError(msg)
         return credentials
 
@@ -181,23 +181,23 @@ def credentials_from_json(content: AccountJson) -> ServiceAccount | AuthorizedUs
     Raises:
         UsageError: the content is invalid or has an unsupported type. The message omits the content.
     """
-    fields = _parse(content)
+    fields = _parse_account(content)
     kind = fields.get("type")
     if kind == "service_account":
-        private_key = _text(fields, "private_key")
+        private_key = _require_text(fields, "private_key")
         return ServiceAccount(
-            _text(fields, "client_email"),
+            _require_text(fields, "client_email"),
             signer_for(private_key),
-            _optional(fields, "private_key_id"),
-            _optional(fields, "project_id"),
+            _optional_text(fields, "private_key_id"),
+            _optional_text(fields, "project_id"),
             _token_uri(fields),
         )
     if kind == "authorized_user":
         return AuthorizedUser(
-            _text(fields, "client_id"),
-            _text(fields, "client_secret"),
-            _text(fields, "refresh_token"),
-            _optional(fields, "quota_project_id"),
+            _require_text(fields, "client_id"),
+            _require_text(fields, "client_secret"),
+            _require_text(fields, "refresh_token"),
+            _optional_text(fields, "quota_project_id"),
             _token_uri(fields),
         )
     msg = (
@@ -207,7 +207,7 @@ def credentials_from_json(content: AccountJson) -> ServiceAccount | AuthorizedUs
     raise UsageError(msg)
 
 
-def _parse(content: AccountJson) -> Mapping[str, object]:
+def _parse_account(content: AccountJson) -> Mapping[str, object]:
     fields: object = content
     if isinstance(content, (str, bytes)):
         try:
@@ -220,11 +220,11 @@ def _parse(content: AccountJson) -> Mapping[str, object]:
     return fields
 
 
-def _kind(content: AccountJson) -> object:
-    return _parse(content).get("type")
+def _account_type(content: AccountJson) -> object:
+    return _parse_account(content).get("type")
 
 
-def _text(fields: Mapping[str, object], name: str) -> str:
+def _require_text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
         msg = f"the credentials lack the field {name!r}"
@@ -232,13 +232,13 @@ def _text(fields: Mapping[str, object], name: str) -> str:
     return value
 
 
-def _optional(fields: Mapping[str, object], name: str) -> str | None:
+def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
     value = fields.get(name)
     return value if isinstance(value, str) and value else None
 
 
 def _token_uri(fields: Mapping[str, object]) -> str:
-    uri = _optional(fields, "token_uri") or TOKEN_URI
+    uri = _optional_text(fields, "token_uri") or TOKEN_URI
     Endpoint(uri, {})  # raises for an invalid URL now instead of at the first request
     return uri
 

@@ -117,7 +117,7 @@ def account_for(settings: Settings) -> Account:
             token = MachineTokens(TokenSource(MetadataServer(), settings.transport))
         else:
             token = TokenSource(credentials, settings.transport)
-    server = settings.base_url or _server(region)
+    server = settings.base_url or _server_url(region)
     return Account(project, region, server, token, None if credentials is None else credentials.quota_project)
 
 
@@ -172,7 +172,7 @@ def require_place(project: str, region: str) -> None:
         raise UsageError(msg)
 
 
-def _server(region: str) -> str:
+def _server_url(region: str) -> str:
     host = "aiplatform.googleapis.com" if region == "global" else f"{region}-aiplatform.googleapis.com"
     return f"https://{host}"
 

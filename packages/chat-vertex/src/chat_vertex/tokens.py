@@ -38,7 +38,7 @@ _SECRETS: Final = frozenset({"assertion", "client_secret", "refresh_token"})
 """Form fields of token requests that a server must not quote in errors."""
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -91,7 +91,7 @@ class TokenSource:
         timeout: float = 15.0,
         attempts: int = 2,
         pause: float = 0.2,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = _utc_now,
     ) -> None:
         if attempts < 1:
             msg = f"attempts must be at least 1, not {attempts!r}"
@@ -115,10 +115,10 @@ class TokenSource:
         Raises:
             ChatError: the token server failed or rejected the credentials. The message contains no secret.
         """
-        while (token := self._current()) is None:
+        while (token := self._current_token()) is None:
             renewal = self._renewal.get()
             if renewal is None:
-                return await self._renew()
+                return await self._renew_token()
             await renewal.ended.wait()
             if renewal.error is not None:
                 raise copy(renewal.error)  # each task that raises an error adds to it
@@ -132,11 +132,11 @@ class TokenSource:
         if self._token is not None and self._token.value == key:
             self._token = None
 
-    def _current(self) -> _Token | None:
+    def _current_token(self) -> _Token | None:
         token = self._token
         return token if token is not None and self._clock() < token.expires_at - self._early else None
 
-    async def _renew(self) -> str:
+    async def _renew_token(self) -> str:
         renewal = _Renewal()
         self._renewal.set(renewal)
         try:
@@ -152,28 +152,28 @@ class TokenSource:
 
     async def _request_token(self) -> _Token:
         if self._transport is not None:
-            return await self._attempt_all(self._transport)
+            return await self._request_with_retries(self._transport)
         transport = default_transport()
         try:
-            return await self._attempt_all(transport)
+            return await self._request_with_retries(transport)
         finally:
             await transport.aclose()
 
-    async def _attempt_all(self, transport: Transport) -> _Token:
+    async def _request_with_retries(self, transport: Transport) -> _Token:
         attempt = 1
         while True:
             # A new request for each attempt: a signed assertion is valid once on some servers.
             started_at = self._clock()
             request = self._credentials.token_request(started_at)
             try:
-                return _parse_token(await self._send(transport, request), request, started_at)
+                return _parse_token(await self._send_request(transport, request), request, started_at)
             except ChatError as error:
                 if not error.retryable or attempt >= self._attempts:
                     raise
             attempt += 1
             await anyio.sleep(self._pause)
 
-    async def _send(self, transport: Transport, request: Request) -> Response:
+    async def _send_request(self, transport: Transport, request: Request) -> Response:
         try:
             with anyio.fail_after(self._timeout):
                 return await transport.send(request)

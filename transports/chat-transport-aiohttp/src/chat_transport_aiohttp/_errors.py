@@ -42,7 +42,7 @@ class AiohttpErrorTranslation(ErrorTranslation):
             kind = "protocol"
         elif kind == "protocol" and self.response_started and _is_not_http(error):
             kind = "stream"
-        text = _text(error)
+        text = _describe_error(error)
         # Some exceptions of aiohttp quote the full URL, and some keep the headers.
         has_secret = isinstance(error, aiohttp.ClientResponseError) or _quotes_query(f"{text} {error!r}", self.request)
         name = type(error).__name__
@@ -50,7 +50,7 @@ class AiohttpErrorTranslation(ErrorTranslation):
         return self.transport_error(kind, detail, None if has_secret else error)
 
 
-def _text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return the message of an error, without the URL that aiohttp adds to response errors."""
     text = f"{error.status} {error.message}" if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return " ".join(text.split()) or "no reason given"

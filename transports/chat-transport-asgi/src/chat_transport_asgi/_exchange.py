@@ -58,7 +58,7 @@ class Exchange:
         self.headers = Headers()
         self._app = app
         self._request = request
-        self._scope = _scope(request, state)
+        self._scope = _build_scope(request, state)
         self._asked = False
         self._is_complete = False
         self._reader_closed = False
@@ -82,19 +82,19 @@ class Exchange:
             with self._running:
                 await self._app(self._scope, self._receive, self._send)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - passed to the reader
-            self._failed(error)
+            self._record_failure(error)
         finally:
             self._ended.set()
             self._has_headers.set()
             self._chunks.close()
 
-    def _failed(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         if self._reader_closed:
             _LOGGER.debug("the application raised after its reader had exited", exc_info=error)
         elif self._is_complete:
             _LOGGER.error("the application raised after its response to %s", describe(self._request), exc_info=error)
         elif self._failure is None:
-            self._failure = self._error("stream", f"the application raised {type(error).__name__}")
+            self._failure = self._transport_error("stream", f"the application raised {type(error).__name__}")
             self._failure.__cause__ = error
 
     async def _receive(self) -> Message:
@@ -112,7 +112,7 @@ class Exchange:
                 raise ClientDisconnectedError(_GONE)
             kind = message["type"]
             if kind == "http.response.start" and not self._has_headers.is_set():
-                self._start(message)
+                self._start_response(message)
                 await checkpoint()
             elif kind == "http.response.body" and self._has_headers.is_set() and not self._is_complete:
                 await self._receive_body(bytes(message.get("body", b"")), more=bool(message.get("more_body", False)))
@@ -143,7 +143,7 @@ class Exchange:
         finally:
             self._listening -= 1
 
-    def _start(self, message: Message) -> None:
+    def _start_response(self, message: Message) -> None:
         fields: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
         self.status = int(message["status"])
         self.headers = Headers(
@@ -175,10 +175,10 @@ class Exchange:
 
     def _protocol_error(self, text: str) -> RuntimeError:
         """Record an ASGI violation as the error for the reader, and return the error to raise in the application."""
-        self._failure = self._error("protocol", text)
+        self._failure = self._transport_error("protocol", text)
         return RuntimeError(text)
 
-    def _error(self, kind: str, text: str) -> TransportError:
+    def _transport_error(self, kind: str, text: str) -> TransportError:
         return TransportError(kind, f"{describe(self._request)}: {text}")
 
     # --- Called in the task of the reader
@@ -193,12 +193,12 @@ class Exchange:
             with anyio.fail_after(self._request.timeouts.idle):
                 await self._has_headers.wait()
         except TimeoutError:
-            raise self._error("timeout", "no data arrived in time") from None
+            raise self._transport_error("timeout", "no data arrived in time") from None
         if not self.status:
-            raise self._failure or self._error("stream", "the application returned without a response")
+            raise self._failure or self._transport_error("stream", "the application returned without a response")
         encoding = content_encoding(self.headers)
         if encoding not in SUPPORTED_ENCODINGS and is_success(self.status):
-            raise self._error("protocol", f"the response has the unsupported content-encoding {encoding!r}")
+            raise self._transport_error("protocol", f"the response has the unsupported content-encoding {encoding!r}")
         if encoding != "identity":
             self._decoder = decoder_for(self.headers)
             self.headers = decoded_headers(self.headers)
@@ -213,25 +213,25 @@ class Exchange:
             TransportError: No chunk arrived in time, or the application ended before its response was complete.
         """
         if self._decoder is None:
-            return await self._take()
+            return await self._take_chunk()
         try:
             while not (piece := self._decoder.read()):
-                self._decoder.feed(await self._take())
+                self._decoder.feed(await self._take_chunk())
         except zlib.error as error:
-            raise self._error("protocol", "the body does not match its content-encoding") from error
+            raise self._transport_error("protocol", "the body does not match its content-encoding") from error
         return piece
 
-    async def _take(self) -> bytes:
+    async def _take_chunk(self) -> bytes:
         try:
             with anyio.fail_after(self._request.timeouts.idle):
                 return await self._chunk_receiver.receive()
         except TimeoutError:
-            raise self._error("timeout", "no data arrived in time") from None
+            raise self._transport_error("timeout", "no data arrived in time") from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             pass
         if self._is_complete or self._reader_closed:
             raise StopAsyncIteration
-        raise self._failure or self._error("stream", "the application ended before its response was complete")
+        raise self._failure or self._transport_error("stream", "the application ended before its response was complete")
 
     async def drain(self, seconds: float) -> None:
         """Read and discard the rest of the body, for at most `seconds`."""
@@ -266,7 +266,7 @@ class Exchange:
                 await self._ended.wait()
 
 
-def _scope(request: Request, state: dict[str, object]) -> Scope:
+def _build_scope(request: Request, state: dict[str, object]) -> Scope:
     raw, _, query = request.path.partition("?")
     host = request.host.rpartition("@")[2]
     name, colon, port = host.rpartition(":")

@@ -107,7 +107,7 @@ class AsgiTransport:
         """
         async with self._exchange(request) as exchange:
             if not is_success(exchange.status):
-                raise await self._refusal(exchange, request)
+                raise await self._status_error(exchange, request)
 
             async def drain(batch: list[Event]) -> None:
                 if batch and request.is_last(batch[-1]):
@@ -165,7 +165,7 @@ class AsgiTransport:
     @asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncGenerator[Exchange]:
         """Start the application, wait for the status and headers of its response, and end the exchange on exit."""
-        self._check(request)
+        self._check_request(request)
         exchange = Exchange(self._app, request, self._lifespan.state if self._lifespan is not None else {})
         start(exchange.run)
         try:
@@ -174,7 +174,7 @@ class AsgiTransport:
         finally:
             await exchange.leave(self._grace)
 
-    def _check(self, request: Request) -> None:
+    def _check_request(self, request: Request) -> None:
         """Raise an error if a request is not valid HTTP, or is for a host that this transport does not serve."""
         require_valid_address(request)
         if self._hosts is not None and request.host not in self._hosts:
@@ -206,7 +206,7 @@ class AsgiTransport:
             is_error=not is_success(exchange.status),
         )
 
-    async def _refusal(self, exchange: Exchange, request: Request) -> TransportError:
+    async def _status_error(self, exchange: Exchange, request: Request) -> TransportError:
         """Return the error for a response whose status is not 2xx, with the beginning of the response body."""
         pieces: list[bytes] = []
         size = 0
@@ -229,6 +229,6 @@ class AsgiTransport:
 
 if TYPE_CHECKING:
 
-    async def _nothing(*_: object) -> None: ...
+    async def _do_nothing(*_: object) -> None: ...
 
-    _is_a_transport: Transport = AsgiTransport(_nothing)
+    _is_a_transport: Transport = AsgiTransport(_do_nothing)

@@ -55,7 +55,7 @@ class HttpxErrorTranslation(ErrorTranslation):
             kind = "protocol"
         return self.transport_error(kind, f"{type(error).__name__}: {self._text(error)}", error)
 
-    def _reason(self, error: BaseException) -> BaseException | None:
+    def _next_cause(self, error: BaseException) -> BaseException | None:
         """Return the cause or context of an error, or None if that is the exception that the caller is handling."""
         reason = error.__cause__ or error.__context__
         return None if reason is self._handled else reason
@@ -67,7 +67,7 @@ class HttpxErrorTranslation(ErrorTranslation):
             text = str(reason)
             if text:
                 return text
-            reason = self._reason(reason)
+            reason = self._next_cause(reason)
         return "no reason given"
 
     def _is_not_http(self, error: BaseException) -> bool:
@@ -77,7 +77,7 @@ class HttpxErrorTranslation(ErrorTranslation):
         pool suppresses that chain (`from None`), but keeps the context.
         """
         cause = error.__cause__
-        return cause is not None and self._reason(cause) is not None
+        return cause is not None and self._next_cause(cause) is not None
 
 
 def _known_name(kind: type[BaseException]) -> str | None:

@@ -45,14 +45,14 @@ class HttpxResponse(HttpResponse):
             # collector. In a cancelled scope, the innermost read raises instead, and all generators exit now.
             with CancelScope(shield=True) as scope:
                 scope.cancel()
-                await _exhaust(self._chunks)
+                await _discard_chunks(self._chunks)
         if "stream_id" in self._response.extensions:
             with CancelScope(shield=True):
                 await reset_stream(self._response)
         await self._response.aclose()
 
 
-async def _exhaust(chunks: AsyncIterator[bytes]) -> None:
+async def _discard_chunks(chunks: AsyncIterator[bytes]) -> None:
     try:
         async for _ in chunks:
             pass

@@ -35,7 +35,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         """Return at most `max_bytes` received bytes, or empty bytes if the peer has closed the connection."""
         if self._buffered_headers:
-            await self._send(b"", timeout)
+            await self._write_buffer(b"", timeout)
         try:
             return await self._stream.read(max_bytes, timeout)
         except ssl.SSLError as error:
@@ -47,9 +47,9 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         if not self._buffered_headers and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
             self._buffered_headers = buffer
         elif self._buffered_headers or buffer:
-            await self._send(buffer, timeout)
+            await self._write_buffer(buffer, timeout)
 
-    async def _send(self, buffer: bytes, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
+    async def _write_buffer(self, buffer: bytes, timeout: float | None) -> None:  # noqa: ASYNC109 - as above
         buffered, self._buffered_headers = self._buffered_headers, b""
         try:
             if buffered and len(buffer) > _MAX_JOINED_BYTES:

@@ -95,7 +95,7 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
     """Return the error for a connection that was closed before the response of an exchange was complete."""
     where, sent, received = describe(request), error.sent, error.rcvd
     if received is None or (sent is not None and not error.rcvd_then_sent):
-        kind, problem = _unannounced_close(sent)
+        kind, problem = _describe_missing_close_frame(sent)
         return TransportError(kind, f"{where}: {problem}")
     reason = _remove_secrets(received.reason, request)
     close = f"{received.code} {reason}".rstrip()
@@ -110,7 +110,7 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
     return TransportError("status", msg, status=status, body=reason.encode())
 
 
-def _unannounced_close(sent: Close | None) -> tuple[str, str]:
+def _describe_missing_close_frame(sent: Close | None) -> tuple[str, str]:
     """Return the error kind and message for a connection that ended although the peer sent no close frame."""
     if sent is None:
         return "stream", "the connection broke before the response was complete (1006)"

@@ -133,12 +133,12 @@ class DirectSource:
     async def take(self) -> ReadFrame:
         """Implement `Source.take`. Frames with the key of an earlier exchange are dropped."""
         while True:
-            data = await self._receive()
+            data = await self._receive_frame()
             key, events, last = read_frame(self._protocol, data, describe(self._request))
             if key is None or key == self._key:
                 return data, events, last
 
-    async def _receive(self) -> bytes:
+    async def _receive_frame(self) -> bytes:
         timer = self._idle_timer
         timer.start()
         try:
@@ -168,12 +168,12 @@ class FrameQueue:
         self._failure: Callable[[Request], TransportError] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._idle_timer = IdleTimer(request.timeouts.idle, self._wake)
+        self._idle_timer = IdleTimer(request.timeouts.idle, self._wake_reader)
 
     def put(self, read: ReadFrame) -> None:
         """Append a frame to the queue and wake the task that waits for it."""
         self._frames.append(read)
-        self._wake()
+        self._wake_reader()
 
     async def wait_for_room(self) -> None:
         """Wait until few enough frames are unread, so that a slow reader slows down the peer."""
@@ -187,7 +187,7 @@ class FrameQueue:
     def fail(self, failure: Callable[[Request], TransportError]) -> None:
         """Make `take()` raise the error that `failure` returns, as soon as all queued frames are read."""
         self._failure = failure
-        self._wake()
+        self._wake_reader()
 
     async def take(self) -> ReadFrame:
         """Implement `Source.take`."""
@@ -218,7 +218,7 @@ class FrameQueue:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -302,12 +302,12 @@ class Exchange:
 
     async def __anext__(self) -> Sequence[Event]:
         while not self.finished:
-            events = self._take_events(await self._take())
+            events = self._take_events(await self._take_frame())
             if events:
                 return events
         raise StopAsyncIteration
 
-    async def _take(self) -> ReadFrame:
+    async def _take_frame(self) -> ReadFrame:
         """Wait for the next frame and return it.
 
         Raises:
@@ -345,7 +345,7 @@ class Exchange:
             TransportError: The connection ended or timed out, or the frames exceed the limit.
         """
         while not self.finished and (stop_after is None or self._received < stop_after):
-            read = await self._take()
+            read = await self._take_frame()
             self._take_events(read)
             frames.append(read[0])
 

@@ -148,7 +148,7 @@ class WebSocketTransport:
         """
         require_asyncio("WebSocketTransport")
         try:
-            lease = await self._start(request)
+            lease = await self._start_exchange(request)
         except TransportError as error:
             if error.kind != "status" or error.status is None:
                 raise
@@ -175,17 +175,17 @@ class WebSocketTransport:
             UsageError: No asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
-        lease = await self._start(request)
+        lease = await self._start_exchange(request)
         try:
             status, headers = await lease.exchange.head() or (200, lease.headers)
             if not is_success(status):
-                raise await self._refusal(lease, status, headers, request)
+                raise await self._status_error(lease, status, headers, request)
             lease.exchange.set_limit("max_stream_bytes", self._max_stream_bytes)
             yield EventStream(status, headers, lease.exchange)
         finally:
             await lease.end()
 
-    async def _start(self, request: Request) -> Lease:
+    async def _start_exchange(self, request: Request) -> Lease:
         """Start an exchange. Tracebacks of errors exclude the handshake, whose variables hold credentials."""
         try:
             return await self._pools.get().start(request)
@@ -193,7 +193,7 @@ class WebSocketTransport:
             drop_frames(error)
             raise
 
-    async def _refusal(self, lease: Lease, status: int, headers: Headers, request: Request) -> TransportError:
+    async def _status_error(self, lease: Lease, status: int, headers: Headers, request: Request) -> TransportError:
         """Return the error for a response whose status is not 2xx, with as much of the body as arrives."""
         frames: list[bytes] = []
         with suppress(TransportError):

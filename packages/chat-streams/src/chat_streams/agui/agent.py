@@ -109,7 +109,7 @@ class AGUI:
         return AGUIRequest(
             _read_id(fields, "threadId"),
             _read_id(fields, "runId"),
-            ClientInput(messages, results, client_tools=[_declaration(tool) for tool in tools]),
+            ClientInput(messages, results, client_tools=[_client_tool_declaration(tool) for tool in tools]),
             tuple(resume),
             fields.get("state"),
             optional_list(fields.get("context"), "context"),
@@ -139,14 +139,16 @@ class AGUI:
             send: function that sends bytes to the client. If it raises, the run is cancelled.
         """
         decider = Decider(principal, self._may_decide, chat.tools.now)
-        encoder = self._encoder(request, target, chat, decider, up_to_date=True)
+        encoder = self._create_encoder(request, target, chat, decider, up_to_date=True)
         try:
             applied = self.apply(request, target, chat=chat, principal=principal)
         except Exception as error:  # noqa: BLE001 - also a rule of the application that raises
             await send_failure(error, encoder, send)
             return
         changed = applied.new_messages + applied.decided > 0
-        encoder = self._encoder(request, target, chat, decider, up_to_date=applied.up_to_date, is_stored=not changed)
+        encoder = self._create_encoder(
+            request, target, chat, decider, up_to_date=applied.up_to_date, is_stored=not changed
+        )
         if not messages_of(target).contents:
             await send(encoder.start() + encoder.finish())
             return
@@ -182,7 +184,7 @@ class AGUI:
             if offered - {entry.interrupt_id for entry in request.resume}:
                 raise ClientInputError("invalid_request", "Answer all interrupts of this conversation in one request.")
         decisions = [
-            _decision(entry, waits.get(entry.interrupt_id), tool_of_key(messages, entry.interrupt_id))
+            _create_decision(entry, waits.get(entry.interrupt_id), tool_of_key(messages, entry.interrupt_id))
             for entry in request.resume
         ]
         given = replace(
@@ -201,7 +203,7 @@ class AGUI:
             return None
         return {self._shared: request.state}
 
-    def _encoder(
+    def _create_encoder(
         self,
         request: AGUIRequest,
         target: Messages | Conversation,
@@ -245,7 +247,7 @@ def _read_entry(item: object) -> ResumeEntry:
     return ResumeEntry(_read_id(entry, "interruptId"), status == "cancelled", entry.get("payload"))
 
 
-def _declaration(tool: Fields) -> Mapping[str, object]:
+def _client_tool_declaration(tool: Fields) -> Mapping[str, object]:
     """Return a posted tool as a declaration for `ClientTools`. Absent parameters are those of a tool without any."""
     parameters = tool.get("parameters")
     return {
@@ -255,7 +257,7 @@ def _declaration(tool: Fields) -> Mapping[str, object]:
     }
 
 
-def _decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -> PostedDecision:
+def _create_decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -> PostedDecision:
     """Return the decision in the answer to an interrupt.
 
     Args:

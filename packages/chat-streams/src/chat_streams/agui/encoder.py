@@ -111,20 +111,20 @@ class AGUIEncoder:
         self._calls: dict[int, _OpenCall] = {}
         self._client_tools: frozenset[str] = frozenset()
         self._encoders: dict[type, Callable[[Any], bytes]] = {
-            TextDelta: self._text,
-            StructuredDelta: self._text,
-            ReasoningDelta: self._reasoning,
-            ToolCallDelta: self._call_delta,
-            ToolCall: self._call,
-            ToolResult: self._result,
-            ToolData: self._data,
-            ToolProgress: self._progress,
-            FilePart: self._file,
-            StructuredPart: self._structured,
-            StepFinished: self._step_finished,
-            AttemptReset: self._attempt_reset,
-            Paused: self._paused,
-            Done: self._done,
+            TextDelta: self._encode_text,
+            StructuredDelta: self._encode_text,
+            ReasoningDelta: self._encode_reasoning,
+            ToolCallDelta: self._encode_call_delta,
+            ToolCall: self._encode_call,
+            ToolResult: self._encode_result,
+            ToolData: self._encode_data,
+            ToolProgress: self._encode_progress,
+            FilePart: self._encode_file,
+            StructuredPart: self._encode_structured,
+            StepFinished: self._encode_step_finished,
+            AttemptReset: self._encode_attempt_reset,
+            Paused: self._encode_pause,
+            Done: self._encode_done,
         }
 
     # --- Implementation of EventEncoder -------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class AGUIEncoder:
     def start(self) -> bytes:
         """Implement `EventEncoder.start`: return `RUN_STARTED`, and snapshots of what the client does not have."""
         self._client_tools = client_tool_names(messages_of(self._target))
-        started = _event("RUN_STARTED", self._ids, protocolVersion=PROTOCOL_VERSION)
+        started = _encode_event("RUN_STARTED", self._ids, protocolVersion=PROTOCOL_VERSION)
         if self._is_stored:
             return started + self._missing()
         self._delayed = self._missing()
@@ -153,8 +153,8 @@ class AGUIEncoder:
     def _missing(self) -> bytes:
         """Return snapshots of what the client does not have."""
         if self._up_to_date:
-            return self._state_change()
-        return self._snapshot() + self._state_change() + self._kept_data()
+            return self._encode_state_change()
+        return self._encode_snapshot() + self._encode_state_change() + self._encode_kept_data()
 
     def fail(self, error: Exception, /) -> bytes:
         """Implement `EventEncoder.fail`: return `RUN_ERROR`.
@@ -163,11 +163,11 @@ class AGUIEncoder:
             error: the exception.
         """
         code, message = describe_error(error)
-        return _event("RUN_ERROR", message=message, code=code)
+        return _encode_event("RUN_ERROR", message=message, code=code)
 
     def finish(self) -> bytes:
         """Return the end of a response without a run: of a conversation that has no messages."""
-        return _event("RUN_FINISHED", self._ids, outcome={"type": "success"})
+        return _encode_event("RUN_FINISHED", self._ids, outcome={"type": "success"})
 
     def _repeats_answer(self) -> bool:
         """Return whether the run began after the answer and yields it again. The client has the stored answer."""
@@ -178,37 +178,37 @@ class AGUIEncoder:
 
     # --- Text and reasoning -------------------------------------------------------------------------------------------
 
-    def _text(self, event: TextDelta | StructuredDelta) -> bytes:
-        return self._delta("TEXT_MESSAGE", event.text)
+    def _encode_text(self, event: TextDelta | StructuredDelta) -> bytes:
+        return self._encode_delta("TEXT_MESSAGE", event.text)
 
-    def _reasoning(self, event: ReasoningDelta) -> bytes:
-        return self._delta("REASONING_MESSAGE", event.text)
+    def _encode_reasoning(self, event: ReasoningDelta) -> bytes:
+        return self._encode_delta("REASONING_MESSAGE", event.text)
 
-    def _delta(self, kind: str, text: str) -> bytes:
+    def _encode_delta(self, kind: str, text: str) -> bytes:
         if not text:
             return b""
         opened = b""
         if self._open is None or self._open[0] != kind:
-            opened = self._close() + self._begin(kind)
+            opened = self._close_message() + self._open_message(kind)
         return b"%b%b%b}\n\n" % (opened, self._delta_prefix, quote(text))
 
-    def _begin(self, kind: str) -> bytes:
+    def _open_message(self, kind: str) -> bytes:
         is_text = kind == "TEXT_MESSAGE"
         id = self._current_id() if is_text else reasoning_id(self._current_id())  # noqa: A001 - the field's own name
         self._open = (kind, id)
         fields = {"type": f"{kind}_CONTENT", "messageId": id}
         self._delta_prefix = b'data: %b,"delta":' % dump_bytes(fields)[:-1]
-        begin = _event(f"{kind}_START", messageId=id, role="assistant" if is_text else "reasoning")
-        return begin if is_text else _event("REASONING_START", messageId=id) + begin
+        begin = _encode_event(f"{kind}_START", messageId=id, role="assistant" if is_text else "reasoning")
+        return begin if is_text else _encode_event("REASONING_START", messageId=id) + begin
 
-    def _close(self) -> bytes:
+    def _close_message(self) -> bytes:
         """Return the end of the text or the reasoning that is open."""
         if self._open is None:
             return b""
         kind, id = self._open  # noqa: A001 - the field's own name
         self._open = None
-        end = _event(f"{kind}_END", messageId=id)
-        return end if kind == "TEXT_MESSAGE" else end + _event("REASONING_END", messageId=id)
+        end = _encode_event(f"{kind}_END", messageId=id)
+        return end if kind == "TEXT_MESSAGE" else end + _encode_event("REASONING_END", messageId=id)
 
     def _current_id(self) -> str:
         """Return the id of the message that is being received: the place that its turn will have in the history."""
@@ -218,99 +218,105 @@ class AGUIEncoder:
 
     # --- Tool calls ---------------------------------------------------------------------------------------------------
 
-    def _call_delta(self, event: ToolCallDelta) -> bytes:
+    def _encode_call_delta(self, event: ToolCallDelta) -> bytes:
         call = self._calls.get(event.index)
         sent = b""
         if call is None:
             call = self._calls[event.index] = _OpenCall(event.name, None, [])
             if event.name is not None and event.call_id is not None and self._is_unused(event.name, event.call_id):
                 call.call_id = event.call_id
-                sent = self._close() + self._call_start(event.call_id, event.name, self._current_id())
+                sent = self._close_message() + self._encode_call_start(event.call_id, event.name, self._current_id())
         if event.arguments:
             call.arguments.append(event.arguments)
             if call.call_id is not None:
-                sent += _event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=event.arguments)
+                sent += _encode_event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=event.arguments)
         return sent
 
     def _is_unused(self, name: str, call_id: str) -> bool:
         """Return whether a call can be sent before it is complete, because its id will not change."""
         if name in self._client_tools or any(call.call_id == call_id for call in self._calls.values()):
             return False
-        return all(tool.id != call_id for tool in self._tools())
+        return all(tool.id != call_id for tool in self._list_tools())
 
-    def _call_start(self, call_id: str, name: str, parent: str) -> bytes:
-        return _event("TOOL_CALL_START", toolCallId=call_id, toolCallName=name, parentMessageId=parent)
+    def _encode_call_start(self, call_id: str, name: str, parent: str) -> bytes:
+        return _encode_event("TOOL_CALL_START", toolCallId=call_id, toolCallName=name, parentMessageId=parent)
 
-    def _call(self, event: ToolCall) -> bytes:
+    def _encode_call(self, event: ToolCall) -> bytes:
         """Return the end of a call whose beginning was sent, or the whole call."""
         tool = event.tool
         for index, call in self._calls.items():
             if call.call_id == tool.id and "".join(call.arguments) == tool.call.text:
                 del self._calls[index]
-                return self._close() + _event("TOOL_CALL_END", toolCallId=tool.id)
-        arguments = _event("TOOL_CALL_ARGS", toolCallId=tool.id, delta=tool.call.text)
-        sent = self._close() + self._drop_call(tool.id) + self._call_start(tool.id, tool.name, self._owner_id(tool))
-        return sent + arguments + _event("TOOL_CALL_END", toolCallId=tool.id)
+                return self._close_message() + _encode_event("TOOL_CALL_END", toolCallId=tool.id)
+        arguments = _encode_event("TOOL_CALL_ARGS", toolCallId=tool.id, delta=tool.call.text)
+        sent = (
+            self._close_message()
+            + self._drop_call(tool.id)
+            + self._encode_call_start(tool.id, tool.name, self._owner_id(tool))
+        )
+        return sent + arguments + _encode_event("TOOL_CALL_END", toolCallId=tool.id)
 
     def _drop_call(self, call_id: str) -> bytes:
         """Return the events that remove a call whose arguments turned out to be other ones."""
         if all(call.call_id != call_id for call in self._calls.values()):
             return b""
-        return self._end_calls() + self._snapshot()
+        return self._encode_call_ends() + self._encode_snapshot()
 
-    def _end_calls(self) -> bytes:
+    def _encode_call_ends(self) -> bytes:
         ids = [call.call_id for call in self._calls.values() if call.call_id is not None]
         self._calls = {}
-        return b"".join([_event("TOOL_CALL_END", toolCallId=id) for id in ids])  # noqa: A001 - the field's own name
+        return b"".join([_encode_event("TOOL_CALL_END", toolCallId=id) for id in ids])  # noqa: A001 - the field's own name
 
     def _owner_id(self, tool: Tool) -> str:
         turns = [turn for content in messages_of(self._target) for turn in content.turns]
         places = [index for index, turn in enumerate(turns) if any(part is tool for part in turn.parts)]
         return message_id(places[-1]) if places else self._current_id()
 
-    def _result(self, event: ToolResult) -> bytes:
+    def _encode_result(self, event: ToolResult) -> bytes:
         tool = event.tool
         if tool.id in self._known_results:
-            return self._state_change()
-        result = _event(
+            return self._encode_state_change()
+        result = _encode_event(
             "TOOL_CALL_RESULT",
             messageId=result_id(tool),
             toolCallId=tool.id,
             content=outcome_text(tool),
             role="tool",
         )
-        return self._close() + result + self._state_change()
+        return self._close_message() + result + self._encode_state_change()
 
-    def _tools(self) -> list[Tool]:
+    def _list_tools(self) -> list[Tool]:
         return [tool for content in messages_of(self._target) for tool in content.tools]
 
     # --- Application data ---------------------------------------------------------------------------------------------
 
-    def _data(self, event: ToolData) -> bytes:
-        return _data_event(event.tool, event)
+    def _encode_data(self, event: ToolData) -> bytes:
+        return _encode_data_event(event.tool, event)
 
-    def _progress(self, event: ToolProgress) -> bytes:
+    def _encode_progress(self, event: ToolProgress) -> bytes:
         value = {"toolCallId": event.tool.id, "value": event.to_dict()["value"]}
-        return _event("CUSTOM", name="tool_progress", value=value)
+        return _encode_event("CUSTOM", name="tool_progress", value=value)
 
-    def _file(self, event: FilePart) -> bytes:
-        return self._close() + _file_event(self._current_id(), event.to_dict()["file"])
+    def _encode_file(self, event: FilePart) -> bytes:
+        return self._close_message() + _encode_file_event(self._current_id(), event.to_dict()["file"])
 
-    def _structured(self, event: StructuredPart) -> bytes:
+    def _encode_structured(self, event: StructuredPart) -> bytes:
         value = {"messageId": self._current_id(), "value": event.value}
-        return self._close() + _event("CUSTOM", name="structured", value=value)
+        return self._close_message() + _encode_event("CUSTOM", name="structured", value=value)
 
-    def _kept_data(self) -> bytes:
+    def _encode_kept_data(self) -> bytes:
         """Return the files of the model and the kept data of tools, which a snapshot cannot contain."""
         events: list[bytes] = []
         for message in shown_messages(messages_of(self._target)):
             if message.role == "model":
                 files = [FilePart(part).to_dict()["file"] for part in message.parts if isinstance(part, File)]
-                events += [_file_event(message.id, file) for file in files]
-                events += [_data_event(tool, ToolData(tool, data)) for tool in message.tools for data in tool.data]
+                events += [_encode_file_event(message.id, file) for file in files]
+                events += [
+                    _encode_data_event(tool, ToolData(tool, data)) for tool in message.tools for data in tool.data
+                ]
         return b"".join(events)
 
-    def _state_change(self) -> bytes:
+    def _encode_state_change(self) -> bytes:
         """Return a snapshot of the shared state if the client does not have it."""
         if self._shared is None:
             return b""
@@ -318,56 +324,61 @@ class AGUIEncoder:
         if state is _ABSENT or state == self._state:
             return b""
         self._state = state
-        return _event("STATE_SNAPSHOT", snapshot=state)
+        return _encode_event("STATE_SNAPSHOT", snapshot=state)
 
-    def _snapshot(self) -> bytes:
-        return _event("MESSAGES_SNAPSHOT", messages=snapshot_messages(messages_of(self._target)))
+    def _encode_snapshot(self) -> bytes:
+        return _encode_event("MESSAGES_SNAPSHOT", messages=snapshot_messages(messages_of(self._target)))
 
     # --- The end of a step and of the run -----------------------------------------------------------------------------
 
-    def _step_finished(self, _event: StepFinished) -> bytes:
-        dropped = self._end_calls() + self._snapshot() if self._has_sent_calls() else b""
+    def _encode_step_finished(self, _event: StepFinished) -> bytes:
+        dropped = self._encode_call_ends() + self._encode_snapshot() if self._has_sent_calls() else b""
         self._calls = {}
         self._message_id = None
         self._is_repeated = False
-        return self._close() + dropped
+        return self._close_message() + dropped
 
-    def _attempt_reset(self, _event: AttemptReset) -> bytes:
+    def _encode_attempt_reset(self, _event: AttemptReset) -> bytes:
         if self._open is None and not self._has_sent_calls() and self._message_id is None:
             return b""
-        sent = self._close() + self._end_calls() + self._snapshot()
+        sent = self._close_message() + self._encode_call_ends() + self._encode_snapshot()
         self._message_id = None
         return sent
 
     def _has_sent_calls(self) -> bool:
         return any(call.call_id is not None for call in self._calls.values())
 
-    def _done(self, event: Done[object]) -> bytes:
+    def _encode_done(self, event: Done[object]) -> bytes:
         response = cast("ChatResponse | StructuredResponse[object]", event.response)
         result: dict[str, object] = {}
         if isinstance(response, StructuredResponse):
             result["result"] = response.to_dict()["value"]
         usage = response.usage
-        return self._close() + self._finished({"type": "success"}, usage, result)
+        return self._close_message() + self._encode_run_finished({"type": "success"}, usage, result)
 
-    def _paused(self, event: Paused) -> bytes:
+    def _encode_pause(self, event: Paused) -> bytes:
         messages = messages_of(self._target)
         interrupts = offered_waits(self._target, self._decider)
         if interrupts:
             outcome: dict[str, object] = {
                 "type": "interrupt",
-                "interrupts": [self._interrupt(messages, wait) for wait in interrupts],
+                "interrupts": [self._describe_interrupt(messages, wait) for wait in interrupts],
             }
-            state = b"" if self._shared is None else self._state_change()
-            return self._close() + self._snapshot() + state + self._finished(outcome, event.usage)
+            state = b"" if self._shared is None else self._encode_state_change()
+            return (
+                self._close_message()
+                + self._encode_snapshot()
+                + state
+                + self._encode_run_finished(outcome, event.usage)
+            )
         waits = all_waits(self._target)
         own = [wait.tool_id for wait in waits if is_client_tool(wait, self._client_tools)]
         others = [wait.path[0] for wait in waits if not is_client_tool(wait, self._client_tools)]
-        waiting = _event("CUSTOM", name="waiting", value={"toolCallIds": others}) if others else b""
+        waiting = _encode_event("CUSTOM", name="waiting", value={"toolCallIds": others}) if others else b""
         outcome = {"type": "success", **({"pendingToolCallIds": own} if own else {})}
-        return self._close() + waiting + self._finished(outcome, event.usage)
+        return self._close_message() + waiting + self._encode_run_finished(outcome, event.usage)
 
-    def _finished(
+    def _encode_run_finished(
         self, outcome: Mapping[str, object], usage: Usage, result: Mapping[str, object] | None = None
     ) -> bytes:
         fields = {"outcome": outcome, **(result or {})}
@@ -381,9 +392,9 @@ class AGUIEncoder:
                     "cachedInputTokens": usage.cache_read_tokens,
                 }
             ]
-        return _event("RUN_FINISHED", self._ids, **fields)
+        return _encode_event("RUN_FINISHED", self._ids, **fields)
 
-    def _interrupt(self, messages: Messages, wait: Wait) -> dict[str, object]:
+    def _describe_interrupt(self, messages: Messages, wait: Wait) -> dict[str, object]:
         names = [messages.tool(*wait.path[:end]).name for end in range(1, len(wait.path) + 1)]
         definition = self._chat.tools.definition(*names)
         parameters: Mapping[str, object] = {"type": "object"}
@@ -393,7 +404,7 @@ class AGUIEncoder:
         interrupt: dict[str, object] = {
             "id": wait_key(messages, wait),
             "reason": "input_required" if wait.kind == "result" else "tool_call",
-            "message": _prompt(wait, escape_invisible(dumps(arguments))),
+            "message": _interrupt_message(wait, escape_invisible(dumps(arguments))),
             "toolCallId": wait.path[0],
             "metadata": {"tool": wait.name, "arguments": arguments, "path": [*wait.path], "kind": wait.kind},
         }
@@ -427,7 +438,7 @@ def is_client_tool(wait: Wait, names: Collection[str], /) -> bool:
     return wait.kind == "result" and len(wait.path) == 1 and wait.name in names
 
 
-def _prompt(wait: Wait, arguments: str) -> str:
+def _interrupt_message(wait: Wait, arguments: str) -> str:
     match wait.kind:
         case "result":
             return f"{wait.name} needs a result for {arguments}."
@@ -446,15 +457,15 @@ def _response_schema(wait: Wait, parameters: Mapping[str, object]) -> dict[str, 
     return {"type": "object", "properties": properties, "required": ["approved"]}
 
 
-def _data_event(tool: Tool, event: ToolData) -> bytes:
+def _encode_data_event(tool: Tool, event: ToolData) -> bytes:
     data = cast("Mapping[str, object]", event.to_dict()["data"])
     value = {"toolCallId": tool.id, "type": event.data.type, "payload": data.get("payload")}
-    return _event("CUSTOM", name="tool_data", value=value)
+    return _encode_event("CUSTOM", name="tool_data", value=value)
 
 
-def _file_event(id: str, file: object) -> bytes:  # noqa: A002 - the field's own name
-    return _event("CUSTOM", name="file", value={"messageId": id, "file": file})
+def _encode_file_event(id: str, file: object) -> bytes:  # noqa: A002 - the field's own name
+    return _encode_event("CUSTOM", name="file", value={"messageId": id, "file": file})
 
 
-def _event(type: str, more: Mapping[str, object] | None = None, /, **fields: object) -> bytes:  # noqa: A002
+def _encode_event(type: str, more: Mapping[str, object] | None = None, /, **fields: object) -> bytes:  # noqa: A002
     return b"data: %b\n\n" % dump_bytes({"type": type, **(more or {}), **fields})

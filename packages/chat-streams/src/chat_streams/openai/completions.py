@@ -188,7 +188,7 @@ class CompletionsEncoder:
         reason = _finish_reason(cast("ChatResponse", outcome))
         message = {"role": "assistant", "content": "".join(self._texts), "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-        body = {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage(self._usage)}
+        body = {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage_fields(self._usage)}
         return dump_bytes(body)
 
     def _encode_text(self, event: TextDelta | StructuredDelta) -> bytes:
@@ -210,7 +210,9 @@ class CompletionsEncoder:
         choice: Json = {"index": 0, "delta": {}, "finish_reason": _finish_reason(response)}
         last = b"data: " + dump_bytes({**self._head, "choices": [choice]}) + b"\n\n"
         if self._include_usage:
-            last += b"data: " + dump_bytes({**self._head, "choices": [], "usage": _usage(response.usage)}) + b"\n\n"
+            last += (
+                b"data: " + dump_bytes({**self._head, "choices": [], "usage": _usage_fields(response.usage)}) + b"\n\n"
+            )
         return last + DONE
 
 
@@ -219,7 +221,7 @@ def _finish_reason(response: ChatResponse) -> str:
     return "stop" if reason is None else _FINISH.get(reason, "stop")
 
 
-def _usage(usage: Usage) -> Json:
+def _usage_fields(usage: Usage) -> Json:
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -112,8 +112,8 @@ class ResponsesEncoder:
 
     def start(self) -> bytes:
         """Return the events with which every stream of the API begins."""
-        response = self._response("in_progress")
-        return self._event("response.created", response=response) + self._event(
+        response = self._response_object("in_progress")
+        return self._encode_event("response.created", response=response) + self._encode_event(
             "response.in_progress", response=response
         )
 
@@ -129,7 +129,7 @@ class ResponsesEncoder:
     def fail(self, error: BaseException, /) -> bytes:
         """Return the event that ends the stream of a failed run. Its text is fixed for each kind of error."""
         details = {"code": "server_error", "message": describe_error(error)[1]}
-        return self._event("response.failed", response={**self._response("failed"), "error": details})
+        return self._encode_event("response.failed", response={**self._response_object("failed"), "error": details})
 
     def whole(self, outcome: ChatResponse | Paused, /) -> bytes:
         """Return the body of a response that is not streamed.
@@ -144,15 +144,15 @@ class ResponsesEncoder:
     # --- Texts --------------------------------------------------------------------------------------------------
 
     def _encode_text(self, event: TextDelta | StructuredDelta) -> bytes:
-        return self._delta("message", event.text)
+        return self._encode_delta("message", event.text)
 
     def _encode_value(self, event: StructuredPart) -> bytes:
-        return self._delta("message", dumps(event.value))
+        return self._encode_delta("message", dumps(event.value))
 
     def _encode_reasoning(self, event: ReasoningDelta) -> bytes:
-        return self._delta("reasoning", event.text)
+        return self._encode_delta("reasoning", event.text)
 
-    def _delta(self, kind: str, text: str) -> bytes:
+    def _encode_delta(self, kind: str, text: str) -> bytes:
         before = b"" if self._text == kind else self._close_text() + self._open_text(kind)
         self._pieces.append(text)
         self._sequence += 1
@@ -163,15 +163,15 @@ class ResponsesEncoder:
         index = len(self._items)
         if kind == "message":
             item: Json = {"id": self._item_id("msg"), "type": "message", "status": "in_progress", "role": "assistant"}
-            added = self._add({**item, "content": []})
+            added = self._add_item({**item, "content": []})
             place: Json = {"item_id": item["id"], "output_index": index, "content_index": 0}
-            part = self._event("response.content_part.added", **place, part=_output_text(""))
+            part = self._encode_event("response.content_part.added", **place, part=_output_text_part(""))
             fields: Json = {"type": "response.output_text.delta", **place, "logprobs": []}
         else:
             item = {"id": self._item_id("rs"), "type": "reasoning", "status": "in_progress", "summary": []}
-            added = self._add(item)
+            added = self._add_item(item)
             place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
-            part = self._event("response.reasoning_summary_part.added", **place, part=_summary(""))
+            part = self._encode_event("response.reasoning_summary_part.added", **place, part=_summary_part(""))
             fields = {"type": "response.reasoning_summary_text.delta", **place}
         head = dump_bytes(fields)[:-1]
         self._prefix = b'event: %b\ndata: %b,"sequence_number":' % (str(fields["type"]).encode(), head)
@@ -187,14 +187,14 @@ class ResponsesEncoder:
         item = self._items[index]
         if kind == "message":
             place: Json = {"item_id": item["id"], "output_index": index, "content_index": 0}
-            item["content"] = [_output_text(text)]
-            done = self._event("response.output_text.done", **place, text=text, logprobs=[])
-            part = self._event("response.content_part.done", **place, part=_output_text(text))
+            item["content"] = [_output_text_part(text)]
+            done = self._encode_event("response.output_text.done", **place, text=text, logprobs=[])
+            part = self._encode_event("response.content_part.done", **place, part=_output_text_part(text))
         else:
             place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
-            item["summary"] = [_summary(text)]
-            done = self._event("response.reasoning_summary_text.done", **place, text=text)
-            part = self._event("response.reasoning_summary_part.done", **place, part=_summary(text))
+            item["summary"] = [_summary_part(text)]
+            done = self._encode_event("response.reasoning_summary_text.done", **place, text=text)
+            part = self._encode_event("response.reasoning_summary_part.done", **place, part=_summary_part(text))
         item["status"] = "completed"
         return done + part + self._item_event("done", index)
 
@@ -216,15 +216,17 @@ class ResponsesEncoder:
         item: Json = {"id": f"fc_{tool.id}", "type": "function_call", "status": "in_progress"}
         item |= {"call_id": tool.id, "name": tool.name, "arguments": ""}
         self._indexes[tool.id] = index = len(self._items)
-        added = self._add(item)
+        added = self._add_item(item)
         place: Json = {"item_id": item["id"], "output_index": index}
         arguments = dumps(tool.effective_arguments)
         item |= {"arguments": arguments, "status": "completed"}
         return b"".join(
             [
                 added,
-                self._event("response.function_call_arguments.delta", **place, delta=arguments),
-                self._event("response.function_call_arguments.done", **place, name=tool.name, arguments=arguments),
+                self._encode_event("response.function_call_arguments.delta", **place, delta=arguments),
+                self._encode_event(
+                    "response.function_call_arguments.done", **place, name=tool.name, arguments=arguments
+                ),
                 self._item_event("done", index),
             ]
         )
@@ -238,8 +240,8 @@ class ResponsesEncoder:
         item: Json = {"id": f"mcp_{tool.id}", "type": "mcp_call", "status": "in_progress", "name": tool.name}
         item |= {"server_label": SERVER_LABEL, "arguments": dumps(tool.effective_arguments), "output": None}
         self._indexes[tool.id] = index = len(self._items)
-        added = self._add({**item, "error": None})
-        return added + self._event("response.mcp_call.in_progress", item_id=item["id"], output_index=index)
+        added = self._add_item({**item, "error": None})
+        return added + self._encode_event("response.mcp_call.in_progress", item_id=item["id"], output_index=index)
 
     def _encode_result(self, event: ToolResult) -> bytes:
         tool = event.tool
@@ -255,7 +257,9 @@ class ResponsesEncoder:
             text = {"type": "text", "text": outcome_text(tool)}
             item |= {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": [text]}}
         kind = "response.mcp_call.completed" if succeeded else "response.mcp_call.failed"
-        return begun + self._event(kind, item_id=item["id"], output_index=index) + self._item_event("done", index)
+        return (
+            begun + self._encode_event(kind, item_id=item["id"], output_index=index) + self._item_event("done", index)
+        )
 
     # --- The end ------------------------------------------------------------------------------------------------
 
@@ -263,7 +267,9 @@ class ResponsesEncoder:
         before = self._close_text() + b"".join([self._encode_wait(wait) for wait in event.waiting])
         offered = {"function_call", "mcp_approval_request"}
         waits = any(item["type"] in offered for item in self._items)
-        return before + self._finish(self._response("completed" if waits else "incomplete", event.usage))
+        return before + self._encode_final_response(
+            self._response_object("completed" if waits else "incomplete", event.usage)
+        )
 
     def _encode_wait(self, wait: Wait) -> bytes:
         tool = self._messages.tool(*wait.path)
@@ -274,25 +280,25 @@ class ResponsesEncoder:
         label = INTERRUPTED_LABEL if wait.kind == "interrupted" else SERVER_LABEL
         item: Json = {"id": wait_key(self._messages, wait), "type": "mcp_approval_request", "name": tool.name}
         item |= {"server_label": label, "arguments": dumps(wait.arguments)}
-        return self._add(item) + self._item_event("done", len(self._items) - 1)
+        return self._add_item(item) + self._item_event("done", len(self._items) - 1)
 
     def _encode_done(self, event: Done[object]) -> bytes:
         response = cast("ChatResponse", event.response)
         reason = response.turn.finish_reason
         details = None if reason is None else _INCOMPLETE.get(reason)
         status = "completed" if details is None else "incomplete"
-        body = self._response(status, response.usage)
+        body = self._response_object(status, response.usage)
         if details is not None:
             body["incomplete_details"] = {"reason": details}
-        return self._close_text() + self._finish(body)
+        return self._close_text() + self._encode_final_response(body)
 
-    def _finish(self, response: Json) -> bytes:
+    def _encode_final_response(self, response: Json) -> bytes:
         self._final = response
-        return self._event(f"response.{response['status']}", response=response)
+        return self._encode_event(f"response.{response['status']}", response=response)
 
     # --- Objects ------------------------------------------------------------------------------------------------
 
-    def _add(self, item: Json) -> bytes:
+    def _add_item(self, item: Json) -> bytes:
         self._items.append(item)
         return self._item_event("added", len(self._items) - 1)
 
@@ -300,14 +306,14 @@ class ResponsesEncoder:
         return f"{prefix}_{self._request.session}_{self._start}_{len(self._items)}"
 
     def _item_event(self, what: str, index: int) -> bytes:
-        return self._event(f"response.output_item.{what}", output_index=index, item=self._items[index])
+        return self._encode_event(f"response.output_item.{what}", output_index=index, item=self._items[index])
 
-    def _event(self, kind: str, **fields: object) -> bytes:
+    def _encode_event(self, kind: str, **fields: object) -> bytes:
         self._sequence += 1
         data = dump_bytes({"type": kind, "sequence_number": self._sequence, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
-    def _response(self, status: str, usage: Usage | None = None) -> Json:
+    def _response_object(self, status: str, usage: Usage | None = None) -> Json:
         request = self._request
         return {
             "id": self._response_id,
@@ -328,19 +334,19 @@ class ResponsesEncoder:
             "top_p": request.options.top_p,
             "max_output_tokens": request.options.max_tokens,
             "metadata": {},
-            "usage": None if usage is None else _usage(usage),
+            "usage": None if usage is None else _usage_fields(usage),
         }
 
 
-def _output_text(text: str) -> Json:
+def _output_text_part(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _summary(text: str) -> Json:
+def _summary_part(text: str) -> Json:
     return {"type": "summary_text", "text": text}
 
 
-def _usage(usage: Usage) -> Json:
+def _usage_fields(usage: Usage) -> Json:
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {

@@ -124,14 +124,14 @@ class VercelEncoder:
         encode = self._encoders.get(kind)
         if encode is None:
             return b""
-        return encode(event) if self._started else self._start() + encode(event)
+        return encode(event) if self._started else self._encode_start() + encode(event)
 
     def fail(self, error: BaseException, /) -> bytes:
         """Return the chunk that ends the stream of a failed run. Its text is fixed for each kind of error."""
-        before = b"" if self._started else self._start()
+        before = b"" if self._started else self._encode_start()
         return before + chunk("error", errorText=describe_error(error)[1]) + DONE
 
-    def _start(self) -> bytes:
+    def _encode_start(self) -> bytes:
         """Return the chunk that names the message: the one that the run continues, or the one that begins now."""
         self._started = True
         return chunk("start", messageId=self._message_id or message_id(count_turns(self._messages)))
@@ -139,15 +139,15 @@ class VercelEncoder:
     # --- Text and reasoning -----------------------------------------------------------------------------------
 
     def _encode_text(self, event: TextDelta | StructuredDelta) -> bytes:
-        return self._delta("text", event.text)
+        return self._encode_delta("text", event.text)
 
     def _encode_reasoning(self, event: ReasoningDelta) -> bytes:
-        return self._delta("reasoning", event.text)
+        return self._encode_delta("reasoning", event.text)
 
     def _encode_structured(self, event: StructuredPart) -> bytes:
-        return self._begin_step() + self._leave_block() + chunk("data-structured", data=event.value)
+        return self._begin_step() + self._separate_next_text() + chunk("data-structured", data=event.value)
 
-    def _delta(self, block: _Block, text: str) -> bytes:
+    def _encode_delta(self, block: _Block, text: str) -> bytes:
         opened = b"" if self._block == block else self._open_block(block)
         return opened + self._prefix + quote(text) + b"}\n\n"
 
@@ -161,7 +161,7 @@ class VercelEncoder:
         self._prefix = f'data: {{"type":"{block}-delta","id":"{id}","delta":'.encode()
         return before + chunk(f"{block}-start", id=id)
 
-    def _leave_block(self) -> bytes:
+    def _separate_next_text(self) -> bytes:
         """Make the next text a part of its own. A text ends with its step: until then, it is not stored."""
         ended = self._close_reasoning()
         self._block = None
@@ -174,7 +174,7 @@ class VercelEncoder:
         return chunk("reasoning-end", id=str(self._block_count))
 
     def _close_texts(self) -> bytes:
-        ended = self._leave_block() + b"".join([chunk("text-end", id=str(number)) for number in self._texts])
+        ended = self._separate_next_text() + b"".join([chunk("text-end", id=str(number)) for number in self._texts])
         self._texts.clear()
         return ended
 
@@ -217,7 +217,7 @@ class VercelEncoder:
     def _encode_call_delta(self, event: ToolCallDelta) -> bytes:
         before = b""
         if event.index not in self._inputs:
-            before = self._begin_step() + self._leave_block()
+            before = self._begin_step() + self._separate_next_text()
             id = event.call_id if event.call_id and event.name and self._is_unused(event.call_id) else None  # noqa: A001
             self._inputs[event.index] = id
             if id is not None:
@@ -236,37 +236,39 @@ class VercelEncoder:
         return False
 
     def _encode_call(self, event: ToolCall) -> bytes:
-        return self._begin_step() + self._leave_block() + self._input_available(event.tool)
+        return self._begin_step() + self._separate_next_text() + self._encode_input_available(event.tool)
 
-    def _input_available(self, tool: Tool) -> bytes:
+    def _encode_input_available(self, tool: Tool) -> bytes:
         id = call_id((*self._path, tool.id))  # noqa: A001
         self._shown.add(id)
         nested = {"dynamic": True} if self._path else {}
         arguments = tool.effective_arguments
         return chunk("tool-input-available", toolCallId=id, toolName=tool.name, input=arguments, **nested)
 
-    def _show(self, tool: Tool) -> bytes:
+    def _encode_tool_input(self, tool: Tool) -> bytes:
         """Return the chunk that adds a call to the message, unless the client has the call already."""
-        return b"" if call_id((*self._path, tool.id)) in self._shown else self._input_available(tool)
+        return b"" if call_id((*self._path, tool.id)) in self._shown else self._encode_input_available(tool)
 
     def _encode_started(self, event: ToolStarted) -> bytes:
         edited = event.tool.edited is not None
-        return self._input_available(event.tool) if edited else self._show(event.tool)
+        return self._encode_input_available(event.tool) if edited else self._encode_tool_input(event.tool)
 
     def _encode_progress(self, event: ToolProgress) -> bytes:
         value = event.to_dict()["value"]
         id = call_id((*self._path, event.tool.id))  # noqa: A001
-        return self._show(event.tool) + chunk("tool-output-available", toolCallId=id, output=value, preliminary=True)
+        return self._encode_tool_input(event.tool) + chunk(
+            "tool-output-available", toolCallId=id, output=value, preliminary=True
+        )
 
     def _encode_data(self, event: ToolData) -> bytes:
         return data_chunk(event.data)
 
     def _encode_result(self, event: ToolResult) -> bytes:
         tool = event.tool
-        return self._show(tool) + outcome_chunks(call_id((*self._path, tool.id)), tool)
+        return self._encode_tool_input(tool) + outcome_chunks(call_id((*self._path, tool.id)), tool)
 
     def _encode_file(self, event: FilePart) -> bytes:
-        return self._begin_step() + self._leave_block() + file_chunk(event.file)
+        return self._begin_step() + self._separate_next_text() + file_chunk(event.file)
 
     def _encode_nested(self, event: NestedEvent) -> bytes:
         """Encode the tool calls of a chat inside this one. Its texts are not shown."""
@@ -276,7 +278,7 @@ class VercelEncoder:
         self._path = event.path
         try:
             if isinstance(inner, ToolCall):
-                return self._leave_block() + self._show(inner.tool)
+                return self._separate_next_text() + self._encode_tool_input(inner.tool)
             return self._encoders[type(inner)](inner)
         finally:
             self._path = ()
@@ -290,7 +292,7 @@ class VercelEncoder:
     def _encode_wait(self, wait: Wait) -> bytes:
         tool = self._messages.tool(*wait.path)
         self._path = wait.path[:-1]
-        shown, self._path = self._show(tool), ()
+        shown, self._path = self._encode_tool_input(tool), ()
         if wait.kind == "result":
             return shown
         if wait.kind in {"approval", "interrupted"} and self._decider.may(wait):

@@ -73,14 +73,14 @@ def read_request(body: bytes) -> VercelRequest:
     messages = [require_object(item, "a message") for item in require_list(request.get("messages"), "messages")]
     tools = [require_object(item, "a tool") for item in require_list(request.get("tools", []), "tools")]
     posted = [_read_message(message) for message in messages if message.get("role") != "system"]
-    parts = [part for message in messages if message.get("role") == "assistant" for part in _parts(message)]
+    parts = [part for message in messages if message.get("role") == "assistant" for part in _read_parts(message)]
     given = ClientInput(
         posted,
-        results=[result for part in parts for result in _results(part)],
-        decisions=[decision for part in parts for decision in _decisions(part)],
+        results=[result for part in parts for result in _read_results(part)],
+        decisions=[decision for part in parts for decision in _read_decisions(part)],
         client_tools=tools,
     )
-    return VercelRequest(require_text(request, "id"), trigger, given, _shown(messages))
+    return VercelRequest(require_text(request, "id"), trigger, given, _shown_call_ids(messages))
 
 
 def apply_request(
@@ -162,7 +162,7 @@ def _is_too_late(messages: Messages, decision: PostedDecision, decider: Decider)
 
 
 def _read_message(message: Fields) -> PostedMessage:
-    role, parts = message.get("role"), _parts(message)
+    role, parts = message.get("role"), _read_parts(message)
     if role == "user":
         return PostedMessage(
             require_text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
@@ -172,7 +172,7 @@ def _read_message(message: Fields) -> PostedMessage:
     # A text that is still "streaming" belongs to a broken connection, and was not stored.
     texts = [part for part in parts if part.get("type") == "text" and part.get("state") != "streaming"]
     said: list[Part] = [Text(require_text(part, "text")) for part in texts]
-    return PostedMessage(require_text(message, "id"), "model", tuple(said), (*_calls(parts),))
+    return PostedMessage(require_text(message, "id"), "model", tuple(said), (*_read_calls(parts),))
 
 
 def _is_sent(part: Fields) -> bool:
@@ -210,7 +210,7 @@ def _is_tool(part: Fields) -> bool:
     return require_text(part, "type").startswith("tool-") or part.get("type") == "dynamic-tool"
 
 
-def _calls(parts: Sequence[Fields]) -> Iterator[PostedCall]:
+def _read_calls(parts: Sequence[Fields]) -> Iterator[PostedCall]:
     """Yield the complete calls. Calls of a chat inside a tool are not part of the stored message."""
     for part in parts:
         if require_text(part, "type").startswith("tool-") and part.get("state") != "input-streaming":
@@ -220,7 +220,7 @@ def _calls(parts: Sequence[Fields]) -> Iterator[PostedCall]:
             )
 
 
-def _results(part: Fields) -> Iterator[PostedResult]:
+def _read_results(part: Fields) -> Iterator[PostedResult]:
     if not require_text(part, "type").startswith("tool-") or part.get("preliminary") is True:
         return
     if part.get("state") == "output-available":
@@ -229,7 +229,7 @@ def _results(part: Fields) -> Iterator[PostedResult]:
         yield PostedResult(require_text(part, "toolCallId"), None, require_text(part, "errorText"))
 
 
-def _decisions(part: Fields) -> Iterator[PostedDecision]:
+def _read_decisions(part: Fields) -> Iterator[PostedDecision]:
     if not _is_tool(part) or part.get("state") != "approval-responded":
         return
     approval = require_object(part.get("approval"), "an approval")
@@ -241,12 +241,12 @@ def _decisions(part: Fields) -> Iterator[PostedDecision]:
     )
 
 
-def _shown(messages: Sequence[Fields]) -> frozenset[str]:
+def _shown_call_ids(messages: Sequence[Fields]) -> frozenset[str]:
     last = messages[-1:]
     if not last or last[0].get("role") != "assistant":
         return frozenset()
-    return frozenset([require_text(part, "toolCallId") for part in _parts(last[0]) if _is_tool(part)])
+    return frozenset([require_text(part, "toolCallId") for part in _read_parts(last[0]) if _is_tool(part)])
 
 
-def _parts(message: Fields) -> list[Fields]:
+def _read_parts(message: Fields) -> list[Fields]:
     return [require_object(item, "a part of a message") for item in require_list(message.get("parts"), "parts")]

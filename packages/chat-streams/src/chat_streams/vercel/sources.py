@@ -19,7 +19,7 @@ def find_sources(parts: Sequence[Part]) -> list[Json]:
         parts: parts of a model's turn.
     """
     found: dict[str, Json] = {}
-    for citation in _citations(parts):
+    for citation in _iterate_citations(parts):
         url, title = citation.get("url"), citation.get("title") or citation.get("document_title")
         named = {"title": title} if isinstance(title, str) else {}
         if isinstance(url, str):
@@ -31,19 +31,19 @@ def find_sources(parts: Sequence[Part]) -> list[Json]:
     return [*found.values()]
 
 
-def _citations(parts: Sequence[Part]) -> Iterator[Mapping[str, object]]:
+def _iterate_citations(parts: Sequence[Part]) -> Iterator[Mapping[str, object]]:
     for part in parts:
         if isinstance(part, Text) and part.opaque is not None:
             data = part.opaque.data
             inner = data.get("part")
-            yield from _read(data)
+            yield from _read_citations(data)
             if isinstance(inner, Mapping):
-                yield from _read(cast("Mapping[str, object]", inner))
+                yield from _read_citations(cast("Mapping[str, object]", inner))
         elif isinstance(part, ProviderPart) and part.kind == "annotations":
-            yield from _read(part.data)
+            yield from _read_citations(part.data)
 
 
-def _read(data: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def _read_citations(data: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for name in ("annotations", "citations"):
         items = data.get(name)
         for item in cast("list[object]", items) if isinstance(items, list) else ():

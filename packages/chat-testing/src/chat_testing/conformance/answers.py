@@ -302,7 +302,7 @@ async def mutated_responses(subject: Subject) -> None:
             step = "reading its stored turn"
             again = Messages.from_json(document)
             if again.to_json() != document:
-                fail(f"the turn of {_abbreviate(mutated.data)} (seed {seed}) changed when it was stored and read")
+                fail(f"the turn of {_abbreviate_line(mutated.data)} (seed {seed}) changed when it was stored and read")
             step = "sending its turn"
             for conversation in (messages, again):
                 await subject.capture_request(conversation, declare_tools(tape))
@@ -310,8 +310,8 @@ async def mutated_responses(subject: Subject) -> None:
             raise
         except Exception as error:
             msg = (
-                f"the server sent {_abbreviate(mutated.data)} (seed {seed}), and {step} raised "
-                f"{type(error).__name__}: {_abbreviate(str(error).encode())}"
+                f"the server sent {_abbreviate_line(mutated.data)} (seed {seed}), and {step} raised "
+                f"{type(error).__name__}: {_abbreviate_line(str(error).encode())}"
             )
             raise NonconformingError(msg) from error
 
@@ -324,6 +324,6 @@ def _is_storable(turn: Turn) -> bool:
     return True
 
 
-def _abbreviate(text: bytes) -> str:
+def _abbreviate_line(text: bytes) -> str:
     line = " ".join(text[:200].decode(errors="replace").split())
     return line if len(text) <= len(line) else f"{line}…"

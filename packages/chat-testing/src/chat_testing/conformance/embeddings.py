@@ -11,7 +11,7 @@ from chat_testing.conformance.subject import SentBody, Subject, require_embeddin
 from chat_testing.errors import fail
 
 
-async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
+async def _embed_tape(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
     tape = subject.tapes.embeddings
     if tape is None:  # pragma: no cover - what is claimed has its tape
         raise AssertionError
@@ -24,7 +24,7 @@ async def _embed(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
 async def embeddings(subject: Subject) -> None:
     """The provider embeds all texts with one request, and returns the vectors in the order of the texts."""
     tape = subject.tapes.embeddings
-    response, sent, requests = await _embed(subject)
+    response, sent, requests = await _embed_tape(subject)
     if tape is None or requests != 1:
         fail(f"embed() made {requests} requests instead of one")
     if missing := [text for text in tape.texts if not sent.contains(text)]:
@@ -37,7 +37,7 @@ async def embeddings(subject: Subject) -> None:
 async def embeddings_usage(subject: Subject) -> None:
     """The response of `embed()` has the token usage that the server reported."""
     tape = subject.tapes.embeddings
-    response, _, _ = await _embed(subject)
+    response, _, _ = await _embed_tape(subject)
     if tape is not None and response.usage != tape.usage:
         fail(f"the server reported {tape.usage!r}, but embed() returned {response.usage!r}")
 

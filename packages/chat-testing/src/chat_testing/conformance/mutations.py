@@ -96,11 +96,11 @@ def _mutate_document(text: bytes, random: Random) -> bytes:
     except ValueError:
         return text
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        _mutate(_places(root), random)
-    return _dump(root[0])
+        _mutate_one_place(_list_places(root), random)
+    return _dump_document(root[0])
 
 
-def _places(root: list[Json]) -> list[Place]:
+def _list_places(root: list[Json]) -> list[Place]:
     places: list[Place] = []
     pending: list[Json] = [root]
     while pending:
@@ -114,7 +114,7 @@ def _places(root: list[Json]) -> list[Place]:
     return places
 
 
-def _mutate(places: list[Place], random: Random) -> None:
+def _mutate_one_place(places: list[Place], random: Random) -> None:
     container, key = random.choice(places)
     value: Json = container[key]
     action = random.choice(("remove", "repeat", "copy", "word", "add", "inside", *["replace"] * 6))
@@ -128,26 +128,26 @@ def _mutate(places: list[Place], random: Random) -> None:
     elif action == "word" and isinstance(value, str):
         container[key] = random.choice(WORDS)
     elif action == "add" and isinstance(value, dict):
-        value["unexpected"] = _replacement(random)
+        value["unexpected"] = _random_replacement(random)
     elif action == "inside" and isinstance(value, str):
         container[key] = _mutate_document(value.encode("utf-8", "surrogatepass"), random).decode(
             "utf-8", "surrogatepass"
         )
     else:
-        container[key] = _replacement(random)
+        container[key] = _random_replacement(random)
 
 
-def _replacement(random: Random) -> Json:
+def _random_replacement(random: Random) -> Json:
     if random.randrange(4):
         return deepcopy(random.choice(REPLACEMENTS))
     return f"\x00deep {random.choice(('array', 'object'))} {random.randint(*random.choice(DEPTHS))}"
 
 
-def _dump(value: Json) -> bytes:
-    return _DEEP.sub(_nest, json.dumps(value, separators=(",", ":"))).encode()
+def _dump_document(value: Json) -> bytes:
+    return _DEEP.sub(_nested_value, json.dumps(value, separators=(",", ":"))).encode()
 
 
-def _nest(match: re.Match[str]) -> str:
+def _nested_value(match: re.Match[str]) -> str:
     opening, closing = ("[", "]") if match[1] == "array" else ('{"a":', "}")
     depth = int(match[2])
     return opening * depth + "1" + closing * depth

@@ -214,7 +214,7 @@ async def calls_in_turn(subject: Subject) -> None:
     messages = Messages.from_user(QUESTION)
     for step in ("first", "second"):
         calls = [FunctionCall(call_.name, call_.arguments, call_.id and f"{step}{call_.id}") for call_ in tape.calls]
-        turn = make_turn_with_calls(name, calls, _resolver(f"{step} result"), f"answer_{step}")
+        turn = make_turn_with_calls(name, calls, _make_resolver(f"{step} result"), f"answer_{step}")
         messages.append("model", Turn([Text(f"{step} words"), *turn.parts], metadata=turn.metadata))
     for method in subject.answer_methods:
         sent = await subject.capture_request(messages, declare_tools(tape), method)
@@ -224,7 +224,7 @@ async def calls_in_turn(subject: Subject) -> None:
             fail(f"{method}() does not send a response after the results that preceded it")
 
 
-def _resolver(result: str) -> Callable[[Tool], None]:
+def _make_resolver(result: str) -> Callable[[Tool], None]:
     def resolve(tool: Tool) -> None:
         tool.start()
         tool.complete(result)

@@ -69,9 +69,9 @@ def _compare_bodies(recorded: Json, actual: Json, *, allow_more: bool) -> Iterat
     if "json" in recorded and "json" in actual:
         yield from _compare_values(recorded["json"], actual["json"], "body", allow_more=allow_more)
     elif recorded and recorded != actual:
-        yield f"body: recorded {_shorten(recorded)}, came {_shorten(actual) if actual else 'none'}"
+        yield f"body: recorded {_shorten_json(recorded)}, came {_shorten_json(actual) if actual else 'none'}"
     elif actual and not recorded and not allow_more:
-        yield f"body: recorded none, came {_shorten(actual)}"
+        yield f"body: recorded none, came {_shorten_json(actual)}"
 
 
 def _compare_values(recorded: object, actual: object, path: str, *, allow_more: bool) -> Iterator[str]:
@@ -79,12 +79,14 @@ def _compare_values(recorded: object, actual: object, path: str, *, allow_more: 
     if is_object(recorded) and is_object(actual):
         for name in recorded:
             if name not in actual:
-                yield f"{path}.{name}: recorded {_shorten(recorded[name])}, did not come"
+                yield f"{path}.{name}: recorded {_shorten_json(recorded[name])}, did not come"
             else:
                 yield from _compare_values(recorded[name], actual[name], f"{path}.{name}", allow_more=allow_more)
         if not allow_more:
             yield from (
-                f"{path}.{name}: not recorded, came {_shorten(actual[name])}" for name in actual if name not in recorded
+                f"{path}.{name}: not recorded, came {_shorten_json(actual[name])}"
+                for name in actual
+                if name not in recorded
             )
     elif is_list(recorded) and is_list(actual):
         for index, (one, other) in enumerate(zip(recorded, actual, strict=False)):
@@ -92,9 +94,9 @@ def _compare_values(recorded: object, actual: object, path: str, *, allow_more: 
         if len(recorded) != len(actual):
             yield f"{path}: recorded {len(recorded)} items, came {len(actual)}"
     elif recorded != actual or isinstance(recorded, bool) != isinstance(actual, bool):
-        yield f"{path}: recorded {_shorten(recorded)}, came {_shorten(actual)}"
+        yield f"{path}: recorded {_shorten_json(recorded)}, came {_shorten_json(actual)}"
 
 
-def _shorten(value: object) -> str:
+def _shorten_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -17,7 +17,7 @@ from chat_testing.tape._entry import Entry, TapedRequest
 from chat_testing.tape.redaction import Redactor, Secrets
 
 
-def _now() -> datetime:
+def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -52,7 +52,7 @@ class RecordingTransport(TransportMiddleware):
         secrets: Secrets | None = None,
         overwrite: bool = False,
         clock: Callable[[], float] = perf_counter,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
         super().__init__(inner, clock=clock)
         self._path = Path(path)
