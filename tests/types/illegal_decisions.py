@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chat_core import Wait
-from chat_core.approvals import ApprovalKeys, Principal, approve_with_grant, is_allowed
+from chat_core import ChatBuilder, Wait
+from chat_core.approvals import ApprovalKeys, Principal, approve_with_grant, is_allowed, owner_may_decide
 from legal_decisions import NOON, waiting
 
 SECRETS = {"k": b"k" * 32}
@@ -32,3 +32,7 @@ def x313_a_grant_by_nobody() -> None:  # R: TypeError: .*by
 
 def x314_a_wait_without_its_conversation() -> None:  # R: TypeError: .*conversation
     Wait.from_tool(waiting().tool("a"), ("a",), owner="ana")  # E: conversation
+
+
+def x315_a_rule_about_decisions_for_a_rule_about_grants() -> None:
+    ChatBuilder().with_grant_rule(owner_may_decide)  # E: Principal|owner_may_decide

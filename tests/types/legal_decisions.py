@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Never, assert_type
 
-from chat_core import FunctionCall, Messages, Tool, Turn, Wait
+from chat_core import ChatBuilder, ChatResponse, FunctionCall, Messages, Tool, Turn, Wait
 from chat_core.approvals import (
     ApprovalKeys,
     MayDecide,
@@ -56,3 +56,10 @@ def l312_grants_are_given_listed_and_revoked() -> None:
     assert_type(next(iter(messages.grants)), Grant)
     assert_type(messages.grants.revoke(grant.id, by="ben"), Grant)
     assert_type(messages.tool("a").decisions[0].grant, str | None)
+
+
+def l313_a_rule_is_asked_about_each_call_of_a_grant() -> None:
+    def rule(grant: Grant, wait: Wait) -> bool:
+        return own_rule(Principal(grant.by), wait)
+
+    assert_type(ChatBuilder().with_grant_rule(rule), ChatBuilder[ChatResponse, Never])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from chat_core import (
@@ -18,6 +19,7 @@ from chat_core import (
     ScopedCollection,
     StreamingChat,
     ToolCollection,
+    Wait,
 )
 from chat_core.approvals import approve_with_grant, dry_run
 from chat_core.errors import IllegalTransitionError, UsageError
@@ -25,6 +27,7 @@ from chat_core.messages import Approved, Grant, Pending, Rejected, Tool, Turn
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
 from chat_core.testing.scripted import Scripted
+from chat_core.tools import GrantRule
 
 pytestmark = pytest.mark.anyio
 
@@ -59,9 +62,10 @@ class Office:
 
         self.scope = ScopedCollection(tools, lambda call, _meta: policy(call))
 
-    def chat(self, *script: Scripted) -> StreamingChat[ChatResponse, Paused]:
+    def chat(self, *script: Scripted, rule: GrantRule | None = None) -> StreamingChat[ChatResponse, Paused]:
         model = ScriptedProvider(*script, by_history=True)
-        return ChatBuilder().with_model(model).with_scoped_tools(self.scope).with_clock(lambda: self.now).build()
+        builder = ChatBuilder().with_model(model).with_scoped_tools(self.scope).with_clock(lambda: self.now)
+        return (builder if rule is None else builder.with_grant_rule(rule)).build()
 
     def grant(self, messages: Messages, *path: str, hours: float = 1) -> Grant:
         return approve_with_grant(messages, path, until=self.now + hours * HOUR, by="ana", at=self.now)
@@ -108,6 +112,87 @@ async def test_a_grant_runs_no_call_that_the_policy_rejects_or_schedules(action:
     assert office.paid == [5]
     assert isinstance(messages.tool("b").status, status)
     assert messages.tool("b").decisions == ()
+
+
+def small_ones(grant: Grant, wait: Wait) -> bool:
+    return grant.by == "ana" and wait.arguments["cents"] in {5, 6}
+
+
+async def test_a_rule_about_arguments_is_asked_about_each_call_of_a_grant() -> None:
+    office = Office()
+    asked: list[tuple[str, Wait]] = []
+
+    def rule(grant: Grant, wait: Wait) -> bool:
+        asked.append((grant.id, wait))
+        return small_ones(grant, wait)
+
+    chat = office.chat([pay("a"), pay("b", 6), pay("c", 900)], "Done.", rule=rule)
+    messages = Messages.from_user("pay")
+    await chat.complete(messages, owner="zoe")
+    grant = office.grant(messages, "a")
+
+    assert [call.outcome for call in (await dry_run(chat, messages, owner="zoe")).calls] == ["run", "run", "approval"]
+    asked.clear()
+    paused = await chat.complete(messages, owner="zoe")
+
+    assert isinstance(paused, Paused)
+    assert [wait.tool_id for wait in paused.waiting] == ["c"]
+    assert sorted(office.paid) == [5, 6]
+    assert {given for given, _ in asked} == {grant.id}
+    assert [(wait.kind, wait.path, wait.arguments["cents"], wait.owner) for _, wait in asked][:2] == [
+        ("approval", ("b",), 6, "zoe"),
+        ("approval", ("c",), 900, "zoe"),
+    ]
+
+
+async def test_a_rule_chooses_among_several_grants() -> None:
+    office = Office()
+    chat = office.chat([pay("a"), pay("b"), pay("c")], "Done.", rule=lambda grant, _wait: grant.by == "ben")
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a")
+    later = approve_with_grant(messages, ("b",), until=NOON + HOUR, by="ben", at=NOON)
+    assert isinstance(await chat.complete(messages), ChatResponse)
+    assert [decision.grant for decision in messages.tool("c").decisions] == [later.id]
+
+
+async def test_a_rule_of_any_chat_on_the_path_is_asked() -> None:
+    for inner_rule, outer_rule in ((small_ones, None), (None, small_ones)):
+        office = Office()
+        inner = office.chat([pay("a"), pay("b", 900)], "Paid.", rule=inner_rule)
+        model = ScriptedProvider(FunctionCall("ask", {"request": "pay"}, id="o"), "Done.", by_history=True)
+        builder = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Ask."))
+        builder = builder.with_clock(lambda now=office.now: now)
+        chat = (builder if outer_rule is None else builder.with_grant_rule(outer_rule)).build()
+        messages = Messages.from_user("pay")
+        await chat.complete(messages)
+        office.grant(messages, "o", "a")
+        outcomes = {call.path: call.outcome for call in (await dry_run(chat, messages)).calls}
+        paused = await chat.complete(messages)
+        assert isinstance(paused, Paused)
+        assert [wait.path for wait in paused.waiting] == [("o", "b")]
+        assert outcomes["o", "b"] == "approval"
+        assert office.paid == [5]
+
+
+async def test_a_rule_that_fails_approves_nothing() -> None:
+    office = Office()
+
+    def broken(_grant: Grant, _wait: Wait) -> bool:
+        raise LookupError
+
+    def unclear(_grant: Grant, _wait: Wait) -> Any:
+        return "yes"
+
+    for rule, error in ((broken, LookupError), (unclear, UsageError)):
+        chat = office.chat([pay("a"), pay("b")], "Done.", rule=rule)
+        messages = Messages.from_user("pay")
+        await chat.complete(messages)
+        office.grant(messages, "a")
+        with pytest.raises(error):
+            await chat.complete(messages)
+        assert isinstance(messages.tool("b").status, Pending)
+    assert office.paid == []
 
 
 async def test_a_revoked_grant_asks_again() -> None:

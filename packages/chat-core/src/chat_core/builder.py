@@ -57,6 +57,7 @@ from chat_core.recall import RecallSettings, RecallSource, ScopeFunction
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action, Withhold
+from chat_core.tools.chat_tools import GrantRule
 from chat_core.tools.collection import ToolCollection
 from chat_core.tools.definition import ToolScope
 from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
@@ -250,6 +251,20 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         require_number(max_notes, "max_notes of with_memory()", least=1)
         require_number(max_characters, "max_characters of with_memory()", least=1)
         return self._with_settings(recall=RecallSettings(memory, scope, max_notes, max_characters))
+
+    def with_grant_rule(self, rule: GrantRule) -> Self:
+        """Ask `rule` about each call before a grant approves it. If the rule returns `False`, the call waits.
+
+        Use this if the rule about who may decide depends on the arguments of a call. The rule receives the grant, whose
+        `by` is the person who gave it, and the call as a `Wait`. Grants for calls in a chat that is used as a tool must
+        satisfy the rules of that chat and of all chats around it. If the rule raises, the run fails with that exception
+        and the call waits.
+
+        Args:
+            rule: function that returns whether the grant may replace the approval of the call.
+        """
+        require_hook(rule, "with_grant_rule()")
+        return self._with_settings(grant_rule=rule)
 
     def with_before(self, hook: Hook) -> Self:
         """Call `hook` with the conversation before the first model request of a run. Hooks run in the order added."""

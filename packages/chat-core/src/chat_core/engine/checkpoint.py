@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -17,7 +18,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation, PostReceiver
-from chat_core.errors import ChatError, ConflictError, LeaseLostError
+from chat_core.errors import ChatError, ConflictError, LeaseLostError, UsageError
 from chat_core.messages import WITHDRAWN_REASONS, Approved, Grant, Grants, Messages, Pending, Role, Tool, Turn
 from chat_core.run_context import RunContext
 from chat_core.usage import Usage
@@ -26,13 +27,21 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from chat_core.engine.values import RunValues
-    from chat_core.response import Paused
-    from chat_core.tools.chat_tools import ChatTools
+    from chat_core.response import Paused, Wait
+    from chat_core.tools.chat_tools import ChatTools, GrantRule
 
 _LOG = logging.getLogger("chat_core")
 
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """The clock that also counts while the machine is suspended. On macOS, that is `CLOCK_MONOTONIC`."""
+
+
+def _allows(rule: GrantRule, grant: Grant, wait: Wait) -> bool:
+    allowed = rule(grant, wait)
+    if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
+        msg = f"the rule of with_grant_rule() must return True or False without await, not a {type(allowed).__name__}"
+        raise UsageError(msg)
+    return allowed
 
 
 class LeaseClocks:
@@ -66,6 +75,7 @@ class Checkpoint:
     call.
 
     Attributes:
+        grant_rules: rules of the chats around this one that each grant must satisfy for each call.
         refused_calls: IDs of calls that were not started because another process decided them or their inner calls.
         looked_at: when the run last examined the conversation. None unless the run has nothing left to do.
     """
@@ -80,6 +90,7 @@ class Checkpoint:
         "_run",
         "_values",
         "conversation",
+        "grant_rules",
         "looked_at",
         "messages",
         "refused_calls",
@@ -104,6 +115,7 @@ class Checkpoint:
             self.messages = target.messages
         self._grants: Grants | None = None
         self._names: tuple[str, ...] = ()
+        self.grant_rules: tuple[GrantRule, ...] = ()
 
     @property
     def loop_and_thread(self) -> tuple[EventLoopToken, int]:
@@ -131,12 +143,13 @@ class Checkpoint:
             self._run = RunContext(self.id, owner, uuid4().hex)
         return self._run
 
-    async def inner(self, tool: Tool, tools: ChatTools[Paused]) -> Checkpoint:
+    async def inner(self, tool: Tool, tools: ChatTools[Paused], rule: GrantRule | None) -> Checkpoint:
         """Create the checkpoint for a chat that is used as a tool.
 
         Args:
             tool: a tool call in `messages` that has an inner conversation.
             tools: tools and value factories of the inner chat.
+            rule: rule of the outer chat that grants must satisfy.
         """
         assert tool.inner is not None  # noqa: S101 - the caller has checked it
         inner = Checkpoint(tool.inner)
@@ -144,6 +157,7 @@ class Checkpoint:
         inner._path = (*self._path, tool.id)
         inner._names = (*self._names, tool.name)
         inner._grants = self.grants
+        inner.grant_rules = self.grant_rules if rule is None else (*self.grant_rules, rule)
         inner._lease = self._lease
         inner._run = self.run
         if self._values is not None:
@@ -167,16 +181,25 @@ class Checkpoint:
         """The grants of the outermost conversation."""
         return self.messages.grants if self._grants is None else self._grants
 
-    def find_grant(self, tool: Tool, of: str | None, now: datetime) -> Grant | None:
+    def find_grant(self, tool: Tool, wait: Wait, now: datetime, rule: GrantRule | None) -> Grant | None:
         """Return a grant that replaces the approval of a waiting call, or None.
 
         Args:
             tool: a tool call in `messages`.
-            of: role or name that the policy reserves the call for. It may differ from the one when the wait began.
+            wait: the call, reserved for whom the policy reserves it now. That may differ from when the wait began.
             now: the current time.
+            rule: rule of the chat that the grant must satisfy, in addition to `grant_rules`.
+
+        Raises:
+            UsageError: a rule returned something else than a bool.
         """
         waits_for = tool.status.of if isinstance(tool.status, Pending) else None
-        return self.grants.find((*self._names, tool.name), now, of, waits_for)
+        names = (*self._names, tool.name)
+        covering = [grant for grant in self.grants if grant.covers(names, now, wait.of, waits_for)]
+        if not covering:
+            return None
+        outer, rules = replace(wait, path=(*self._path, *wait.path)), (*self.grant_rules, *([rule] if rule else []))
+        return next((grant for grant in covering if all(_allows(item, grant, outer) for item in rules)), None)
 
     def has_lost_grant(self, tool: Tool, now: datetime) -> bool:
         """Return whether a call was approved under a grant that no longer covers it.

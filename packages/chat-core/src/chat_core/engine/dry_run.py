@@ -43,7 +43,7 @@ from chat_core.messages import (
 from chat_core.response import Paused
 from chat_core.run_context import RunContext
 from chat_core.tools.action import Action
-from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
+from chat_core.tools.chat_tools import ChatTools, GrantRule, SubchatDefinition
 from chat_core.tools.definition import ToolDefinition, ToolScope
 from chat_core.tools.scope import require_unique_names
 
@@ -242,14 +242,17 @@ class _DryRunner:
         values: RunValues,
         grants: Grants,
         names: tuple[str, ...] = (),
+        *,
+        rules: tuple[GrantRule, ...] = (),
     ) -> None:
         self._consultation = consultation = _Consultation()
         scopes = [_RecordingScope(scope, consultation) for scope in tools.scopes]
-        self._tools = ChatTools(scopes, tools.interrupted, tools.now)
+        self._tools = ChatTools(scopes, tools.interrupted, tools.now, grant_rule=tools.grant_rule)
         self._run = run
         self._values = values
         self._grants = grants
         self._names = names
+        self._rules = rules
 
     async def decide_all(self, messages: Messages, parents: tuple[str, ...] = ()) -> AsyncIterator[DryRunCall]:
         """Yield the predicted outcome of each call in a conversation, including calls of inner chats.
@@ -275,7 +278,8 @@ class _DryRunner:
             tools = definition.tools_for(tool.inner)
             run = await self._values.inner(tool.id, tools, self._run)
             values, names = self._values.inner_values(tool.id), (*self._names, tool.name)
-            inner = _DryRunner(tools, run, values, self._grants, names)
+            rules = self._rules if self._tools.grant_rule is None else (*self._rules, self._tools.grant_rule)
+            inner = _DryRunner(tools, run, values, self._grants, names, rules=rules)
             async for call in inner.decide_all(tool.inner, (*parents, tool.id)):
                 yield call
 
@@ -285,6 +289,7 @@ class _DryRunner:
         # A resolved call is decided as if the model had just made it, without grants.
         grants = Grants() if tool.resolved else self._grants
         checkpoint = Checkpoint(cast("Conversation", conversation)).begin_as(self._run, grants, self._names)
+        checkpoint.grant_rules = self._rules
         self._consultation.reset()
         result = await Triage(self._tools, checkpoint, looks_inside=False).decide_all([copy])
         shown, raised = self._consultation.shown, self._consultation.raised
@@ -349,7 +354,8 @@ def _find_chat_tools(policy: object, now: Callable[[], datetime] | None) -> Chat
     tools = getattr(policy, "tools", None)
     if isinstance(tools, ChatTools):
         chat_tools = cast("ChatTools[Paused]", tools)
-        return ChatTools(chat_tools.scopes, chat_tools.interrupted, now or chat_tools.now, chat_tools.factories)
+        clock = now or chat_tools.now
+        return ChatTools(chat_tools.scopes, chat_tools.interrupted, clock, chat_tools.factories, chat_tools.grant_rule)
     items = _to_list(policy, ToolScope)
     if items is None:
         msg = f"dry_run() needs a chat, a ScopedCollection, or a list of those, not {policy!r}"

@@ -21,7 +21,7 @@ from chat_core.recall import RecallSettings
 from chat_core.response import ChatResponse, Delivery, Paused
 from chat_core.run_context import RunContext, ValueFactory
 from chat_core.tools.action import Action
-from chat_core.tools.chat_tools import ChatTools
+from chat_core.tools.chat_tools import ChatTools, GrantRule
 from chat_core.tools.definition import ToolScope
 from chat_core.tools.result import MAX_KEPT_DATA
 
@@ -63,6 +63,7 @@ class Settings:
         factories: factories of values, by the type of the value.
         middleware: middlewares of the provider calls, outermost first.
         observers: observers of the runs.
+        grant_rule: rule that each grant must satisfy for each call.
         now: function that returns the current time, to check expiry times and schedules.
     """
 
@@ -82,6 +83,7 @@ class Settings:
     factories: Mapping[Any, ValueFactory[Any]] = field(default_factory=dict[Any, ValueFactory[Any]])
     middleware: tuple[Middleware, ...] = ()
     observers: tuple[Observer, ...] = ()
+    grant_rule: GrantRule | None = None
     now: Callable[[], datetime] = _utc_now
 
 
@@ -108,7 +110,9 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
             self.wrapped_model = WrappedModel(model, settings.middleware)
         self.output: OutputSpec[OutT_co] = output
         self.settings: Settings = settings
-        self.tools: ChatTools[PauseT_co] = ChatTools(scopes, interrupted, settings.now, settings.factories)
+        self.tools: ChatTools[PauseT_co] = ChatTools(
+            scopes, interrupted, settings.now, settings.factories, settings.grant_rule
+        )
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self._own_tools: ChatTools[PauseT_co] = self.tools
         self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])

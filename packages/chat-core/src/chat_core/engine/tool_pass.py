@@ -444,7 +444,8 @@ class ToolPass(Generic[PauseT]):
         error: BaseException | None = None
         assert tool.inner is not None  # noqa: S101 - the conversation begins before the chat runs
         try:
-            return await chat.run_inside(context, await self._checkpoint.inner(tool, chat.tools_for(tool.inner)))
+            tools, rule = chat.tools_for(tool.inner), self._plan.tools.grant_rule
+            return await chat.run_inside(context, await self._checkpoint.inner(tool, tools, rule))
         except BaseException as caught:
             error = caught
             raise

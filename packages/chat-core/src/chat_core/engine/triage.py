@@ -188,7 +188,7 @@ class Triage(Generic[PauseT]):
             waiting = inner.pending()
             # The scope of the chat has the pauses of the chats inside it.
             tools = cast("ChatTools[PauseT]", tools_inside)
-            inside = await self._checkpoint.inner(tool, tools)
+            inside = await self._checkpoint.inner(tool, tools, self._tools.grant_rule)
             result = await Triage(tools, inside).decide_all(waiting)
             if isinstance(result.error, (InterruptedToolsError, PendingToolsError)):
                 self._undecided_inside[tool.id] = prefix_error(result.error, tool.id)
@@ -335,7 +335,10 @@ class Triage(Generic[PauseT]):
             or status.kind not in {None, "approval"}
         ):
             return False
-        grant = self._checkpoint.find_grant(tool, action.of, now)
+        run = self._checkpoint.run
+        owner = run.owner
+        wait = Wait.from_tool(tool, (tool.id,), conversation=run.conversation_id, owner=owner, arguments=arguments)
+        grant = self._checkpoint.find_grant(tool, replace(wait, of=action.of), now, self._tools.grant_rule)
         if grant is None:
             return False
         tool.await_approval(canonical=arguments, of=action.of)

@@ -153,16 +153,6 @@ class Grants:
             grant = self._by_id[id] = replace(grant, revoked_at=now_or_aware(at), revoked_by=by)
         return grant
 
-    def find(self, tools: Sequence[str], now: datetime, *of: str | None) -> Grant | None:
-        """Return the first grant that covers a call, or `None`.
-
-        Args:
-            tools: names of the tools on the path of the call, outermost first.
-            now: the current time.
-            *of: roles or names that the call is reserved for.
-        """
-        return next((grant for grant in self if grant.covers(tools, now, *of)), None)
-
     def merge(self, grant: Grant) -> None:
         """Add or replace a grant. A revoked grant stays revoked. For the engine and stores."""
         known = self._by_id.get(grant.id)

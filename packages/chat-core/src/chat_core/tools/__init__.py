@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chat_core.messages.function_call import CallContext
 from chat_core.tools.action import Action, Defer, Execute, Reject, RequireApproval, Schedule, Strategy, Withhold
-from chat_core.tools.chat_tools import ChatTools, SubchatDefinition
+from chat_core.tools.chat_tools import ChatTools, GrantRule, SubchatDefinition
 from chat_core.tools.client_tools import ClientTools
 from chat_core.tools.collection import Handler, ToolCollection
 from chat_core.tools.context import ToolContext
@@ -21,6 +21,7 @@ __all__ = [
     "Defer",
     "Execute",
     "FunctionTool",
+    "GrantRule",
     "Handler",
     "InvalidArgumentsError",
     "RawTool",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, cast, final
+from typing import Any, Generic, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
 from chat_core.clock import utc_clock
 from chat_core.errors import UsageError
-from chat_core.messages import Messages
-from chat_core.response import Paused
+from chat_core.messages import Grant, Messages
+from chat_core.response import Paused, Wait
 from chat_core.run_context import ValueFactory
 from chat_core.tools.action import Action
 from chat_core.tools.client_tools import ClientTools
@@ -20,6 +20,9 @@ from chat_core.tools.definition import TakesInjected, ToolDefinition, ToolScope
 from chat_core.tools.scope import require_unique_names
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
+
+GrantRule: TypeAlias = Callable[[Grant, Wait], bool]
+"""Function that returns whether a grant may replace the approval of a call. If it raises, the call is not approved."""
 
 
 @final
@@ -34,9 +37,10 @@ class ChatTools(Generic[PauseT_co]):
         factories: the factories of the chat's values by type, in the order in which they were added.
         required: a pair of tool name and type for each injected parameter without a factory in this chat or the inner
             chat of the tool. Each run must pass a value of the type. Names of tools in inner chats are joined by `/`.
+        grant_rule: rule that each grant must satisfy for each call, see `ChatBuilder.with_grant_rule()`, or `None`.
     """
 
-    __slots__ = ("factories", "interrupted", "now", "owners", "required", "scopes", "uses_values")
+    __slots__ = ("factories", "grant_rule", "interrupted", "now", "owners", "required", "scopes", "uses_values")
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class ChatTools(Generic[PauseT_co]):
         interrupted: Action[PauseT_co] | None,
         now: Callable[[], datetime],
         factories: Mapping[Any, ValueFactory[Any]] | None = None,
+        grant_rule: GrantRule | None = None,
     ) -> None:
         """Collect the tools of `scopes`. The caller checks that their names are unique."""
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
@@ -53,6 +58,7 @@ class ChatTools(Generic[PauseT_co]):
             definition.declaration.name: (definition, scope) for scope in scopes for definition in scope.definitions()
         }
         self.factories: Mapping[Any, ValueFactory[Any]] = factories or {}
+        self.grant_rule: GrantRule | None = grant_rule
         definitions = [definition for definition, _ in self.owners.values()]
         self.required: tuple[tuple[str, Any], ...] = tuple(
             [item for definition in definitions for item in _required(definition) if item[1] not in self.factories]
@@ -91,7 +97,7 @@ class ChatTools(Generic[PauseT_co]):
             msg = "the last user turn declares client tools: build the chat with_scoped_tools(ClientTools())"
             raise UsageError(msg)
         require_unique_names(scopes)
-        return ChatTools(scopes, self.interrupted, self.now, self.factories)
+        return ChatTools(scopes, self.interrupted, self.now, self.factories, self.grant_rule)
 
     def __repr__(self) -> str:
         return f"ChatTools({', '.join(self.owners)})"
