@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from chat_core.errors import UsageError
-from chat_memory import Passage
+from chat_memory import DocumentFilter, Passage, SqliteMemory, Statement
 from chat_memory.passages import vector_to_bytes
+from chat_memory.recall import Recall
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
+    async with SqliteMemory(tmp_path / "memory.db") as opened:
+        yield opened
 
 
 def test_the_kind_fact_is_reserved() -> None:
@@ -23,3 +35,55 @@ def test_a_vector_is_stored_as_little_endian_numbers() -> None:
 def test_what_is_no_vector_is_refused(vector: list[float]) -> None:
     with pytest.raises(UsageError):
         vector_to_bytes(vector)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, ["fact", "chat-1", "chat-2", "summary"]),
+        (DocumentFilter(kinds=["fact"]), ["fact"]),
+        (DocumentFilter(kinds=["turn"], conversations={"chat-1"}), ["chat-1"]),
+        (DocumentFilter(conversations=["chat-2"]), ["chat-2", "summary"]),
+        (DocumentFilter(since=NOW), ["chat-2"]),
+        (DocumentFilter(until=NOW), ["fact", "chat-1"]),
+        (DocumentFilter(kinds=[]), []),
+    ],
+)
+@pytest.mark.anyio
+async def test_a_filter_hides_documents_from_a_search(
+    memory: SqliteMemory, where: DocumentFilter | None, expected: list[str]
+) -> None:
+    ana = memory.scope("ana")
+    before = NOW - timedelta(microseconds=1)
+    await ana.add(Statement("Ana", "plays", "violin", said_at=before))
+    await ana.add_passages(
+        [
+            Passage("Ana plays the violin.", "chat-1", said_at=before),
+            Passage("Ana plays the violin.", "chat-2", said_at=NOW),
+            Passage("Ana plays the violin.", "chat-2", kind="summary"),
+        ]
+    )
+    for recall, argument in ((Recall(memory, gate=0, relative_gate=0), where), (Recall(memory, where=where), None)):
+        result = await recall.search("ana", "Who plays the violin?", where=argument)
+        found = [item.document for item in result.matches]
+        names = [item.kind if item.kind != "turn" else item.conversation for item in found]
+        assert sorted(map(str, names)) == sorted(expected)
+
+
+@pytest.mark.anyio
+async def test_a_hidden_document_does_not_raise_the_gate(memory: SqliteMemory) -> None:
+    ana = memory.scope("ana")
+    await ana.add_passages([Passage("Ana plays the violin in the old concert hall.", "chat-1")])
+    await ana.add(Statement("Ana", "has seen", "a hall"))
+    question = "Did Ana play the violin in the old concert hall?"
+    everything = await Recall(memory, gate=0).search("ana", question)
+    assert [item.document.kind for item in everything.matches] == ["turn"]
+    facts = await Recall(memory, gate=0).search("ana", question, where=DocumentFilter(kinds=["fact"]))
+    assert [item.document.kind for item in facts.matches] == ["fact"]
+
+
+def test_a_filter_takes_collections_and_times_with_a_zone() -> None:
+    with pytest.raises(UsageError, match="kinds must be a collection"):
+        DocumentFilter(kinds="fact")
+    with pytest.raises(UsageError, match="until"):
+        DocumentFilter(until=datetime(2026, 1, 1))  # noqa: DTZ001 - the error that is tested

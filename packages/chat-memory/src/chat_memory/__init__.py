@@ -42,7 +42,7 @@ from chat_memory.graph import (
     relation_type,
 )
 from chat_memory.memory import Memory, MemoryScope
-from chat_memory.passages import Document, Passage, TextMatch
+from chat_memory.passages import Document, DocumentFilter, Passage, TextMatch
 from chat_memory.sqlite import SqliteMemory
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Citation",
     "ConfidenceSettings",
     "Document",
+    "DocumentFilter",
     "Entity",
     "Fact",
     "FactStatus",

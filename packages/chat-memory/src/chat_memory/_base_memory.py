@@ -217,10 +217,22 @@ class Scope:
         return await self._write_rows(lambda rows: rows.documents.add(passages))
 
     async def documents(
-        self, *, ids: Iterable[int] | None = None, conversation: str | None = None, kind: str | None = None
+        self,
+        *,
+        ids: Iterable[int] | None = None,
+        conversation: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Document]:
         """Implement `MemoryScope.documents()`."""
-        return await self._read_rows(lambda rows: rows.documents.find(ids, conversation, kind))
+        wanted = {
+            "conversation": conversation,
+            "kind": kind,
+            "since": _moment(since, "since"),
+            "until": _moment(until, "until"),
+        }
+        return await self._read_rows(lambda rows: rows.documents.find(ids, wanted))
 
     async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
         """Implement `MemoryScope.search_text()`."""

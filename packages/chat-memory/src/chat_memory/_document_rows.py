@@ -19,6 +19,12 @@ _VISIBLE = (
     "d.scope = :scope AND (d.fact IS NULL OR EXISTS (SELECT 1 FROM chat_memory_periods p WHERE p.fact = d.fact "
     "AND p.kind = 'current' AND p.begins <= :now AND p.ends > :now))"
 )
+_WANTED = {
+    "conversation": " AND d.conversation = :conversation",
+    "kind": " AND d.kind = :kind",
+    "since": " AND d.said >= :since",
+    "until": " AND d.said < :until",
+}
 _FROM = f"FROM chat_memory_documents d LEFT JOIN chat_memory_facts f ON f.key = d.fact WHERE {_VISIBLE}"
 
 
@@ -41,18 +47,21 @@ class DocumentRows:
         """Store passages, and return how many are new or changed."""
         return sum(self._add_passage(passage) for passage in passages)
 
-    def find(self, ids: Iterable[int] | None, conversation: str | None, kind: str | None) -> list[Document]:
-        """List passages and current facts by id."""
+    def find(self, ids: Iterable[int] | None = None, wanted: Mapping[str, Value] | None = None) -> list[Document]:
+        """List passages and current facts by id.
+
+        Args:
+            ids: only documents with these ids.
+            wanted: the values of the conditions in `_WANTED`. None accepts any value.
+        """
         query, values = f"SELECT {_COLUMNS} {_FROM}", dict(self._values)
         if ids is not None:
             query += " AND d.key IN (@numbers(ids))"
             values["ids"] = dumps([number for number in ids if is_storable(number)])
-        if conversation is not None:
-            query += " AND d.conversation = :conversation"
-            values["conversation"] = conversation
-        if kind is not None:
-            query += " AND d.kind = :kind"
-            values["kind"] = kind
+        for name, value in (wanted or {}).items():
+            if value is not None:
+                query += _WANTED[name]
+                values[name] = value
         return [_document_from_row(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
 
     def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:

@@ -81,7 +81,7 @@ def export_scope(
             }
             for relation in graph.relations(entity.id for entity in entities)
         ],
-        "passages": [_passage_to_dict(item) for item in documents.find(None, None, None) if item.fact is None],
+        "passages": [_passage_to_dict(item) for item in documents.find() if item.fact is None],
         "records": {conversation: records.find(conversation) for conversation in records.conversations()},
     }
 

@@ -196,7 +196,13 @@ class MemoryScope(Protocol):
         ...
 
     async def documents(
-        self, *, ids: Iterable[int] | None = None, conversation: str | None = None, kind: str | None = None
+        self,
+        *,
+        ids: Iterable[int] | None = None,
+        conversation: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Document]:
         """List passages, and the facts that are current now, by id.
 
@@ -204,6 +210,8 @@ class MemoryScope(Protocol):
             ids: only documents with these ids.
             conversation: only documents of this conversation.
             kind: only documents of this kind.
+            since: only documents that were spoken or written at this time or later.
+            until: only documents that were spoken or written before this time.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
@@ -69,6 +69,42 @@ class Document:
     position: int | None = None
     speaker: str | None = None
     said_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """Which documents `Recall` may find. None accepts any value.
+
+    Attributes:
+        kinds: only documents of these kinds, such as "fact" or "turn".
+        conversations: only passages of these conversations. Facts belong to no conversation.
+        since: only documents that were spoken or written at this time or later.
+        until: only documents that were spoken or written before this time.
+    """
+
+    kinds: Collection[str] | None = None
+    conversations: Collection[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("kinds", "conversations"):
+            if isinstance(getattr(self, field), str):
+                msg = f"{field} must be a collection of texts, not the text {getattr(self, field)!r}"
+                raise UsageError(msg)
+        for field in ("since", "until"):
+            if (time := getattr(self, field)) is not None:
+                object.__setattr__(self, field, to_utc(time, field))
+
+    def accepts(self, document: Document) -> bool:
+        """Return whether recall may find a document. A document without a time is not found by time."""
+        said = document.said_at
+        return (
+            (self.kinds is None or document.kind in self.kinds)
+            and (self.conversations is None or document.conversation in self.conversations)
+            and (self.since is None or (said is not None and said >= self.since))
+            and (self.until is None or (said is not None and said < self.until))
+        )
 
 
 @dataclass(frozen=True, slots=True)

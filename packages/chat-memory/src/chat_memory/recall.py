@@ -32,7 +32,7 @@ from chat_memory._words import stems
 from chat_memory.confidence import effective_confidence
 from chat_memory.facts import Fact
 from chat_memory.memory import Memory
-from chat_memory.passages import Document
+from chat_memory.passages import Document, DocumentFilter
 
 Vectors = npt.NDArray[np.float32]
 
@@ -111,6 +111,7 @@ class Recall:
         relative_gate: the lowest relevance of a match, as a part of that of the best match.
         weights: the weights of the score.
         max_scopes: the number of indexes that are kept.
+        where: which documents may be found. Default: all.
         now: returns the current time, for the confidence in facts.
     """
 
@@ -123,6 +124,7 @@ class Recall:
         relative_gate: float = 0.45,
         weights: Weights | None = None,
         max_scopes: int = 100,
+        where: DocumentFilter | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         if gate < 0 or not 0 <= relative_gate <= 1 or max_scopes < 1:
@@ -138,10 +140,19 @@ class Recall:
         self._relative_gate = relative_gate
         self._weights = weights or Weights()
         self._max_scopes = max_scopes
+        self._where = where
         self._now = utc_clock(now)
         self._indexes: OrderedDict[str, _ScopeIndex] = OrderedDict()
 
-    async def search(self, scope: str, question: str, *, limit: int = 10, max_characters: int = 6000) -> RecallResult:
+    async def search(
+        self,
+        scope: str,
+        question: str,
+        *,
+        limit: int = 10,
+        max_characters: int = 6000,
+        where: DocumentFilter | None = None,
+    ) -> RecallResult:
         """Return the documents that are relevant to a question, best first.
 
         Args:
@@ -150,6 +161,7 @@ class Recall:
             limit: the maximum number of matches.
             max_characters: the maximum number of characters of all matches together. The first match that does not
                 fit ends the list.
+            where: which documents may be found. Default: those of the constructor.
 
         Raises:
             UsageError: a limit is less than 1.
@@ -165,6 +177,8 @@ class Recall:
         degraded = self._embedder is not None and similarity is None
         reasons = self._score_by_reason(index.text, question, similarity)
         relevance = np.sum(list(reasons.values()), axis=0)
+        if (accepted := where or self._where) is not None:
+            relevance = relevance * [accepted.accepts(document) for document in index.text.documents]
         gate = max(self._gate, self._relative_gate * float(relevance.max()))
         rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
         best = rows[np.lexsort((rows, -relevance[rows]))]

@@ -10,7 +10,7 @@ from chat_core.errors import UsageError
 from chat_memory.facts import MAX_NAME_BYTES, Statement
 from chat_memory.graph import Entity, Relation
 from chat_memory.memory import MemoryScope
-from chat_memory.passages import Passage
+from chat_memory.passages import Document, Passage
 from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, refused, require, require_equal, year
 
 
@@ -36,6 +36,33 @@ async def a_passage_is_stored_once(memories: Memories) -> None:
         require_equal(await _search(ana, "Paris"), ["Paris it is."], "the new text is found")
         await ana.add_passages([Passage("A summary.", "chat-17", 3, "summary")])
         require_equal(len(await ana.documents(conversation="chat-17")), 2, "another kind is another passage")
+
+
+async def documents_are_listed_by_conversation_kind_and_time(memories: Memories) -> None:
+    """`documents()` applies all of its conditions. `since` is part of the time, and `until` is not."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages(
+            [
+                Passage("one", "a", 0, said_at=year(2024)),
+                Passage("two", "a", 1, "note", said_at=year(2025)),
+                Passage("three", "b", 0, said_at=year(2026)),
+                Passage("four", "b", 1),
+            ]
+        )
+
+        def texts(found: list[Document]) -> list[str]:
+            return [item.text for item in found]
+
+        found = texts(await ana.documents(since=year(2024), until=year(2026)))
+        require_equal(found, ["one", "two"], "a time without its end")
+        require_equal(
+            texts(await ana.documents(since=year(2025))), ["two", "three"], "a text without a time is not listed"
+        )
+        require_equal(
+            texts(await ana.documents(conversation="a", until=year(2025))), ["one"], "conditions are combined"
+        )
+        require_equal(texts(await ana.documents(kind="note", conversation="b")), [], "all conditions hold")
 
 
 async def words_are_found_by_their_stem(memories: Memories) -> None:
@@ -267,6 +294,7 @@ async def a_block_is_replaced_only_by_who_has_read_it(memories: Memories) -> Non
 SCENARIOS = (
     a_block_is_replaced_only_by_who_has_read_it,
     a_passage_is_stored_once,
+    documents_are_listed_by_conversation_kind_and_time,
     words_are_found_by_their_stem,
     a_query_has_no_syntax,
     a_text_that_no_database_stores_is_refused,
