@@ -229,8 +229,8 @@ class Scope:
         wanted = {
             "conversation": conversation,
             "kind": kind,
-            "since": _moment(since, "since"),
-            "until": _moment(until, "until"),
+            "since": _optional_microseconds(since, "since"),
+            "until": _optional_microseconds(until, "until"),
         }
         return await self._read_rows(lambda rows: rows.documents.find(ids, wanted))
 
