@@ -214,14 +214,8 @@ class Run(Generic[OutT, PauseT]):
         from chat_core.engine.observation import ObservedRun  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import RunRecord  # noqa: PLC0415
 
-        record = RunRecord(
-            self._messages,
-            self._plan.model.metadata,
-            self._streaming,
-            self._checkpoint.id,
-            self._name,
-            self._is_resumption(),
-        )
+        meta, id = self._plan.model.metadata, self._checkpoint.id  # noqa: A001 - the field's own name
+        record = RunRecord(self._messages, meta, self._streaming, id, self._name, self._is_resumption())
         return ObservedRun(self._observers, record, self._plan.settings.now)
 
     async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[OutT, PauseT]]:
