@@ -89,7 +89,7 @@ def tree() -> str:
 
 def error_table() -> str:
     return table(
-        "error|is a|retryable|what it says",
+        "error|base class|retryable|meaning",
         [
             (
                 f"[`{kind.__name__}`](#{kind.__name__.lower()})",
@@ -105,7 +105,7 @@ def error_table() -> str:
 def attributes_of(*kinds: type[Exception]) -> Callable[[], str]:
     def write() -> str:
         rows = [(code(kind.__name__), code(name), text) for kind in kinds for name, text in words(kind).items()]
-        return table("of|attribute|what it is", rows)
+        return table("class|attribute|meaning", rows)
 
     return write
 
@@ -122,7 +122,7 @@ def fields_of(kind: type[Any]) -> Callable[[], str]:
             (code(item.name), code(item.type), _default(item), told.get(item.name, ""))
             for item in dataclasses.fields(kind)
         ]
-        return table("field|type|default|what it does", rows)
+        return table("field|type|default|meaning", rows)
 
     return write
 
@@ -143,7 +143,7 @@ def arguments_of(function: Callable[..., Any]) -> Callable[[], str]:
             for item in inspect.signature(function).parameters.values()
             if item.kind is inspect.Parameter.KEYWORD_ONLY
         ]
-        return table("argument|type|default|what it does", rows)
+        return table("argument|type|default|meaning", rows)
 
     return write
 
@@ -160,7 +160,7 @@ def methods_of(*kinds: type[Any]) -> Callable[[], str]:
             if name.startswith("with") and callable(value)
         }
         return table(
-            "method|what it does", [(code(_call(name, value)), summary(value)) for name, value in found.items()]
+            "method|meaning", [(code(_call(name, value)), summary(value)) for name, value in found.items()]
         )
 
     return write
@@ -179,7 +179,7 @@ def _call(name: str, method: Callable[..., Any]) -> str:
 def event_table() -> str:
     kinds: list[type[Any]] = [*get_args(ProgressEvent), chat_core.Paused, Done]
     return table(
-        "event|fields|when",
+        "event|fields|meaning",
         [
             (
                 code(kind.__name__),
@@ -197,7 +197,7 @@ def event_table() -> str:
 def capabilities_of(what: str) -> Callable[[], str]:
     def write() -> str:
         kind, columns = KINDS[what]
-        return table("|".join(["what is claimed, and tested", *columns]), rows(kind, columns, words(kind)))
+        return table("|".join(["capability", *columns]), rows(kind, columns, words(kind)))
 
     return write
 
