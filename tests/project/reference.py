@@ -159,9 +159,7 @@ def methods_of(*kinds: type[Any]) -> Callable[[], str]:
             for name, value in vars(base).items()
             if name.startswith("with") and callable(value)
         }
-        return table(
-            "method|meaning", [(code(_call(name, value)), summary(value)) for name, value in found.items()]
-        )
+        return table("method|meaning", [(code(_call(name, value)), summary(value)) for name, value in found.items()])
 
     return write
 
