@@ -35,6 +35,14 @@ async def test_a_failed_summary_leaves_a_shortened_result(answer: object) -> Non
     assert "characters omitted...]" in result_of(session)
 
 
+@pytest.mark.parametrize("length", [99, 100, 101])
+async def test_the_limit_of_a_summary_is_a_setting(length: int) -> None:
+    small = ScriptedProvider("x" * length)
+    session, _ = await run(Office(agent(LONG), summarizer=small, max_summary=100), delegate(), "Good.")
+    assert "at most 100 characters" in str(small.asked[0].turns)
+    assert ("characters omitted...]" in result_of(session)) == (length > 100)
+
+
 async def test_a_short_result_is_not_summarized() -> None:
     small = ScriptedProvider()
     session, _ = await run(Office(agent("Done."), summarizer=small), delegate(), "Good.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chat_agents.agent_files import read_agents
 from chat_agents.arche import export_arche, import_arche
+from chat_agents.background import AgentState, BackgroundAgent, BackgroundAgents
 from chat_agents.config import AgentConfig
 from chat_agents.delegation import AgentPolicy, Budget, Delegation, ParentPolicy, SubAgent
 from chat_agents.engine import AgentEngine
@@ -22,6 +23,9 @@ __all__ = [
     "AgentPolicy",
     "AgentRun",
     "AgentSession",
+    "AgentState",
+    "BackgroundAgent",
+    "BackgroundAgents",
     "Budget",
     "Data",
     "Delegation",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Never, TypeAlias, cast, final
 
 from chat_core import Action, ChatProvider, CompletionProvider, FunctionCall, Paused, UsageError
+from chat_store import ConversationStore
 from typing_extensions import TypeVar
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -101,6 +102,10 @@ class Delegation(Generic[PauseT_co]):
         max_depth: how many delegations may be inside each other. With 1, agents cannot delegate.
         max_result: maximum number of characters of a result that the model receives at once.
         summarizer: model that summarizes longer results. If it fails, or without one, they are shortened.
+        max_summary: maximum number of characters of a summary.
+        max_context: maximum number of characters of the context that a model can pass to an agent. The rest is cut off.
+        background: store of the sessions, in which agents can also work in the background, see `BackgroundAgents`.
+            `None` means that the model waits for each agent.
 
     Raises:
         UsageError: two agents have the same name, or a limit is not positive.
@@ -111,15 +116,19 @@ class Delegation(Generic[PauseT_co]):
     max_depth: int = 1
     max_result: int = 8_000
     summarizer: CompletionProvider | None = None
+    max_summary: int = 4_000
+    max_context: int = 4_000
+    background: ConversationStore | None = None
 
     def __post_init__(self) -> None:
         names = [agent.name for agent in self.agents]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             msg = f"two agents are named {repeated[0]!r}: names must be unique"
             raise UsageError(msg)
-        if self.max_depth < 1:
-            msg = f"max_depth must be at least 1, not {self.max_depth!r}"
-            raise UsageError(msg)
+        for name in ("max_depth", "max_summary", "max_context"):
+            if getattr(self, name) < 1:
+                msg = f"{name} must be at least 1, not {getattr(self, name)!r}"
+                raise UsageError(msg)
         if self.max_result < _SMALLEST_RESULT:
             msg = f"max_result must be at least {_SMALLEST_RESULT} characters, not {self.max_result!r}"
             raise UsageError(msg)

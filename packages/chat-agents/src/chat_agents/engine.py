@@ -23,8 +23,9 @@ from chat_core.messages import Content
 from chat_core.messages.storable import find_turn_fault
 from typing_extensions import TypeVar
 
+from chat_agents.background import BackgroundAgents
 from chat_agents.config import AgentConfig
-from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_scopes
+from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_tools
 from chat_agents.flow import AgentFlow
 from chat_agents.limits import DelegationLimits
 from chat_agents.rounds import RoundLimit
@@ -64,10 +65,12 @@ class _FlowChats(Generic[PauseT_co]):
     Attributes:
         without_instructions: the chat of `AgentRun`, which evaluates the instructions before it stores the message.
         with_instructions: the chat that `AgentEngine.chat()` returns.
+        background: the agents that work in the background, if the flow has any.
     """
 
     without_instructions: StreamingChat[ChatResponse, PauseT_co]
     with_instructions: StreamingChat[ChatResponse, PauseT_co]
+    background: BackgroundAgents[PauseT_co] | None
 
 
 @final
@@ -145,6 +148,21 @@ class AgentEngine:
         settings = RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit)
         return AgentRun(settings, session, None if message is None else _to_content(message), inject)
 
+    def background(self, flow: AgentFlow[PauseT], /) -> BackgroundAgents[PauseT]:
+        """Return the agents of a flow that work in the background, to run, list and cancel them.
+
+        Args:
+            flow: the flow, whose `delegation()` has a store for background agents.
+
+        Raises:
+            UsageError: the flow has no background agents.
+        """
+        background = self._chats(flow).background
+        if background is None:
+            msg = f"the flow {flow.name!r} has no background agents: return Delegation(…, background=store)"
+            raise UsageError(msg)
+        return background
+
     def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
         return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
 
@@ -155,11 +173,15 @@ class AgentEngine:
         scopes, delegation = flow.scopes(), flow.delegation()
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
+        background = None
         if delegation is not None:
             builder = builder.with_max_kept_data(MAX_KEPT_RESULT)
-            for scope in delegate_scopes(delegation, scopes, partial(self._new_agent_builder, flow)):
+            agents = delegate_tools(flow.name, delegation, scopes, partial(self._new_agent_builder, flow))
+            for scope in agents.scopes:
                 builder = builder.with_scoped_tools(scope)
-        return _FlowChats(builder.build(), builder.with_instructions(flow.instructions).build())
+            if delegation.background is not None:
+                background = BackgroundAgents(flow.name, delegation, delegation.background, agents.chats)
+        return _FlowChats(builder.build(), builder.with_instructions(flow.instructions).build(), background)
 
     def _new_agent_builder(
         self, flow: AgentFlow[PauseT], model: ChatProvider | None, limits: DelegationLimits

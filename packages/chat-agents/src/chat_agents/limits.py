@@ -25,14 +25,13 @@ from chat_core import (
 from chat_core.messages import APPLICATION
 
 from chat_agents.delegation import SubAgent
+from chat_agents.usage import RESULT
 
-RESULT: Final = "delegation"
-"""Type of the data that is stored with the call of a finished delegation."""
 SECONDS: Final = "active_seconds"
 """Field of stored data: for how long an agent was active.
 
-In a turn, since the previous turn or since the agent was resumed. In the call that runs the agent, between its last
-turn and the pauses that followed.
+In a response, since the previous one or since the agent was resumed. In the call that runs the agent, or in the
+description of a conversation, between the last response and the pauses after it.
 """
 CALL_OVER_LIMIT: Final = "The call did not run: the agent may not make further calls. Answer without tools."
 
@@ -47,36 +46,37 @@ class RunningDelegation:
     """A delegation that runs in this process.
 
     Attributes:
-        call: the call that runs the agent.
         messages: conversation of the agent.
         max_turns: how many responses of the model the agent may use.
         tokens: limit on tokens, or `None`.
         calls: limit on tool calls, or `None`.
         seconds: limit on active time, or `None`.
+        earlier: active time that is not stored with a response: between the last response and the pauses after it.
         since: monotonic time from which active time is not stored yet.
         closing: turns of this agent and of agents inside it, each with its conversation, which may not contain it yet.
     """
 
-    call: Tool
     messages: Messages
     max_turns: int
     tokens: int | None
     calls: int | None
     seconds: float | None
+    earlier: float
     since: float
     closing: list[tuple[Messages, Turn]] = field(default_factory=list[tuple[Messages, Turn]])
 
     @classmethod
-    def of(cls, call: Tool, messages: Messages) -> RunningDelegation:
+    def of(cls, messages: Messages, stored: Mapping[str, object] | None) -> RunningDelegation:
         """Return the delegation of a conversation that `initial_state()` began.
 
         Args:
-            call: the call that runs the agent.
             messages: conversation of the agent.
+            stored: object in which `with_active_time()` has stored the active time before a pause, if any.
         """
         limits = cast("Mapping[str, int | None]", read_state(messages)["limits"])
         turns = cast("int", limits["max_turns"])
-        return cls(call, messages, turns, limits["tokens"], limits["calls"], limits["seconds"], time.monotonic())
+        earlier = cast("float", (stored or {}).get(SECONDS, 0.0))
+        return cls(messages, turns, limits["tokens"], limits["calls"], limits["seconds"], earlier, time.monotonic())
 
     @property
     def remaining_seconds(self) -> float | None:
@@ -87,8 +87,7 @@ class RunningDelegation:
     def active_seconds(self) -> float:
         """For how long the agent was active, up to its last response or its last pause."""
         turns = [turn for content in self.messages for turn in content.turns]
-        stored = [self.call.extra, *[turn.extra for turn in turns]]
-        return sum([cast("float", (extra or {}).get(SECONDS, 0.0)) for extra in stored])
+        return self.earlier + sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
 
     @property
     def remaining_calls(self) -> int | None:
@@ -99,9 +98,30 @@ class RunningDelegation:
         unstored = sum([not tool.resolved for _, turn in self.closing for tool in turn.tools])
         return self.calls - count_calls(self.messages) - unstored
 
-    def store_active_time(self) -> None:
-        """Add the active time since the last response to the call, which is stored when the agent pauses or ends."""
-        add_active_time(self.call, self)
+    def with_active_time(self, stored: Mapping[str, object] | None) -> dict[str, object]:
+        """Return an object to store when the agent pauses: `stored`, with the active time since the last response.
+
+        Args:
+            stored: the object that was stored before, if any.
+        """
+        self.earlier += self._take_seconds()
+        return {**(stored or {}), SECONDS: self.earlier}
+
+    def add_active_time(self, turn: Turn) -> None:
+        """Add the active time that is not stored yet to a response of the model.
+
+        Args:
+            turn: the response, before it is stored.
+        """
+        turn.extra = {**(turn.extra or {}), SECONDS: self._take_seconds()}
+
+    def _take_seconds(self) -> float:
+        since, self.since = self.since, time.monotonic()
+        return self.since - since
+
+    def time_error(self) -> LimitReachedError:
+        """Return the error for an agent that has used its active time."""
+        return LimitReachedError(f"it has used its budget of {self.seconds:g} seconds.")
 
     def require_tokens(self) -> None:
         """Check that the budget of tokens is not used up.
@@ -118,15 +138,17 @@ DELEGATIONS: Final[ContextVar[tuple[RunningDelegation, ...]]] = ContextVar("chat
 """The delegations around the current code, outermost first."""
 
 
-def initial_state(agent: SubAgent[Paused], max_turns: int | None) -> dict[str, object]:
+def initial_state(agent: SubAgent[Paused], max_turns: int | None, *, is_background: bool = False) -> dict[str, object]:
     """Return the first state of the conversation of an agent, which stores the limits of the delegation.
 
     Args:
         agent: the agent.
         max_turns: limit on turns that the model asked for, if any.
+        is_background: whether the agent works in the background.
     """
     turns = agent.max_turns if max_turns is None else min(max_turns, agent.max_turns)
-    return {RESULT: {"agent": agent.name, "limits": {"max_turns": turns, **asdict(agent.budget)}}}
+    state: dict[str, object] = {"agent": agent.name, "limits": {"max_turns": turns, **asdict(agent.budget)}}
+    return {RESULT: {**state, "background": True} if is_background else state}
 
 
 def read_state(messages: Messages) -> Mapping[str, object]:
@@ -136,6 +158,15 @@ def read_state(messages: Messages) -> Mapping[str, object]:
         messages: conversation of an agent.
     """
     return cast("Mapping[str, object]", messages.state[RESULT])
+
+
+def agent_name(messages: Messages) -> str:
+    """Return the name of the agent of a conversation.
+
+    Args:
+        messages: conversation of an agent.
+    """
+    return str(read_state(messages)["agent"])
 
 
 def count_turns(messages: Messages) -> int:
@@ -156,19 +187,6 @@ def count_calls(messages: Messages) -> int:
     return sum(
         [1 + _count_inner_calls(tool) for tool in _list_tools(messages) if not isinstance(tool.status, Rejected)]
     )
-
-
-def add_active_time(item: Turn | Tool, delegation: RunningDelegation) -> None:
-    """Add the active time of a delegation that is not stored yet to a turn or a call.
-
-    Args:
-        item: a turn of the delegation's conversation, or the call that runs the agent.
-        delegation: the delegation.
-    """
-    now = time.monotonic()
-    extra = item.extra or {}
-    item.extra = {**extra, SECONDS: cast("float", extra.get(SECONDS, 0.0)) + now - delegation.since}
-    delegation.since = now
 
 
 def _contains_turn(messages: Messages, turn: Turn) -> bool:
@@ -249,7 +267,7 @@ class _LimitedStream:
         """Return the complete turn, with its calls over the limits rejected."""
         turn = self._stream.close()
         own = self._delegations[-1]
-        add_active_time(turn, own)
+        own.add_active_time(turn)
         remaining = [calls for item in self._delegations if (calls := item.remaining_calls) is not None]
         if count_turns(own.messages) + 1 >= own.max_turns:
             remaining.append(0)

@@ -30,9 +30,11 @@ from chat_core import (
     Paused,
     Pending,
     PendingToolsError,
+    ProgressEvent,
     Reject,
     RunContext,
     Running,
+    StepFinished,
     StreamingChat,
     Suspended,
     TextDelta,
@@ -166,6 +168,7 @@ class AgentRun(Generic[PauseT_co]):
         if self._message is not None:
             _cancel_abandoned(messages)
             messages.push(self._message)
+        self._translation.posted(messages)  # what earlier runs have shown
         self._stream = await self._stack.enter_async_context(stream)
 
     async def _evaluate_options(self) -> ChatOptions:
@@ -216,7 +219,7 @@ class AgentRun(Generic[PauseT_co]):
                         if text := event.text:
                             yield Text(text)
                     elif not isinstance(event, (ChatDone, Paused)):
-                        for translated in translation.events(event):
+                        for translated in self._translate(event):
                             yield translated
                 last = self._events_after_response(stream.response)
             except (GeneratorExit, get_cancelled_exc_class()):
@@ -225,6 +228,10 @@ class AgentRun(Generic[PauseT_co]):
                 last = self._events_after_error(error, is_refused=not has_started and isinstance(error, ConflictError))
         for ending in last:
             yield ending
+
+    def _translate(self, event: ProgressEvent) -> Sequence[AgentEvent[PauseT_co]]:
+        events = self._translation.events(event)
+        return (*self._translation.posted(self._session.messages), *events) if type(event) is StepFinished else events
 
     def _events_after_response(self, response: ChatResponse | PauseT_co) -> Sequence[AgentEvent[PauseT_co]]:
         """Return the last events, after the chat's run has ended and has released the session."""

@@ -31,6 +31,7 @@ from chat_core import (
 )
 
 from chat_agents.events import CallStatus, Data, Error, ErrorCode, Text, ToolStatus, error_event
+from chat_agents.usage import RESULT
 
 _LOG = logging.getLogger("chat_agents")
 _MODEL_ERRORS = (ProviderError, NetworkError, StreamTruncatedError, InvalidResponseError, RefusalError)
@@ -44,11 +45,12 @@ class Translation:
         has_output: whether the current response has sent anything.
     """
 
-    __slots__ = ("_announced", "_session_id", "has_output")
+    __slots__ = ("_announced", "_seen", "_session_id", "has_output")
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._announced: set[str] = set()
+        self._seen = 0
         self.has_output: bool = False
 
     def events(self, event: ProgressEvent, /) -> Sequence[Text | ToolStatus | Data | Error]:
@@ -74,6 +76,16 @@ class Translation:
             case _:
                 pass
         return ()
+
+    def posted(self, messages: Messages) -> Sequence[Data]:
+        """Return the results of background agents that were posted to the conversation since the last call.
+
+        Args:
+            messages: the conversation.
+        """
+        turns = [turn for content in messages for turn in content.turns]
+        new, self._seen = turns[self._seen :], len(turns)
+        return [Data(RESULT, turn.extra[RESULT]) for turn in new if turn.extra and RESULT in turn.extra]
 
     def pause(self, paused: Paused, messages: Messages) -> Sequence[ToolStatus]:
         """Return the status of each call that a paused run waits for.

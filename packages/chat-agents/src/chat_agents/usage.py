@@ -9,6 +9,8 @@ from typing import Final, cast, final
 from chat_core import InvalidDocumentError, Messages, Role, Summary, Turn, Usage
 from chat_core.messages import APPLICATION
 
+RESULT: Final = "delegation"
+"""Type of the data about a finished delegation, and the field of a posted turn that has it."""
 UNKNOWN: Final = "unknown"
 """Name in `SessionUsage.by_model` for requests whose model is not recorded, such as those of chats used as tools."""
 
@@ -82,6 +84,16 @@ class SessionUsage:
         turns = sum([role == "user" and turn.by is None for role, turn in _turns_after(messages, after)])
         return cls(turns, sum(by_model.values(), TokenUsage()), by_model)
 
+    @classmethod
+    def of_request(cls, usage: Usage) -> SessionUsage:
+        """Return the usage of one request whose model is not recorded.
+
+        Args:
+            usage: tokens of the request.
+        """
+        tokens = _request_tokens(usage)
+        return cls(0, tokens, {UNKNOWN: tokens})
+
     def to_dict(self) -> dict[str, object]:
         """Return the usage as a JSON object."""
         return asdict(self)
@@ -146,6 +158,8 @@ def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str,
             yield name, _request_tokens(turn.usage, compactions=is_summary)
         if role == "model":
             model = name
+        if turn.by == "engine" and turn.extra and RESULT in turn.extra:
+            yield from _iterate_posted(turn.extra[RESULT])
         if turn.failed_usage:
             yield name, _request_tokens(turn.failed_usage)
         for tool in turn.tools:
@@ -153,6 +167,13 @@ def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str,
                 yield from _iterate_requests(tool.inner)
             elif tool.inner_usage:
                 yield UNKNOWN, _request_tokens(tool.inner_usage)
+
+
+def _iterate_posted(payload: object) -> Iterator[tuple[str, TokenUsage]]:
+    """Yield the usage of a background agent whose end was posted to the conversation."""
+    usage = _read_object(_read_object(payload, RESULT).get("usage", {}), "usage")
+    for name, counts in usage.items():
+        yield name, _read_tokens(counts, f"usage.{name}")
 
 
 def _request_tokens(usage: Usage, *, compactions: int = 0) -> TokenUsage:

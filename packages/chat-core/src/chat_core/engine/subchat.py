@@ -16,14 +16,14 @@ from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, In
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
 from chat_core.events import Done
-from chat_core.messages import File, FunctionCall, Grants, Messages
+from chat_core.messages import FunctionCall, Grants, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
 from chat_core.tools.action import Action, Execute
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.context import ToolContext
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
-from chat_core.tools.result import ToolOutput, to_result
+from chat_core.tools.result import ToolOutput
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
@@ -89,22 +89,6 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
     def tools(self) -> ChatTools[PauseT_co]:
         return self._plan.tools
 
-    @property
-    def timeout(self) -> float | None:
-        return None
-
-    @property
-    def idempotent(self) -> bool:
-        return False
-
-    @property
-    def sequential(self) -> bool:
-        return False
-
-    @property
-    def blocking(self) -> bool:
-        return False
-
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
         """Check that `request`, a string, is the only argument, and return the arguments."""
         request = arguments.get("request")
@@ -147,10 +131,6 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
                 return self._output(last.response, checkpoint.messages)
             return _output_text(last.response)
         return InnerPause(last, checkpoint.messages)
-
-    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return the response text, or the content of the chat's own output, as JSON and files."""
-        return to_result(value)
 
 
 def _output_text(output: object) -> str:

@@ -15,10 +15,11 @@ from typing_extensions import TypeVar
 
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
-from chat_core.messages import Messages
+from chat_core.messages import File, Messages
 from chat_core.response import Paused
 from chat_core.tools.chat_tools import SubchatDefinition
 from chat_core.tools.context import ToolContext
+from chat_core.tools.result import to_result
 from chat_core.usage import Usage
 
 if TYPE_CHECKING:
@@ -34,6 +35,30 @@ class InnerChat(SubchatDefinition):
     """Tool definition of an inner chat, with the methods that a tool pass calls."""
 
     __slots__ = ()
+
+    @property
+    def timeout(self) -> float | None:
+        """None: the timeouts of the chat's own tools limit its calls."""
+        return None
+
+    @property
+    def idempotent(self) -> bool:
+        """False: an interrupted chat is resumed, not repeated."""
+        return False
+
+    @property
+    def sequential(self) -> bool:
+        """False: other calls may run at the same time."""
+        return False
+
+    @property
+    def blocking(self) -> bool:
+        """False: the chat runs in the event loop."""
+        return False
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        """Return the text of the chat's response, or the content of its own output, as JSON and files."""
+        return to_result(value)
 
     @abstractmethod
     def begin(self, arguments: Mapping[str, object], /) -> Messages:

@@ -1,0 +1,125 @@
+"""Scopes of the tools of agents, and the combination of the policies that apply to a call of an agent."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, cast, final
+
+from chat_core import Action, Execute, FunctionCall, Paused, Reject, RequireApproval, ToolDefinition, ToolScope
+from typing_extensions import TypeVar
+
+from chat_agents.delegation import Delegation, SubAgent
+
+PauseT = TypeVar("PauseT", bound=Paused)
+PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
+
+_LOG = logging.getLogger("chat_agents")
+_EXECUTE: Final = Execute()
+
+
+@final
+class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
+    """A scope of tools whose calls always run."""
+
+    __slots__ = ("_definitions",)
+
+    def __init__(self, definitions: Sequence[ToolDefinition]) -> None:
+        self._definitions = definitions
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """Return the tools."""
+        return self._definitions
+
+    async def decide(
+        self,
+        _call: FunctionCall,
+        /,
+        *,
+        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
+    ) -> Action[PauseT_co]:
+        """Return `Execute`."""
+        return _EXECUTE
+
+    @property
+    def always(self) -> Action[PauseT_co]:
+        """`Execute`, so that no call is decided one by one."""
+        return _EXECUTE
+
+
+@final
+class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
+    """The tools of a scope of the flow that an agent may call, under all policies that apply to the agent."""
+
+    __slots__ = ("_agent", "_names", "_parent_policy", "_scope")
+
+    def __init__(
+        self,
+        scope: ToolScope[PauseT_co],
+        agent: SubAgent[PauseT_co],
+        delegation: Delegation[PauseT_co],
+        names: tuple[str, ...],
+    ) -> None:
+        self._scope = scope
+        self._agent = agent
+        self._parent_policy = delegation.parent_policy
+        self._names = names
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """Return the tools of the scope that the agent lists."""
+        definitions, allowed = self._scope.definitions(), self._agent.tools
+        return [item for item in definitions if allowed is None or item.declaration.name in allowed]
+
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[PauseT_co]:
+        """Return the most restrictive decision of all policies.
+
+        Args:
+            call: the call.
+            on_error: function that receives the error of a policy that fails.
+        """
+        actions = [await self._scope.decide(call, on_error=on_error)]
+        try:
+            if self._agent.policy is not None:
+                actions.append(await _resolve_action(self._agent.policy(call)))
+            if self._parent_policy is not None:
+                actions.append(await _resolve_action(self._parent_policy(call, self._names)))
+        except Exception as error:  # noqa: BLE001 - a policy may raise anything; the call must not run
+            if on_error is not None:
+                on_error(error)
+            _LOG.exception("a policy for the agent %r failed; the call %s is not run", self._agent.name, call.id)
+            return Reject(f"The policy failed with {type(error).__name__}, so the call did not run.")
+        return _most_restrictive(actions)
+
+
+async def _resolve_action(action: Any) -> Any:  # noqa: ANN401 - the type is that of the policy
+    resolved = await action if inspect.isawaitable(action) else action
+    if not isinstance(resolved, Action):
+        msg = f"a policy returns Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {resolved!r}"
+        raise TypeError(msg)
+    return cast("Any", resolved)
+
+
+def _most_restrictive(actions: Sequence[Action[PauseT]]) -> Action[PauseT]:
+    """Return one action that satisfies all policies. Waits that cannot be combined reject the call."""
+    for action in actions:
+        if isinstance(action, Reject):
+            return action
+    waits = [action for action in actions if not isinstance(action, Execute)]
+    combined: Action[PauseT] = _EXECUTE
+    for action in waits:
+        if isinstance(combined, Execute) or combined == action:
+            combined = action
+        elif isinstance(combined, RequireApproval) and isinstance(action, RequireApproval):
+            if combined.of is not None and action.of is not None and combined.of != action.of:
+                return Reject(f"Two policies require different approvers: {combined.of!r} and {action.of!r}.")
+            times = [item for item in (combined.expires_in, action.expires_in) if item is not None]
+            # Both actions cause the same kind of pause.
+            both = RequireApproval(min(times, default=None), combined.of or action.of)
+            combined = cast("Action[PauseT]", both)
+        else:
+            kinds = f"{type(combined).__name__} and {type(action).__name__}"
+            return Reject(f"Two policies make the call wait in different ways: {kinds}.")
+    return combined

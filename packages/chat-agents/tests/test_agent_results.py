@@ -1,0 +1,62 @@
+"""Results of agents: their texts, their data, and `read_result`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from agent_helpers import call_find, collect, new_engine
+from chat_agents import AgentSession, Data
+from chat_core import FunctionCall
+from chat_core.errors import ServerError
+from chat_core.testing import ScriptedProvider
+from test_delegate_tool import Office, agent, delegate, failure_of, result_of, run
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("length", "truncated", "compacted"), [(300, False, False), (500, True, False), (500, False, True)]
+)
+async def test_the_data_of_a_delegation_has_the_full_result_and_its_counts(
+    length: int, *, truncated: bool, compacted: bool
+) -> None:
+    engine, _ = new_engine(delegate(), "Good.")
+    summarizer = ScriptedProvider("Short.") if compacted else None
+    clerk = agent([call_find("P1"), call_find("P2")], "x" * length)
+    office = Office(clerk, max_result=400, summarizer=summarizer)
+    async with engine.run(office, AgentSession(flow="desk"), "Go.") as events:
+        (payload,) = [event.payload async for event in events if isinstance(event, Data)]
+    data = dict(cast("dict[str, object]", payload))
+    duration = data.pop("duration_ms")
+    assert isinstance(duration, int)
+    assert 0 <= duration < 60_000
+    assert data == {
+        "agent": "clerk",
+        "text": "x" * length,
+        "truncated": truncated,
+        "compacted": compacted,
+        "turns": 2,
+        "calls": 2,
+        "original_length": length,
+    }
+
+
+async def test_the_failure_of_an_agent_has_no_details() -> None:
+    session, _ = await run(Office(agent(ServerError("key sk-123 failed", status=500))), delegate(), "Sorry.")
+    assert failure_of(session) == "Subagent 'clerk' failed: its model is not available."
+
+
+async def test_a_long_result_is_shortened_and_read_by_the_model() -> None:
+    text = " ".join([f"word{number}" for number in range(5_000)])
+    engine, _ = new_engine(
+        delegate(), FunctionCall("read_result", {"id": "delegate_1", "offset": 5_000}, id="read_1"), "Good."
+    )
+    session = AgentSession(flow="desk")
+    await collect(engine, Office(agent(text)), session, "Go.")
+    shown = result_of(session)
+    assert "characters omitted...]" in shown
+    assert "read_result(id='delegate_1', offset=" in shown
+    rest = result_of(session, "read_1")
+    assert rest.startswith(text[5_000:13_000])
+    assert rest.endswith(f"[Characters 5000 to 13000 of {len(text)}.]")
