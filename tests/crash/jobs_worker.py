@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from .worker import Order, StoppingDisk, tell
 # An order has `store` (and `schema`) as for `store_worker.py`, or `file`, the path of a conversation; `effects`, the
 # file to which each job adds its key; `step` and `phase`, where to stop; `ahead`, the minutes that the clock is ahead.
 
+Story = Callable[[Order], Awaitable[None]]
 FIRST, SECOND, LAST = Job("run", "1"), Job("run", "2"), Job("run", "index")
 TITLE: MetaChanges = {"title": "Parcel"}
 
@@ -121,7 +122,7 @@ async def is_missing(target: Target) -> bool:
     return not isinstance(target.store, FileConversation) and not await target.store.conversations()
 
 
-def main_of_child(order: Order) -> NoReturn:
+def main_of_child(order: Order, run: Story) -> NoReturn:
     code = 1
     try:
         step, phase = int(order.get("step", 0)), str(order.get("phase"))
@@ -137,18 +138,18 @@ def main_of_child(order: Order) -> NoReturn:
         os._exit(code)
 
 
-def serve() -> None:
-    """Fork for each order; report when a child is gone."""
+def serve(run: Story) -> None:
+    """Fork for each order, whose child runs the story; report when a child is gone."""
     importlib.import_module("anyio._backends._asyncio")
     ChatBuilder().with_model(ScriptedProvider("Done.")).build()
     tell(event="serving")
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            main_of_child(cast("Order", json.loads(line)))
+            main_of_child(cast("Order", json.loads(line)), run)
         _, status = os.waitpid(pid, 0)
         os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
 
 
 if __name__ == "__main__":
-    serve()
+    serve(run)
