@@ -1,7 +1,8 @@
 """Import and export of the session documents of arche and senno.
 
 Such a document has four kinds of messages: `user`, `assistant`, `tool_call` and `tool_result`. Documents written by
-arche are imported without loss, apart from nanoseconds. What a document cannot express is refused on export.
+arche are imported without loss, apart from nanoseconds. Exporting a session raises an error if the document format
+cannot express a part of the session.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _NOT_SENT: Final = (Reasoning, Summary, Rewind)
 
 
 def import_arche(document: str | bytes) -> AgentSession:
-    """Read a session of arche or senno. Its `metadata` becomes the state of the conversation.
+    """Parse a session document of arche or senno, and return it as a session in memory.
+
+    The `metadata` of the document becomes the state of the conversation.
 
     To store it: `await import_arche(document).copy_to(store)`.
 
@@ -88,7 +91,7 @@ def _read_messages(value: object) -> Iterator[tuple[Role, Turn]]:
 
 
 class _Results:
-    """The messages of a document, with the results that belong to its calls."""
+    """The messages of a document, with functions that match calls to their results."""
 
     def __init__(self, items: list[object]) -> None:
         self.items: list[Mapping[str, object]] = [
@@ -126,7 +129,9 @@ def _read_call(item: Mapping[str, object], result: str, path: str) -> Tool:
 
 
 def export_arche(session: AgentSession) -> str:
-    """Return a session as a document of arche. Reasoning is omitted. Turns that a summary replaces are included.
+    """Return a session as JSON in the document format of arche.
+
+    The document omits reasoning and includes the turns that a summary replaces.
 
     Args:
         session: the session. Its calls must be resolved.

@@ -137,7 +137,7 @@ def _tools_at(
 
 @final
 class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
-    """Definition of the tool `delegate`, whose calls run the chat of an agent."""
+    """Definition of the tool `delegate`. Each call runs the chat of an agent."""
 
     __slots__ = ("_agents", "_all_tools", "_chats", "_checker", "_declaration", "_delegation", "_flow", "_runs")
 
@@ -189,7 +189,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         return arguments
 
     def begin(self, arguments: Mapping[str, object], /) -> Messages:
-        """Return the conversation of the agent, which has the task and stores the limits."""
+        """Return a new conversation for the agent, with the task as its user message and the limits in its state."""
         name, task = str(arguments["agent"]), str(arguments["task"])
         context = truncate(str(arguments.get("context", "")), self._delegation.max_context)
         agent = self._agents.get(name) or SubAgent(name=name or "?", description="", instructions="")

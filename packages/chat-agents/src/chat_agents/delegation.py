@@ -24,8 +24,8 @@ ParentPolicy: TypeAlias = Callable[[FunctionCall, tuple[str, ...]], Action[Pause
 class Budget:
     """Limits of one delegation, including the delegations inside it. `None` means no limit.
 
-    The limits are stored with the delegation. What is spent is computed from its history, so a pause or a restart does
-    not renew a budget.
+    The limits are stored with the delegation. The used part is computed from the history of the delegation, so a pause
+    or a restart does not reset it.
 
     Attributes:
         tokens: input and output tokens. The request that exceeds the limit is the last one.
@@ -93,7 +93,8 @@ class SubAgent(Generic[PauseT_co]):
 class Delegation(Generic[PauseT_co]):
     """The agents to which the model of a flow can delegate tasks, with the tools `delegate` and `read_result`.
 
-    An agent has tools of the flow, under the same policies. Its pauses are pauses of the run, with paths to its calls.
+    Agents use tools of the flow under the same policies. If an agent pauses, the run pauses too, and the waits have
+    paths to the calls of the agent.
 
     Attributes:
         agents: the agents.

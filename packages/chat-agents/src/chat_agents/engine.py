@@ -43,7 +43,7 @@ _SPARE_STEPS = 16
 
 @final
 class _FlowKey:
-    """A flow as a key of a cache, compared by identity. A flow that is a dataclass has no hash of its own."""
+    """A cache key for a flow, compared by identity, because a flow that is a dataclass may not be hashable."""
 
     __slots__ = ("flow",)
 
@@ -75,7 +75,7 @@ class _FlowChats(Generic[PauseT_co]):
 
 @final
 class AgentEngine:
-    """Runs flows on sessions. One engine serves any number of sessions and flows at the same time."""
+    """An engine that runs flows on sessions. One engine serves any number of sessions and flows at the same time."""
 
     def __init__(self, model: ChatProvider, config: AgentConfig | None = None) -> None:
         """Create the engine.

@@ -1,4 +1,4 @@
-"""Events of an agent's run, for a front end. They contain no details of errors; those are in logs and observers.
+"""Events of an agent's run, for a front end. They contain no details of errors. Logs and observers contain the details.
 
 A run yields any number of `Text`, `ToolStatus`, `Data` and `Error` events, at most one `Paused` (from chat-core), and
 exactly one `Done`, which is last.
@@ -104,7 +104,7 @@ TEXTS: Final[dict[ErrorCode, str]] = {
 
 
 def error_event(code: ErrorCode, *, tool: str = "") -> Error:
-    """Return the error event of a code, with its fixed text.
+    """Return the error event for an error code, with the fixed text of that code.
 
     Args:
         code: code of the error.

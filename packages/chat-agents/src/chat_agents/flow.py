@@ -48,7 +48,7 @@ class AgentFlow(Generic[PauseT_co]):
     def interrupted(self) -> Withhold[PauseT_co]:
         """Return what happens to calls that a crash or a closed stream interrupted.
 
-        By default, the calls are rejected, and the model receives the reason that their outcome is unknown.
-        `RequireApproval()` makes them wait until their outcome is recorded. Until then, the user cannot send a message.
+        By default, the calls are rejected, and the model is informed that their outcome is unknown. `RequireApproval()`
+        makes them wait until their outcome is recorded. Until then, the user cannot send a message.
         """
         return _INTERRUPTED

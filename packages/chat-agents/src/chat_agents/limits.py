@@ -152,7 +152,7 @@ def initial_state(agent: SubAgent[Paused], max_turns: int | None, *, is_backgrou
 
 
 def read_state(messages: Messages) -> Mapping[str, object]:
-    """Return what `initial_state()` has stored in a conversation.
+    """Return the state that `initial_state()` created for an agent's conversation.
 
     Args:
         messages: conversation of an agent.

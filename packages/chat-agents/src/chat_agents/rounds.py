@@ -54,13 +54,13 @@ class RoundLimit(Middleware):
         self._closing_answer = closing_answer
 
     def is_reached(self, messages: Messages) -> bool:
-        """Return whether the rounds of a conversation are used up."""
+        """Return whether a conversation has reached the limit of rounds."""
         return count_rounds(messages) >= max(self._limit, 1)
 
     def stream(
         self, request: ProviderRequest, open_stream: OpenStream, /
     ) -> AbstractAsyncContextManager[ProviderStream]:
-        """Open the response stream, and after the last round forbid tool calls.
+        """Open the response stream. After the last round, request a response without tool calls.
 
         Args:
             request: the request from the engine.
@@ -89,7 +89,7 @@ async def _refuse_calls(
 
 @final
 class _StreamWithoutCalls:
-    """A response stream whose tool calls are refused."""
+    """A response stream that rejects every tool call in the response."""
 
     __slots__ = ("_stream",)
 

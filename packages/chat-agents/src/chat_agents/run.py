@@ -70,7 +70,7 @@ _CANCELLED = "The user sent another message before the call was complete."
 @final
 @dataclass(frozen=True, slots=True)
 class RunSettings(Generic[PauseT_co]):
-    """The parts of an engine that a run needs.
+    """The parts of an `AgentEngine` that a run uses.
 
     Attributes:
         flow: the flow.
@@ -234,7 +234,7 @@ class AgentRun(Generic[PauseT_co]):
         return (*self._translation.posted(self._session.messages), *events) if type(event) is StepFinished else events
 
     def _events_after_response(self, response: ChatResponse | PauseT_co) -> Sequence[AgentEvent[PauseT_co]]:
-        """Return the last events, after the chat's run has ended and has released the session."""
+        """Return the final events of the run."""
         session = self._session
         if isinstance(response, ChatResponse):
             is_limited = self._settings.limit.is_reached(session.messages)
@@ -243,7 +243,7 @@ class AgentRun(Generic[PauseT_co]):
         return (*statuses, response.of_conversation(session.id, session.owner), self._create_done("paused"))
 
     def _events_after_error(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Error | Done]:
-        """Log an error, and return the last events. Raise the error if the run is refused."""
+        """Log an error, and return the events that report it. Raise the error if the run is refused."""
         self._failure = error
         if is_refused:
             raise error  # another run is active
@@ -294,7 +294,7 @@ def _blocks_new_message(tool: Tool, interrupted: Withhold[Paused]) -> bool:
 
 
 def _cancel_abandoned(messages: Messages) -> None:
-    """Cancel the calls of a run that ended early. The model receives what is known about their effects."""
+    """Cancel the unresolved calls of a run that ended early. The model receives a text about their possible effects."""
     for tool in messages.pending():
         if isinstance(tool.status, Running):
             tool.lost(_LEFT)

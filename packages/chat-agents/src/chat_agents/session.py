@@ -89,7 +89,7 @@ class AgentSession:
 
     @property
     def messages(self) -> Messages:
-        """The conversation. For a stored session, as it was at the end of the last run or `edit()` block.
+        """The conversation. For a stored session, this is the state after the last run or `edit()` block.
 
         To decide waiting calls, use `edit()`.
         """
@@ -106,7 +106,7 @@ class AgentSession:
         return self._imported.usage + SessionUsage.of(self._messages, self._imported.turns)
 
     def set_imported_usage(self, usage: SessionUsage) -> None:
-        """Set the usage of the turns so far, which another library has recorded. For importers.
+        """Set the token usage that another library recorded for the existing turns. Importers call this method.
 
         Args:
             usage: the recorded usage.
@@ -211,7 +211,9 @@ class AgentSession:
 
     @contextmanager
     def reserve(self, operation: str = "a second run") -> Generator[None]:
-        """Mark the session as in use until the block exits, so that nothing else changes it. For the engine.
+        """Mark the session as in use until the block exits, so that no other operation changes it.
+
+        The engine calls this.
 
         Args:
             operation: what the block does, for the error message.
@@ -230,7 +232,9 @@ class AgentSession:
 
     @asynccontextmanager
     async def conversation(self) -> AsyncGenerator[Messages | OpenConversation]:
-        """Open the conversation for a run. Changes to a stored one are saved if the block succeeds. For the engine.
+        """Open the conversation for a run.
+
+        The changes to a stored conversation are saved if the block succeeds. The engine calls this.
 
         Raises:
             ConversationClosedError: the session is closed.
@@ -256,13 +260,16 @@ class AgentSession:
                 raise
 
     def touch(self) -> None:
-        """Set `last_active` to the current time. For the engine."""
+        """Set `last_active` to the current time. The engine calls this method."""
         self.last_active = datetime.now(UTC)
 
     # --- Documents -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the session as a JSON document of version 1, with its conversation. Valid at any time of a run."""
+        """Return the session and its conversation as a JSON document of version 1.
+
+        May be called at any time, also during a run.
+        """
         messages = cast("dict[str, object]", loads(self._messages.to_json()))
         fields: dict[str, object] = {
             **self.extra,
@@ -329,7 +336,7 @@ def _require_version(fields: Mapping[str, object]) -> None:
 
 
 def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty: bool = False) -> str:
-    """Return a text of a document.
+    """Return the text in a field of a session document.
 
     Args:
         fields: JSON object with the text.
@@ -348,7 +355,7 @@ def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty:
 
 
 def read_time(fields: Mapping[str, object], name: str) -> datetime:
-    """Return a time of a document, in UTC.
+    """Return the time in a field of a session document, in UTC.
 
     Args:
         fields: JSON object with the time in the format of ISO 8601.

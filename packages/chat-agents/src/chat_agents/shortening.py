@@ -21,9 +21,10 @@ def truncate(text: str, limit: int) -> str:
 
 
 def shorten(text: str, limit: int) -> tuple[str, int]:
-    """Return the beginning and the end of a text with a notice between them, and the length of the beginning.
+    """Shorten a text to its beginning and its end. Return the shortened text and the length of the beginning.
 
-    The notice has the exact number of omitted characters. A text within the limit is returned unchanged.
+    A notice between the two parts states the number of omitted characters. A text within the limit is returned
+    unchanged.
 
     Args:
         text: the text.

@@ -40,7 +40,7 @@ def to_sse_event(event: AgentEvent[Paused], /) -> bytes:
 
 
 def _event_name_and_fields(event: ToolStatus | Data | Error | Done | Paused) -> tuple[str, _Fields]:
-    """Return the name of an event and its data."""
+    """Return the name of an event and the fields of its JSON data."""
     match event:
         case ToolStatus(tool, _, status, label):
             return "tool_status", _without_none({"tool": tool, "status": status, "label": label})

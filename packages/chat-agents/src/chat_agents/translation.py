@@ -39,7 +39,7 @@ _MODEL_ERRORS = (ProviderError, NetworkError, StreamTruncatedError, InvalidRespo
 
 @final
 class Translation:
-    """The events of one run, converted one by one.
+    """A converter from the events of a chat run to the events of an agent run. Each run needs a new instance.
 
     Attributes:
         has_output: whether the current response has sent anything.
@@ -54,7 +54,7 @@ class Translation:
         self.has_output: bool = False
 
     def events(self, event: ProgressEvent, /) -> Sequence[Text | ToolStatus | Data | Error]:
-        """Return the agent's events for an event of the chat.
+        """Convert an event of the chat to events of the agent, and return them.
 
         Args:
             event: any event except the last one.
@@ -98,7 +98,7 @@ class Translation:
         return [event for tool in tools for event in (*self._announce_call(tool), _status_event(tool, "waiting"))]
 
     def error_code(self, error: BaseException) -> ErrorCode:
-        """Return the code of an error that ended the run.
+        """Return the error code that describes an exception to the front end.
 
         Args:
             error: the error.

@@ -18,7 +18,7 @@ UNKNOWN: Final = "unknown"
 @final
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Requests and their tokens. Supports `+`.
+    """The number of requests and of the tokens that they used. Supports `+`.
 
     Attributes:
         calls: responses of the model, and failed requests for which the provider reported tokens.
@@ -148,7 +148,7 @@ def _turns_after(messages: Messages, after: int) -> list[tuple[Role, Turn]]:
 
 
 def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str, TokenUsage]]:
-    """Yield the model and the tokens of each request of a conversation."""
+    """Yield the model name and the token usage of each request in a conversation."""
     models = (turn.metadata.model for _, turn in _turns_after(messages, after) if turn.metadata is not None)
     model = next(filter(None, models), UNKNOWN)
     for role, turn in _turns_after(messages, after):

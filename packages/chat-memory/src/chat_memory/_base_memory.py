@@ -1,4 +1,4 @@
-"""The base class of all memories, which implements `Memory` with the transactions of a `Database`."""
+"""The base class of all memories, which implements `Memory` on top of a `Database`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def utc_now() -> datetime:
 
 @final
 class Rows:
-    """The rows of one scope, in one transaction.
+    """Access to the tables of one scope within one transaction.
 
     Attributes:
         session: the transaction.
@@ -63,7 +63,7 @@ class Rows:
 
 
 class Scope:
-    """A `MemoryScope` over the transactions of a `Database`."""
+    """A `MemoryScope` whose methods run transactions of a `Database`."""
 
     def __init__(self, name: str, database: Database, now: Callable[[], datetime]) -> None:
         self._name = require_short(require_name(name, "the name of a scope"), "the name of a scope")
@@ -334,7 +334,7 @@ class Scope:
 
 
 class BaseMemory:
-    """A base class for memories, which implements `Memory` with the transactions of a `Database`.
+    """A base class for memories, which implements `Memory` on top of a `Database`.
 
     Args:
         database: the database. The memory owns it, and `aclose()` closes it.

@@ -1,4 +1,4 @@
-"""A protocol of databases: transactions, and one SQL dialect for all databases."""
+"""The protocol that a database of a memory implements: transactions, and queries in one SQL dialect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Session(Protocol):
     """A transaction in a database.
 
     Queries are written in the SQL that SQLite and PostgreSQL have in common. Parameters are named, as in `:scope`.
-    `@texts(name)` and `@numbers(name)` are the rows of a parameter that contains a JSON array.
+    `@texts(name)` and `@numbers(name)` select the items of the JSON array in a parameter.
     """
 
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
@@ -50,7 +50,9 @@ class Session(Protocol):
         ...
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
-        """Return a query of `document` and `score` for the documents of a scope that contain any of the words.
+        """Return a query for the documents of a scope that contain any of the words, and its parameters.
+
+        The query selects the columns `document` and `score`.
 
         A greater score is a better match.
 
@@ -73,7 +75,7 @@ class Database(Protocol):
         ...
 
     def lock_predicates(self, session: Session, *, exclusive: bool) -> None:
-        """Wait for transactions that change the declarations of predicates, and optionally for those that rely on them.
+        """Lock the declarations of predicates until the transaction ends.
 
         Args:
             session: the write transaction, which keeps the lock until its end.

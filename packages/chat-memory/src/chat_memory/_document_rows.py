@@ -1,4 +1,4 @@
-"""Stores passages and vectors, and searches texts, inside a transaction of any database."""
+"""Queries that store passages and vectors and search texts, within a transaction of any database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DocumentRows:
         return [_document_from_row(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
 
     def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:
-        """Find documents that contain at least one of the words, the best match first."""
+        """Return the documents that contain at least one of the words, best match first."""
         storable = [UNSTORABLE.sub(" ", word) for word in words]
         matching, values = self._session.match(storable, self._scope)
         rows = self._session.execute(
@@ -76,7 +76,7 @@ class DocumentRows:
         return [TextMatch(cast("int", key), cast("float", score)) for key, score in rows]
 
     def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
-        """Store vectors of documents that exist."""
+        """Store the vectors of documents by document id. Ids of missing documents are ignored."""
         require_short(model, "model")
         encoded = {document: vector_to_bytes(vector) for document, vector in vectors.items()}
         stored = self._session.execute(
@@ -101,7 +101,7 @@ class DocumentRows:
         )
 
     def vectors(self, model: str) -> tuple[list[int], bytes]:
-        """Return the ids of all documents with a vector, and their vectors one after the other."""
+        """Return the ids of all documents with a vector, and the concatenated bytes of these vectors."""
         rows = self._session.execute(
             "SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key "  # noqa: S608
             f"WHERE {_VISIBLE} AND v.model = :model ORDER BY d.key",
@@ -110,7 +110,7 @@ class DocumentRows:
         return [cast("int", row[0]) for row in rows], b"".join(cast("bytes", row[1]) for row in rows)
 
     def without_vector(self, model: str, limit: int) -> list[Document]:
-        """List documents that have no vector of this embedder, by id. Facts of any status are listed."""
+        """List the documents that have no vector of an embedder, ordered by id. Facts of any status are included."""
         rows = self._session.execute(
             f"SELECT {_COLUMNS} FROM chat_memory_documents d LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608
             "WHERE d.scope = :scope AND NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key "
@@ -120,7 +120,7 @@ class DocumentRows:
         return [_document_from_row(row) for row in rows]
 
     def drop_vectors(self, keep: str) -> int:
-        """Delete the vectors of all other embedders, and return their number."""
+        """Delete the vectors of all embedders except `keep`, and return the number of deleted vectors."""
         rows = self._session.execute(
             "DELETE FROM chat_memory_vectors WHERE model <> :keep AND document IN "
             "(SELECT key FROM chat_memory_documents WHERE scope = :scope) RETURNING document",

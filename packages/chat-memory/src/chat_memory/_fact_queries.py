@@ -75,7 +75,7 @@ SELECT_STATEMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class FactFilter:
-    """Which facts to list, with normalized values. None accepts any value.
+    """A filter for lists of facts, with normalized values. None in a field accepts any value.
 
     Attributes:
         subject: the subject.
@@ -92,7 +92,7 @@ class FactFilter:
     entity: str | None = None
 
     def to_sql(self) -> tuple[str, dict[str, Value]]:
-        """Return the condition that begins with AND, or nothing, and its parameters."""
+        """Return an SQL condition and its parameters. The condition begins with AND, or is empty."""
         columns = {"subject": self.subject, "predicate": self.predicate, "object": self.object, "id": self.id}
         given: dict[str, Value] = {name: value for name, value in columns.items() if value is not None}
         condition = "".join(f" AND f.{name} = :{name}" for name in given)
@@ -126,7 +126,7 @@ def _parse_optional_time(column: object) -> datetime | None:
 
 
 def parse_fact(status: FactStatus, row: Row) -> Fact:
-    """Parse a row of `_COLUMNS` and the beginning and the end of a period."""
+    """Parse a row with the columns `_COLUMNS`, followed by the beginning and the end of a period."""
     source, confidence, said, recorded, retired, citation, statements, accessed, begins, ends = row[5:]
     return Fact(
         id=str(row[0]),
@@ -172,7 +172,7 @@ def parse_statement(row: Row) -> StoredStatement:
 
 
 def sort_facts(facts: Iterable[Fact]) -> list[Fact]:
-    """Return facts in the order of subject, predicate, beginning and object."""
+    """Return facts sorted by subject, predicate, beginning and object."""
 
     def order(fact: Fact) -> tuple[str, str, datetime, str]:
         return normalize(fact.subject), normalize(fact.predicate), fact.valid_from, normalize(fact.object)

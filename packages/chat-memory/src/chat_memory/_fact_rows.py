@@ -1,4 +1,4 @@
-"""Stores statements, and computes the facts that follow from them, inside a transaction of any database."""
+"""Queries that store statements and compute the facts that they support, within a transaction of any database."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _RANKS: dict[Source, int] = {source: rank for rank, source in enumerate(reversed
 
 
 class _Place(NamedTuple):
-    """The normalized fields of a fact."""
+    """The normalized subject, predicate and object of a fact."""
 
     subject: str
     predicate: str
@@ -114,7 +114,7 @@ class FactRows:
         return self._parse_outcome(id, dumps(outcome))
 
     def find(self, status: FactStatus, filters: FactFilter, at: int | None = None) -> list[Fact]:
-        """List facts by their status at a time, in the order of subject, predicate and beginning.
+        """List the facts that had a status at a time, sorted by subject, predicate and beginning.
 
         Args:
             status: the status.
@@ -141,7 +141,7 @@ class FactRows:
         return None
 
     def as_recorded(self, at: int, recorded: int, filters: FactFilter) -> list[Fact]:
-        """List the facts that were current at a time, according to the statements that were in the database at another.
+        """List the facts that were current at the time `at`, according to the statements stored by `recorded`.
 
         Args:
             at: the time at which the facts are to be true, in microseconds.
@@ -171,12 +171,12 @@ class FactRows:
         return sort_facts(found)
 
     def statements(self, id: str) -> list[StoredStatement]:  # noqa: A002 - the field's own name
-        """List the statements of a fact, retracted ones too, earliest first."""
+        """List the statements of a fact, including retracted statements, earliest first."""
         rows = self._session.execute(SELECT_STATEMENTS, {"scope": self._scope, "id": id})
         return [parse_statement(row) for row in rows]
 
     def retract(self, id: str) -> bool:  # noqa: A002
-        """Mark the statements of a fact as wrong, and return whether there was one."""
+        """Mark the statements of a fact as wrong, and return whether the fact had any."""
         place = self._find_place(id)
         if place is None:
             return False
@@ -200,7 +200,7 @@ class FactRows:
         return True
 
     def touch(self, ids: Iterable[str]) -> None:
-        """Record that facts were given to a model now."""
+        """Record the current time as the last time at which a model received these facts."""
         self._session.execute(
             "UPDATE chat_memory_facts SET accessed = :now, accesses = accesses + 1 "
             "WHERE scope = :scope AND id IN (@texts(ids))",
@@ -208,7 +208,7 @@ class FactRows:
         )
 
     def refresh_predicate(self, predicate: str) -> None:
-        """Compute all periods of a predicate again, after its declaration has changed."""
+        """Recompute the periods of all facts with a predicate, after its declaration has changed."""
         rows = self._session.execute(
             "SELECT subject, object FROM chat_memory_facts WHERE scope = :scope AND predicate = :predicate",
             {"scope": self._scope, "predicate": predicate},
@@ -227,7 +227,7 @@ class FactRows:
         return predicate in read_multi_valued(self._session)
 
     def _competition_condition(self, place: _Place) -> tuple[str, dict[str, Value]]:
-        """Return the condition for the facts that compete for a place, and its parameters."""
+        """Return an SQL condition that selects the facts that compete with a fact, and its parameters."""
         values: dict[str, Value] = {"scope": self._scope, "subject": place.subject, "predicate": place.predicate}
         condition = "f.scope = :scope AND f.subject = :subject AND f.predicate = :predicate"
         if self._is_multi_valued(place.predicate):
@@ -240,7 +240,7 @@ class FactRows:
         return [parse_entry(row) for row in self._session.execute(SELECT_ENTRIES + condition, values)]
 
     def _recompute_periods(self, place: _Place) -> None:
-        """Compute the periods of the facts that compete for a place, and store them."""
+        """Compute and store the periods of all facts that compete with a fact."""
         condition, values = self._competition_condition(place)
         self._session.execute(
             "DELETE FROM chat_memory_periods WHERE fact IN "  # noqa: S608 - our own names
@@ -261,7 +261,7 @@ class FactRows:
         self._session.execute_many(INSERT_PERIOD, rows)
 
     def _classify(self, known: Sequence[Entry], entry: Entry) -> _StoredOutcome:
-        """Return the outcome of a new statement at the time at which it begins, or now if that is past."""
+        """Return the outcome of a new statement, which states how the statement changed the current facts."""
         at = max(self._now, entry.valid_from)
         before, after = open_entries(known, at), open_entries([*known, entry], at)
         was_current = bool(before) and before[0].fact == entry.fact
@@ -353,7 +353,7 @@ class FactRows:
         )
 
     def _store_description(self, fact: int) -> None:
-        """Store the text of a fact, which is that of its strongest and latest statement, for the search."""
+        """Store the searchable text of a fact, taken from the strongest and latest of its statements."""
         (described,) = self._session.execute(SELECT_DESCRIPTION, {"fact": fact})
         text, said, document, known = described
         values: dict[str, Value] = {"scope": self._scope, "fact": fact, "text": str(text), "said": cast("int", said)}
@@ -373,7 +373,7 @@ class FactRows:
 
 
 def read_multi_valued(session: Session) -> frozenset[str]:
-    """Return the predicates that may have several objects."""
+    """Return the predicates that may have several objects at a time."""
     return frozenset(str(row[0]) for row in session.execute("SELECT predicate FROM chat_memory_predicates", {}))
 
 
@@ -383,7 +383,7 @@ def _new_entry(fact: int, columns: Mapping[str, Value], object: str, name: str) 
 
 
 def _statement_name(statement: Statement) -> str:
-    """Return the key of a statement. By default it is that of the cited turn, or a new one."""
+    """Return the key of a statement. Without an explicit key, derive it from the cited turn, or create a random key."""
     if statement.key is not None:
         return statement.key
     citation = statement.citation

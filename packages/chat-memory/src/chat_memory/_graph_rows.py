@@ -1,4 +1,4 @@
-"""Stores entities and relations, and finds neighbors, inside a transaction of any database."""
+"""Queries that store entities and relations and find neighbors, within a transaction of any database."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GraphRows:
         return False
 
     def relate(self, relation: Relation, key: str) -> bool:
-        """Store a relation and its missing ends, and return whether it is new."""
+        """Store a relation and the entities at its ends that are missing, and return whether the relation is new."""
         require_short(require_text(key, "the key of a relation"), "the key of a relation")
         values: dict[str, Value] = {
             "scope": self._scope,
@@ -134,7 +134,7 @@ class GraphRows:
         ]
 
     def links(self, ids: Iterable[str], at: int) -> dict[str, tuple[str, ...]]:
-        """Return the ids of the entities that each fact is linked to, for facts that are current at a time.
+        """Map each fact that is current at a time to the ids of the entities that it is linked to.
 
         Args:
             ids: the ids of the entities.
@@ -161,7 +161,7 @@ class GraphRows:
         return bool(rows)
 
     def _find_or_create(self, name: str, what: str) -> int:
-        """Return the row of an entity, which is created if it is missing."""
+        """Return the row key of an entity. Create the entity if it is missing."""
         entity = Entity(name)
         require_short(entity.id, what)
         self._session.execute(

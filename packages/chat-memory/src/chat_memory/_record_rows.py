@@ -1,4 +1,4 @@
-"""Stores JSON documents about conversations, such as the output of an extraction, inside a transaction."""
+"""Queries that store JSON documents about conversations, such as the output of an extraction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecordRows:
     def put(
         self, conversation: str, name: str, document: Mapping[str, object], *, replace: bool
     ) -> Mapping[str, object]:
-        """Store a record, and return the stored document. Without `replace`, a stored document stays."""
+        """Store a record, and return the stored document. Without `replace`, keep and return an existing document."""
         values: dict[str, Value] = {
             "scope": self._scope,
             "conversation": require_short(require_name(conversation, "conversation"), "conversation"),

@@ -1,4 +1,4 @@
-"""Reads a whole scope: as a JSON object, and as counts."""
+"""Functions that read a whole scope, as a JSON object or as counts of its rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNTS = (
 
 
 def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
-    """Return the number of rows of a scope.
+    """Return how many facts, entities, documents and other rows a scope has.
 
     Args:
         session: the transaction.

@@ -1,4 +1,7 @@
-"""Ranks the documents of a scope by words, in memory. Documents are rows of arrays, in the order of conversations."""
+"""An index in memory that ranks the documents of a scope by words.
+
+Each document is a row of numpy arrays, and the rows of a conversation are consecutive.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class TextScores:
 
 @final
 class TextIndex:
-    """An index of documents by stems.
+    """An index of documents by the stems of their words.
 
     Args:
         documents: the documents.
@@ -106,7 +109,7 @@ class TextIndex:
         )
 
     def average_neighbors(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the weighted mean of the vector of each row and of its neighbors, with length 1."""
+        """Average the vector of each row with the vectors of its neighbors, and return the results with length 1."""
         every: Rows = np.arange(self._size, dtype=np.intp)
         mean: npt.NDArray[np.float32] = np.zeros_like(vectors)
         for offset, weight in _NEIGHBORS:
@@ -115,7 +118,7 @@ class TextIndex:
         return normalize_rows(mean)
 
     def _add_to_neighbors(self, rows: Rows, counts: Numbers) -> Numbers:
-        """Add the counts of rows to these rows and, weighted, to their neighbors."""
+        """Return counts for all rows: each count is added to its row and, weighted, to the neighbors of the row."""
         total = np.zeros(self._size)
         for offset, weight in _NEIGHBORS:
             source, target = self._neighbor_rows(rows, offset)
@@ -126,7 +129,7 @@ class TextIndex:
         return np.bincount(groups, counts, self._groups).astype(np.float64)
 
     def _neighbor_rows(self, rows: Rows, offset: int) -> tuple[Rows, Rows]:
-        """Return the rows that have a neighbor at an offset in their conversation, and these neighbors."""
+        """Return the rows that have a neighbor at `offset` in the same conversation, and these neighbors."""
         target = rows + offset
         inside = (target >= 0) & (target < self._size)
         source, target = rows[inside], target[inside]
@@ -134,7 +137,7 @@ class TextIndex:
         return source[same], target[same]
 
     def _score_matching_rows(self, index: Mapping[str, Rows], words: set[str], *, scale: bool) -> Numbers:
-        """Return 1 for the rows of any of the words or, if `scale`, the part of the known words that match."""
+        """Return a score for each row: 1 if it has any of the words or, if `scale`, the share of its words."""
         scores = np.zeros(self._size)
         known = [index[word] for word in words if word in index]
         for rows in known:
@@ -143,7 +146,7 @@ class TextIndex:
 
 
 def normalize_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return vectors of length 1 with the same directions. A vector of zeros stays as it is."""
+    """Scale vectors to length 1, and return them. A vector of zeros is unchanged."""
     lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
     normalized: npt.NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-9))
     return normalized
@@ -187,5 +190,5 @@ def _saturate_frequency(frequency: Numbers, norm: Numbers) -> Numbers:
 
 
 def _word_weight(found: int, size: int) -> float:
-    """Return the weight of a word that `found` of `size` texts contain: the fewer, the greater."""
+    """Return the weight of a word that occurs in `found` of `size` texts. Rare words weigh more."""
     return float(np.log1p((size - found + 0.5) / (found + 0.5)))

@@ -1,4 +1,4 @@
-"""Computes when which fact is current, from the statements that compete for one place.
+"""Functions that compute the periods in which facts are current, from statements that compete with each other.
 
 Statements of one subject and one single-valued predicate compete. For a multi-valued predicate only statements of the
 same object compete, which means that they reinforce each other.
@@ -19,7 +19,7 @@ PeriodKind: TypeAlias = Literal["current", "candidate"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fields of a stored statement that decide when its fact is current.
+    """The fields of a stored statement that determine when its fact is current.
 
     Attributes:
         key: the row of the statement.
@@ -45,13 +45,16 @@ class Entry:
 
     @property
     def order(self) -> tuple[int, int, float, str, int, str]:
-        """The position among statements of equal strength. No part of it depends on the order of arrival."""
+        """Sort key among statements of equal strength.
+
+        The key does not depend on the order in which statements were stored.
+        """
         return self.valid_from, self.said_at, self.confidence, self.object, -self.valid_to, self.tie
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time during which one fact is current or a candidate.
+    """A period in which one fact is current or a candidate.
 
     Attributes:
         fact: the row of the fact.
@@ -69,10 +72,10 @@ class Period:
 
 
 def open_entries(entries: Iterable[Entry], at: int) -> list[Entry]:
-    """Return the statements that are in force at a time, the one of the current fact first.
+    """Return the statements that are in force at a time. The statement of the current fact is first.
 
     A statement is in force from `valid_from` until `valid_to`, or until the `valid_from` of a later statement that is
-    at least as strong. Of those in force, the strongest is current, and the others are candidates.
+    at least as strong. The strongest statement in force makes its fact current. The facts of the others are candidates.
 
     Args:
         entries: the statements that compete.
@@ -109,7 +112,7 @@ def timeline(entries: Sequence[Entry]) -> list[Period]:
 
 
 def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
-    """Return the open statements among the latest ones of each strength, the strongest first."""
+    """Return the statements in force, strongest first, given the latest statement of each strength."""
     found: list[Entry] = []
     closing: Entry | None = None
     for _, entry in sorted(latest.items(), reverse=True):
@@ -122,7 +125,7 @@ def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
 
 
 def _merge(kind: PeriodKind, pieces: Iterable[tuple[Entry, int, int]]) -> Iterator[Period]:
-    """Join adjacent pieces of one fact. The strongest and latest statement describes the joined period."""
+    """Merge adjacent pieces of a fact into periods. The strongest and latest statement describes a merged period."""
     open_periods: dict[int, tuple[Period, Entry]] = {}
     for entry, begins, ends in pieces:
         period, best = open_periods.pop(entry.fact, (None, entry))

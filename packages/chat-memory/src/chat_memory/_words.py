@@ -1,4 +1,4 @@
-"""Words of English texts, reduced to stems, without frequent words such as "the"."""
+"""Functions that split English texts into words, remove frequent words such as "the", and reduce words to stems."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def stems(text: str, *, question: bool = False) -> list[str]:
 
 
 def date_stems(time: datetime) -> frozenset[str]:
-    """Return the stems of the day, the month and the year of a time."""
+    """Return the words for the day, the month and the year of a time, as stems."""
     return frozenset((str(time.day), stem(MONTHS[time.month - 1]), str(time.year)))
 
 

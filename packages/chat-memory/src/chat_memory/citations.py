@@ -1,7 +1,7 @@
-"""Sources of facts, and a check whether a source may have changed since.
+"""Citations, which name the source of a fact, and a function that detects sources that may have changed.
 
-A citation is stored as JSON with its kind, and never followed: nothing is opened or requested except in `staleness()`,
-which reads the modification time of a file.
+A citation is stored as JSON with its kind. No source is opened or requested. Only `staleness()` reads the modification
+time of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_CLOCK_DIFFERENCE = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SessionCitation:
-    """A turn of a stored conversation.
+    """Citation of a turn in a stored conversation.
 
     Attributes:
         conversation: the id of the conversation.
@@ -40,7 +40,7 @@ class SessionCitation:
 
 @dataclass(frozen=True, slots=True)
 class FileCitation:
-    """Lines of a file.
+    """Citation of lines in a file.
 
     Attributes:
         path: the file.
@@ -62,7 +62,7 @@ class FileCitation:
 
 @dataclass(frozen=True, slots=True)
 class WebCitation:
-    """A web page.
+    """Citation of a web page.
 
     Attributes:
         url: the address.
@@ -82,7 +82,7 @@ class WebCitation:
 
 @dataclass(frozen=True, slots=True)
 class UserCitation:
-    """A user who stated or decided it outside of a conversation.
+    """Citation of a user who stated or decided a fact outside of a conversation.
 
     Attributes:
         by: the user.
@@ -96,7 +96,7 @@ class UserCitation:
 
 @dataclass(frozen=True, slots=True)
 class SystemCitation:
-    """A program that derived it.
+    """Citation of a program that derived a fact.
 
     Attributes:
         method: the name of the program or method.

@@ -1,4 +1,4 @@
-"""Computes how much a fact can be trusted now, from its source, its reinforcements and its age."""
+"""A function that computes the current confidence in a fact, from its source, its reinforcements and its age."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ConfidenceSettings:
 def effective_confidence(fact: Fact, now: datetime, settings: ConfidenceSettings = ConfidenceSettings()) -> float:
     """Return the confidence in a fact, from 0 to 1. It is 0 unless the fact is current or a candidate.
 
-    The confidence of the statement is multiplied by a factor for reinforcements and by one for age. The age of a fact
-    is the time since its last access, its statement or its storage, whichever is latest.
+    The confidence of the statement is multiplied by one factor for reinforcements and another factor for age. The age
+    of a fact is the time since its last access, its statement or its storage, whichever is latest.
 
     Args:
         fact: the fact.

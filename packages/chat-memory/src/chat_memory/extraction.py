@@ -71,7 +71,7 @@ class ExtractedRelation:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """Everything that was extracted from some turns.
+    """The entities, facts and relations that were extracted from a part of a conversation.
 
     Attributes:
         entities: the entities.
@@ -87,11 +87,11 @@ class Extraction:
 
 
 class Extractor(Protocol):
-    """Extracts knowledge from turns and summarizes them."""
+    """Protocol for objects that extract knowledge from turns of a conversation and summarize them."""
 
     @property
     def version(self) -> str:
-        """The name of the extractor and everything that changes its results, such as the model and the prompt."""
+        """Identifier of the extractor and of all settings that change its results, such as the model."""
         ...
 
     async def extract(self, turns: Sequence[TranscriptTurn], known: Sequence[str], /) -> Extraction:
@@ -120,11 +120,11 @@ class Extractor(Protocol):
 
 
 class EntityRecognizer(Protocol):
-    """Finds entities in texts without a language model."""
+    """Protocol for objects that find entities in texts without a language model."""
 
     @property
     def version(self) -> str:
-        """The name of the recognizer and everything that changes its results, such as the model and the threshold."""
+        """Identifier of the recognizer and of all settings that change its results, such as the threshold."""
         ...
 
     async def recognize(self, texts: Sequence[str], /) -> Extraction:
@@ -153,7 +153,7 @@ def extraction_from_dict(document: Mapping[str, object]) -> Extraction:
 
 
 def parse_answer(text: str) -> Extraction:
-    """Parse the answer of a model, which may be inside a fence or between other text.
+    """Parse the JSON object in the answer of a model, which may be inside a code fence or between other text.
 
     An item that is not of the expected form is left out and reported in `problems`. A missing list is empty, and a fact
     without a valid `confidence` is inferred.
@@ -212,7 +212,7 @@ def _find_object(text: str) -> Mapping[str, object] | None:
 def _parse_items(
     document: Mapping[str, object], name: str, fields: Iterable[str], problems: list[str]
 ) -> list[Mapping[str, object]]:
-    """Return the objects of a list whose fields are texts, and report the others."""
+    """Return the objects in a list of the document whose `fields` are texts. Add a problem for every other item."""
     found: object = document.get(name) or []
     if not isinstance(found, list):
         problems.append(f"{name} is not a list: {found!r:.200}")

@@ -43,7 +43,7 @@ MAX_NAME_BYTES: Final = 1000
 
 
 def normalize(name: str) -> str:
-    """Return the form in which subjects, predicates, objects and entity names are compared.
+    """Return the normalized form of a subject, predicate, object or entity name. Names with equal forms are the same.
 
     Unicode is composed (NFC), case is folded, and runs of white space and underscores become one underscore.
     """
@@ -51,7 +51,7 @@ def normalize(name: str) -> str:
 
 
 def require_name(name: str, what: str) -> str:
-    """Return `name` unchanged.
+    """Return `name` if it is a valid subject, predicate, object or entity name.
 
     Args:
         name: the value of a field.
@@ -67,7 +67,7 @@ def require_name(name: str, what: str) -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    """Return `text` unchanged.
+    """Return `text` if every database can store it.
 
     Args:
         text: the value of a field.
@@ -210,21 +210,21 @@ def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # no
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """The fact is current, and nothing contradicted it."""
+    """Outcome of a statement whose fact is new and current, without contradicting another fact."""
 
     fact: Fact
 
 
 @dataclass(frozen=True, slots=True)
 class Reinforced:
-    """The fact was current already, and has one more statement."""
+    """Outcome of a statement whose fact was current already. The statement is added to the fact."""
 
     fact: Fact
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """The fact is current, and replaced others.
+    """Outcome of a statement whose fact is current and replaced other facts.
 
     Attributes:
         fact: the fact that is current now.
@@ -237,9 +237,9 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The fact contradicts a current fact of a stronger source.
+    """Outcome of a statement that contradicts a current fact of a stronger source.
 
-    It is stored as a candidate, until a stronger statement or `MemoryScope.promote()` confirms it.
+    The fact is stored as a candidate, until a stronger statement or `MemoryScope.promote()` confirms it.
 
     Attributes:
         fact: the candidate.
@@ -252,7 +252,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Historical:
-    """The statement no longer holds: a later one that is at least as strong replaced it, or its period has ended."""
+    """Outcome of a statement that is not in force now.
+
+    A later statement that is at least as strong replaced it, or its period has ended.
+    """
 
     fact: Fact
 

@@ -31,7 +31,7 @@ _TYPES: Final[Mapping[str, RelationType]] = MappingProxyType(
 
 
 def relation_type(label: str) -> RelationType:
-    """Return the type of a relation that is described by a word, `RELATED_TO` for an unknown word."""
+    """Return the relation type for a word such as "owns", or `RELATED_TO` for an unknown word."""
     return _TYPES.get(normalize(label), "RELATED_TO")
 
 
@@ -90,7 +90,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """An entity near another one.
+    """An entity near the entity that a search starts from.
 
     Attributes:
         entity: the entity.

@@ -1,4 +1,4 @@
-"""Writes a graph as GraphML, as JSON and as an SVG drawing.
+"""Functions that write a graph as GraphML, as JSON and as an SVG drawing.
 
 Names and texts are escaped, and characters that XML does not allow are replaced. None of the formats contains scripts.
 """
@@ -45,7 +45,9 @@ def to_graphml(graph: Graph) -> str:
 
 
 def to_svg(graph: Graph) -> str:
-    """Return a drawing of a graph: the first entity in the middle, and the others on rings by their distance.
+    """Return an SVG drawing of a graph.
+
+    The first entity is in the center, and the others are on rings by their distance.
 
     Current facts are listed in the tooltip of their entities. The drawing has no scripts, links or external resources.
     """
@@ -112,7 +114,7 @@ def _data_elements(element: Mapping[str, object]) -> list[str]:
 
 
 def _layout_entities(graph: Graph) -> dict[str, tuple[float, float]]:
-    """Return the place of each entity: those of one distance are spread evenly on a ring."""
+    """Return the coordinates of each entity. Entities with the same distance are spread evenly on a ring."""
     rings: dict[int, list[str]] = defaultdict(list)
     for item in graph.entities:
         rings[item.distance].append(item.entity.id)

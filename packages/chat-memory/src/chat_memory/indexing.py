@@ -1,4 +1,4 @@
-"""Turns stored conversations into passages, entities, facts, relations and a summary.
+"""An indexer that extracts passages, entities, facts, relations and a summary from stored conversations.
 
     indexer = Indexer(memory, ModelExtractor(model), scope=lambda meta: meta.owner)
     await store.close("chat-17", jobs=[index_job("chat-17")])
@@ -47,7 +47,7 @@ _Counts: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StageError:
-    """An error of one stage.
+    """An error that occurred in one stage of indexing.
 
     Attributes:
         stage: "passages", "extract", "entities", "facts", "relations", "summary" or "embed".
@@ -62,7 +62,9 @@ class StageError:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """The result of indexing a conversation. After a crash, the next run counts what the first one stored, too.
+    """The result of indexing a conversation.
+
+    After a crash, the report of the next run includes the rows that the interrupted run stored.
 
     Attributes:
         entities_stored: entities that were mentioned.
@@ -97,7 +99,7 @@ class IndexReport:
 
 
 class IncompleteIndexError(ChatError):
-    """A stage of an indexing failed and may succeed later.
+    """Error for a conversation whose indexing is incomplete, because a stage failed that may succeed later.
 
     Attributes:
         report: the report, which is stored.
@@ -124,7 +126,7 @@ def index_job(conversation: str, *, key: str | None = None, at: datetime | None 
 
 @dataclass(slots=True)
 class _Run:
-    """One call of `Indexer.index()`: what it has read, counted and failed to do."""
+    """State of one `Indexer.index()` call: the turns that it indexes, its counts and its errors."""
 
     rows: MemoryScope
     conversation: str
@@ -146,10 +148,10 @@ class _Run:
 
 
 class Indexer:
-    """Indexes conversations in stages: passages, extract, entities, facts, relations and summary.
+    """An indexer that processes a conversation in stages: passages, extract, entities, facts, relations and summary.
 
-    A stage that fails is reported, and the next one runs. A conversation that was indexed completely is not indexed
-    again; only turns that were added since then are.
+    A failed stage is reported, and the next stage runs. If a conversation was indexed before, only turns that were
+    added since then are indexed.
 
     Args:
         memory: the memory.
@@ -178,7 +180,9 @@ class Indexer:
         self._chunk_characters = chunk_characters
 
     async def run_next(self, store: ConversationStore) -> IndexReport | None:
-        """Take the next job of a store, and index its conversation. Without a job, return None.
+        """Take the next indexing job of a store, index its conversation, and return the report.
+
+        Return None without a job.
 
         Raises:
             IncompleteIndexError: a stage failed. The store tries the job again later.
@@ -339,9 +343,9 @@ class Indexer:
 
 
 def _create_statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
-    """Return the statement of a fact, with the turn that supports it.
+    """Convert an extracted fact to a statement that cites its turn.
 
-    A fact from a turn of a model is never stated by the user, even if the extractor reports so.
+    A fact from a model's turn never gets the source `stated`, even if the extractor reports it as stated.
     """
     turn = next((turn for turn in chunk if turn.index == fact.turn), chunk[-1])
     source = "inferred" if fact.certainty == "stated" and turn.speaker == "model" else fact.certainty
@@ -373,7 +377,7 @@ def _count_outcome(run: _Run, outcome: Outcome) -> None:
 def _split_turns(
     records: Mapping[str, Mapping[str, object]], version: str, turns: Sequence[TranscriptTurn], characters: int
 ) -> list[list[TranscriptTurn]]:
-    """Split turns into the chunks of an interrupted run, and chunks of the turns after it."""
+    """Split turns into chunks for the extractor. Chunks that an interrupted run has processed stay the same."""
     ranges = sorted(
         (cast("int", item["first"]), cast("int", item["last"]))
         for item in records.values()
@@ -393,7 +397,7 @@ def _range_fields(version: str, chunk: Sequence[TranscriptTurn]) -> dict[str, ob
 
 
 def _stored_report(records: Mapping[str, Mapping[str, object]], version: str) -> IndexReport:
-    """Return the report of the turns that are indexed completely, to which a new run adds."""
+    """Return the stored report about the completely indexed turns, or an empty report."""
     document = records.get(_REPORT, {}).get("indexed")
     if document is None:
         return IndexReport(version=version)

@@ -1,4 +1,4 @@
-"""`Memory`, the protocol of a memory, and `MemoryScope`, the part of it that belongs to one owner.
+"""The protocols of memories: `Memory`, a database of scopes, and `MemoryScope`, the memory of one owner.
 
     async with SqliteMemory("memory.db") as memory:
         ana = memory.scope("ana")
@@ -87,7 +87,7 @@ class MemoryScope(Protocol):
         ...
 
     async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002
-        """Make a candidate the current fact, as a stated fact from the same time on.
+        """Make a candidate the current fact, as if it had been stated with the same beginning.
 
         Args:
             id: the id of the candidate.
@@ -116,7 +116,7 @@ class MemoryScope(Protocol):
         ...
 
     async def touch(self, ids: Iterable[str]) -> None:
-        """Record that facts were given to a model now."""
+        """Record the current time as the last time at which a model received these facts."""
         ...
 
     # --- Entities and relations --------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class MemoryScope(Protocol):
         ...
 
     async def entities(self, *, fact: str | None = None) -> list[Entity]:
-        """List the entities, or those that are linked to a fact.
+        """List all entities or, if `fact` is given, the entities that are linked to this fact.
 
         Args:
             fact: the id of a fact.
@@ -188,7 +188,9 @@ class MemoryScope(Protocol):
     # --- Texts and vectors -------------------------------------------------------------------------------------------
 
     async def add_passages(self, passages: Sequence[Passage]) -> int:
-        """Store passages in one transaction. A passage at the place of another one of its kind replaces it.
+        """Store passages in one transaction.
+
+        A passage replaces an earlier passage of the same kind with the same place in the conversation.
 
         Returns:
             How many passages are new or changed.
@@ -204,7 +206,7 @@ class MemoryScope(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[Document]:
-        """List passages, and the facts that are current now, by id.
+        """List passages and current facts, ordered by id.
 
         Args:
             ids: only documents with these ids.
@@ -216,7 +218,7 @@ class MemoryScope(Protocol):
         ...
 
     async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
-        """Find documents that contain at least one of the words, the best match first. Facts must be current now.
+        """Return the passages and current facts that contain at least one of the words, best match first.
 
         Args:
             words: words as a user wrote them. The database reduces them to their stems.
@@ -237,7 +239,7 @@ class MemoryScope(Protocol):
         ...
 
     async def vectors(self, model: str) -> tuple[list[int], bytes]:
-        """Return the vectors of this embedder for all passages and the facts that are current now.
+        """Return the vectors of an embedder for all passages and current facts.
 
         Args:
             model: identifies the embedder.
@@ -248,7 +250,7 @@ class MemoryScope(Protocol):
         ...
 
     async def without_vector(self, model: str, *, limit: int = 100) -> list[Document]:
-        """List documents that have no vector of this embedder.
+        """List the documents that have no vector of an embedder.
 
         Args:
             model: identifies the embedder.
@@ -257,7 +259,7 @@ class MemoryScope(Protocol):
         ...
 
     async def drop_vectors(self, *, keep: str) -> int:
-        """Delete the vectors of all other embedders.
+        """Delete the vectors of all embedders except `keep`.
 
         Args:
             keep: identifies the embedder whose vectors are kept.
@@ -320,7 +322,7 @@ class MemoryScope(Protocol):
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def revision(self) -> int:
-        """Return a number that is greater after each change of the scope, so that caches can detect it.
+        """Return the revision of the scope, a number that grows with each change, so that caches detect changes.
 
         It is 0 if nothing is stored. A number is never used again, even after `delete_all()`. `touch()` does not
         change it.
@@ -365,7 +367,9 @@ class Memory(Protocol):
         ...
 
     async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
-        """Declare how many objects a predicate may have at a time, in all scopes. Stored facts follow at once.
+        """Declare in all scopes which predicates may have several objects at a time.
+
+        Stored facts are recomputed at once.
 
         Args:
             multi: predicates that may have several, such as "likes".

@@ -65,8 +65,8 @@ class _Answer(TypedDict, total=False):
 class ModelExtractor:
     """An `Extractor` that asks a language model for structured output.
 
-    An answer that does not satisfy the schema is returned to the model once. If the second answer is invalid too, its
-    valid items are used and the others reported. Without any valid item, the extraction fails.
+    If an answer does not satisfy the schema, the model is asked once for a corrected answer. If that answer is invalid
+    too, its valid items are used, and the others are reported. Without any valid item, the extraction fails.
 
     Args:
         model: the model.

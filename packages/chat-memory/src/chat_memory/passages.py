@@ -1,4 +1,4 @@
-"""Texts of a scope that are not facts, such as turns of a conversation, and their vectors."""
+"""Passages, which are texts other than facts, such as turns of a conversation, and conversion of their vectors."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _REFRESH_SECONDS: Final = 300.0
 @final
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each property of a document counts, relative to the best match of the words.
+    """Weights of the properties that score a document, relative to the score of the best word match.
 
     Attributes:
         speaker: the question names the speaker.
@@ -102,7 +102,7 @@ class RecallResult:
 
 @final
 class Recall:
-    """Searches scopes. Indexes of the scopes that were used last are kept in memory.
+    """A search engine for the scopes of a memory. It keeps the indexes of recently used scopes in memory.
 
     Args:
         memory: the memory to search.
@@ -186,7 +186,9 @@ class Recall:
         return RecallResult(_limit_matches(matches[:limit], max_characters), size, degraded)
 
     async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
-        """Return what is relevant to a question as notes for a model, best first. See `ChatBuilder.with_memory()`.
+        """Return notes for a model about the documents that are relevant to a question, best first.
+
+        See `ChatBuilder.with_memory()`.
 
         Args:
             scope: the name of the scope to search.
@@ -204,7 +206,7 @@ class Recall:
         return RecalledNote(fact.text, fact.source, fact.said_at, effective_confidence(fact, self._now()), fact.id)
 
     async def embed(self, scope: str, *, batch: int = 100) -> int:
-        """Store the vectors of documents that have none of this embedder, and return how many were stored.
+        """Compute and store the missing vectors of this embedder, and return how many were stored.
 
         Each batch is stored when it is complete, so a call after a crash continues. Vectors of other embedders are
         deleted at the end.
@@ -318,7 +320,7 @@ class _ScopeIndex:
         self.vectors = self._read_vectors(*vectors)
 
     def _read_vectors(self, ids: Sequence[int], data: bytes) -> Vectors | None:
-        """Return the averaged vectors of all rows, or None if one is missing."""
+        """Return the vectors of all rows, averaged with their neighbors, or None if a vector is missing."""
         rows = [self.text.row_of[document] for document in ids if document in self.text.row_of]
         if not rows or len(rows) < len(self.text.documents) or len(rows) < len(ids):
             return None

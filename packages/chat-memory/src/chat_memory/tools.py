@@ -125,7 +125,7 @@ def _create_note(fact: Fact) -> RecalledNote:
 
 
 def _quote_notes(notes: Iterable[RecalledNote]) -> str:
-    """Return the same marked and escaped text that a chat with this memory sends before a question."""
+    """Return notes as the marked and escaped text that a chat with memory sends before a question."""
     found = tuple(notes)
     return Recalled(found).text if found else "Nothing was found."
 

@@ -77,7 +77,7 @@ def write_transcript(turns: Sequence[TranscriptTurn]) -> str:
 
 
 def quote(value: object) -> str:
-    """Return a value as one line of JSON without invisible characters and characters of markup."""
+    """Return a value as one line of JSON in which invisible characters and markup characters are escaped."""
     line = json.dumps(value, ensure_ascii=False)
     shown = "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
     return shown.translate(_MARKUP)

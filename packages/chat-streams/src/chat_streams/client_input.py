@@ -1,7 +1,8 @@
-"""Input from front ends: which parts of a posted history and of posted decisions enter the stored conversation.
+"""Functions that apply the input of front ends to a stored conversation.
 
-The stored conversation is the truth. New messages of the user, results that a call waits for, and decisions are taken.
-A message that differs from the stored one is refused. Messages of models, systems and tools are never taken.
+The stored conversation is authoritative. Only new user messages, results of waiting calls, and decisions are accepted
+from a client. A request is refused if a posted message differs from the stored message. Messages of models, systems and
+tools are never accepted.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class PostedMessage:
 @final
 @dataclass(frozen=True, slots=True)
 class PostedResult:
-    """Result of a tool call in a posted history: of a call that the client ran, or of one that is resolved already.
+    """Result of a tool call in a posted history. The client ran the call, or received its result earlier.
 
     Attributes:
         tool_id: id of the call.
@@ -113,7 +114,7 @@ class PostedDecision:
 @final
 @dataclass(frozen=True, slots=True)
 class ClientInput:
-    """Everything in a request of a front end that can change a conversation.
+    """The parts of a front end's request that can change a conversation.
 
     Attributes:
         messages: the posted history, oldest first, without messages of systems and tools.
@@ -134,7 +135,7 @@ class ClientInput:
 @final
 @dataclass(frozen=True, slots=True)
 class AppliedInput:
-    """What a request has changed.
+    """The changes that a request made to a conversation.
 
     Attributes:
         new_messages: number of user messages that were appended.
@@ -164,8 +165,8 @@ def require_input(target: Messages | Conversation, /) -> None:
 def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
     """Return the id of the stored conversation for an id that a client chose.
 
-    Two owners who use the same client id have two conversations, so nobody reaches a conversation of somebody else by
-    its id.
+    Two owners who use the same client id get different conversations, so an id gives no access to the conversation of
+    another owner.
 
     Args:
         owner: name of the authenticated user.
@@ -284,7 +285,7 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
 
 
 def _has_all_stored_parts(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
-    """Return whether the posted history has all stored messages in full, and nothing else that is not new."""
+    """Return whether the posted history contains every stored message completely, followed only by new messages."""
     posted = {message.id: message for message in given.messages}
     stored_ids = {message.id for message in shown}
     if any(message.role == "model" and message.id not in stored_ids for message in given.messages):
@@ -367,7 +368,7 @@ def _is_result_of(tool: Tool, posted: PostedResult) -> bool:
 
 @final
 class _Decisions:
-    """Decisions of one request, which are all checked before the first is applied.
+    """The decisions in one request. All of them are checked before the first is applied.
 
     Attributes:
         checked: the calls to decide, each with its decision.
@@ -383,7 +384,7 @@ class _Decisions:
 
     @property
     def ended(self) -> list[Tool]:
-        """The calls that need no run after their decision."""
+        """The calls that the decisions have resolved, so that no run needs to execute them."""
         return [tool for tool, decision in self.checked if decision.action not in {"approve", "retry"}]
 
     def add_result(self, posted: PostedResult) -> None:
@@ -405,7 +406,7 @@ class _Decisions:
         self._add_decision(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
 
     def add_decision(self, decision: PostedDecision) -> None:
-        """Check a decision. A decision that was recorded already is ignored if it is the same."""
+        """Check a decision. A decision that equals the recorded one is ignored."""
         tool = tool_of_key(self._messages, decision.key)
         if tool is None:
             raise ClientInputError("conflict", f"There is no waiting call {decision.key!r} in this conversation.")

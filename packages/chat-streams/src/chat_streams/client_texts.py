@@ -1,4 +1,4 @@
-"""Fixed texts about tool calls that a client receives. Details of a failure are for logs and observers."""
+"""Fixed texts about tool calls, for clients. Only logs and observers receive the details of failures."""
 
 from __future__ import annotations
 

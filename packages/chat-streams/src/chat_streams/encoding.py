@@ -1,4 +1,4 @@
-"""The protocol of encoders, which turn the events of a run into bytes, and the function that sends a whole run."""
+"""`EventEncoder`, the protocol of encoders for the events of a run, and functions that send a run to a client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventEncoder(Protocol):
     """Encoder of one run. The methods return the bytes to send, which may be empty."""
 
     def start(self) -> bytes:
-        """Return what precedes the first event."""
+        """Return the bytes to send before the first event."""
         ...
 
     def encode(self, event: object, /) -> bytes:
@@ -30,7 +30,7 @@ class EventEncoder(Protocol):
         ...
 
     def fail(self, error: Exception, /) -> bytes:
-        """Return what ends the response of a failed run. No details of the failure are sent.
+        """Return the bytes that end the response of a failed run. They contain no details of the failure.
 
         Args:
             error: the exception.

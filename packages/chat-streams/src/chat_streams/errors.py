@@ -1,4 +1,4 @@
-"""Errors of requests from front ends, and the texts with which failed runs are reported to clients."""
+"""Errors for refused requests of front ends, and the texts that report failed runs to clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS: dict[ErrorCode, int] = {"invalid_request": 400, "forbidden": 403, "conf
 class ClientInputError(ChatError):
     """Refused request of a front end. Nothing was changed.
 
-    The message is meant for the client: it contains nothing except the client's own input and the rule.
+    The message may be sent to the client: it contains only the client's own input and the violated rule.
 
     Attributes:
         code: `"invalid_request"`, `"forbidden"` or `"conflict"`.
@@ -37,9 +37,9 @@ class ClientInputError(ChatError):
 
 
 def describe_error(error: BaseException, /) -> tuple[ErrorCode, str]:
-    """Return the code and the text with which a failed run is reported to its client.
+    """Return the error code and the fixed text that report a failed run to its client.
 
-    The texts are fixed. They contain no details of the failure, which belong into logs and observers.
+    The text contains no details of the failure. Only logs and observers receive them.
 
     Args:
         error: the exception that ended the run.

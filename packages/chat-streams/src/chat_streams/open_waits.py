@@ -1,4 +1,4 @@
-"""The calls of a conversation that a person may decide now, and the keys by which front ends name them."""
+"""Functions that list the calls that a person may decide now, and create the keys that identify these calls."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def all_waits(target: Messages | Conversation, /) -> list[Wait]:
 
 
 def is_expired(wait: Wait, now: datetime, /) -> bool:
-    """Return whether a wait can no longer be decided, because its time has passed.
+    """Return whether the deadline of a waiting call has passed, so that it can no longer be decided.
 
     Args:
         wait: the waiting call.
@@ -76,7 +76,7 @@ def is_expired(wait: Wait, now: datetime, /) -> bool:
 
 
 def wait_key(messages: Messages, wait: Wait, /) -> str:
-    """Return the key of a waiting call, which is valid until the call changes.
+    """Return a key that identifies a waiting call until the call changes.
 
     A decision therefore applies only to the arguments that were shown.
 
@@ -89,7 +89,9 @@ def wait_key(messages: Messages, wait: Wait, /) -> str:
 
 
 def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
-    """Return the call that a key names, which may have changed since, or None if there is no such call.
+    """Return the call that a key identifies, or None if there is no such call.
+
+    The call may have changed since the key was created.
 
     Args:
         messages: the conversation.
@@ -103,7 +105,7 @@ def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
 
 
 def messages_of(target: Messages | Conversation, /) -> Messages:
-    """Return the messages of a conversation, stored or not."""
+    """Return the messages of a stored conversation, or `target` itself if it is a `Messages` object."""
     return target if isinstance(target, Messages) else target.messages
 
 

@@ -1,4 +1,4 @@
-"""The engine's own events as server-sent events or as JSON lines, for clients that follow no other protocol."""
+"""Encoder that writes the events of the engine as server-sent events or as JSON lines."""
 
 from __future__ import annotations
 

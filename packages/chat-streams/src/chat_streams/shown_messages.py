@@ -1,4 +1,4 @@
-"""The messages of a stored conversation as front ends show them, each with an id that does not change."""
+"""The messages of a stored conversation in the form that front ends display, each with a stable id."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> 
 
 
 def message_id(index: int, turn: Turn | None = None, /) -> str:
-    """Return the id of the message that begins with a turn.
+    """Return the id of a displayed message, given the index of its first turn.
 
     Args:
         index: index of the turn in the history, or the number of turns for a turn that is still being received.
@@ -88,7 +88,7 @@ def count_turns(messages: Messages, /) -> int:
 
 
 def is_final(turn: Turn, /) -> bool:
-    """Return whether a turn of a model ends a run, so that another run of the same conversation yields it again.
+    """Return whether a model turn ends a run. Another run of the conversation would only repeat this turn.
 
     Args:
         turn: the turn.

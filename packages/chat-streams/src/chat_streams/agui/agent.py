@@ -1,4 +1,4 @@
-"""`AGUI`, a chat as an agent of the AG-UI protocol 1.0: requests of front ends in, events of runs out."""
+"""`AGUI`, which serves a chat as an agent of the AG-UI protocol 1.0."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class AGUIRequest:
 
 @final
 class AGUI:
-    """A chat as an agent of the AG-UI protocol 1.0, independent of any web framework."""
+    """A server of the AG-UI protocol 1.0 for a chat, independent of any web framework."""
 
     def __init__(self, *, may_decide: MayDecide, shared: str | None = None) -> None:
         """Create the agent.
@@ -195,9 +195,9 @@ class AGUI:
         return apply_input(given, target, chat=chat, decider=decider)
 
     def _new_state(self, request: AGUIRequest, messages: Messages) -> Mapping[str, object] | None:
-        """Return the change of state that the client asks for.
+        """Return the state that the client posted if it differs from the stored state, otherwise `None`.
 
-        An empty object is no change: clients send it before they have received the state.
+        An empty object changes nothing, because clients send it before they have received the state.
         """
         if self._shared is None or request.state in (None, {}) or request.state == messages.state.get(self._shared):
             return None
@@ -248,7 +248,7 @@ def _read_entry(item: object) -> ResumeEntry:
 
 
 def _client_tool_declaration(tool: Fields) -> Mapping[str, object]:
-    """Return a posted tool as a declaration for `ClientTools`. Absent parameters are those of a tool without any."""
+    """Convert a posted tool to a declaration for `ClientTools`. A tool without parameters gets an empty schema."""
     parameters = tool.get("parameters")
     return {
         "name": tool.get("name"),
@@ -258,7 +258,7 @@ def _client_tool_declaration(tool: Fields) -> Mapping[str, object]:
 
 
 def _create_decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -> PostedDecision:
-    """Return the decision in the answer to an interrupt.
+    """Convert the client's answer to an interrupt to a decision about the waiting call.
 
     Args:
         entry: the answer.

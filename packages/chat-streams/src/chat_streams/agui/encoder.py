@@ -1,4 +1,4 @@
-"""`AGUIEncoder`, which turns the events of one run into events of the AG-UI protocol, as server-sent events."""
+"""`AGUIEncoder`, which encodes the events of one run as AG-UI events in the form of server-sent events."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class AGUIEncoder:
     # --- Implementation of EventEncoder -------------------------------------------------------------------------------
 
     def start(self) -> bytes:
-        """Implement `EventEncoder.start`: return `RUN_STARTED`, and snapshots of what the client does not have."""
+        """Implement `EventEncoder.start`: return `RUN_STARTED`, and snapshots of state that the client lacks."""
         self._client_tools = client_tool_names(messages_of(self._target))
         started = _encode_event("RUN_STARTED", self._ids, protocolVersion=PROTOCOL_VERSION)
         if self._is_stored:
@@ -139,7 +139,7 @@ class AGUIEncoder:
         return started
 
     def encode(self, event: object, /) -> bytes:
-        """Implement `EventEncoder.encode`. Events without a counterpart in the protocol become nothing.
+        """Implement `EventEncoder.encode`. Return empty bytes for events that the protocol does not have.
 
         Args:
             event: the event.
@@ -166,11 +166,11 @@ class AGUIEncoder:
         return _encode_event("RUN_ERROR", message=message, code=code)
 
     def finish(self) -> bytes:
-        """Return the end of a response without a run: of a conversation that has no messages."""
+        """Return the last event of a response to a request that needs no run, because the conversation is empty."""
         return _encode_event("RUN_FINISHED", self._ids, outcome={"type": "success"})
 
     def _repeats_answer(self) -> bool:
-        """Return whether the run began after the answer and yields it again. The client has the stored answer."""
+        """Return whether the run only repeats an answer that was stored before. The client has this answer already."""
         if self._is_repeated is None:
             last = messages_of(self._target).last_turn
             self._is_repeated = last is not None and last[0] == "model" and is_final(last[1])
@@ -202,7 +202,7 @@ class AGUIEncoder:
         return begin if is_text else _encode_event("REASONING_START", messageId=id) + begin
 
     def _close_message(self) -> bytes:
-        """Return the end of the text or the reasoning that is open."""
+        """Return the end event of the text or reasoning message that is being sent, or empty bytes."""
         if self._open is None:
             return b""
         kind, id = self._open  # noqa: A001 - the field's own name
@@ -211,7 +211,7 @@ class AGUIEncoder:
         return end if kind == "TEXT_MESSAGE" else end + _encode_event("REASONING_END", messageId=id)
 
     def _current_id(self) -> str:
-        """Return the id of the message that is being received: the place that its turn will have in the history."""
+        """Return the id of the message that is being received, based on the future index of its turn."""
         if self._message_id is None:
             self._message_id = message_id(count_turns(messages_of(self._target)))
         return self._message_id
@@ -242,7 +242,7 @@ class AGUIEncoder:
         return _encode_event("TOOL_CALL_START", toolCallId=call_id, toolCallName=name, parentMessageId=parent)
 
     def _encode_call(self, event: ToolCall) -> bytes:
-        """Return the end of a call whose beginning was sent, or the whole call."""
+        """Return the events that complete a tool call: its end, or the whole call if its start was not sent."""
         tool = event.tool
         for index, call in self._calls.items():
             if call.call_id == tool.id and "".join(call.arguments) == tool.call.text:
@@ -257,7 +257,7 @@ class AGUIEncoder:
         return sent + arguments + _encode_event("TOOL_CALL_END", toolCallId=tool.id)
 
     def _drop_call(self, call_id: str) -> bytes:
-        """Return the events that remove a call whose arguments turned out to be other ones."""
+        """Return the events that remove a call whose sent arguments differ from the final arguments."""
         if all(call.call_id != call_id for call in self._calls.values()):
             return b""
         return self._encode_call_ends() + self._encode_snapshot()
@@ -416,9 +416,9 @@ class AGUIEncoder:
 
 
 def offered_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wait]:
-    """Return the waiting calls that become interrupts: those that the person can and may decide.
+    """Return the waiting calls that become interrupts, which are the calls that the person may decide.
 
-    Calls of the client's own tools are no interrupts, because the client answers them with a message.
+    Calls of client tools are excluded, because the client answers them with a message.
 
     Args:
         target: the conversation.

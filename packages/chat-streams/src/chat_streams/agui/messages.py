@@ -28,7 +28,7 @@ def snapshot_messages(messages: Messages, /) -> list[dict[str, object]]:
 
 
 def reasoning_id(message_id: str, /) -> str:
-    """Return the id of the AG-UI message with the reasoning of a message.
+    """Return the id of the AG-UI message that contains the reasoning of the message `message_id`.
 
     Args:
         message_id: id of the message.
@@ -92,7 +92,7 @@ def _write_content(parts: Sequence[Part]) -> object:
 def read_messages(posted: object, /) -> tuple[list[PostedMessage], list[PostedResult]]:
     """Return the messages of users and models and the results of tools in a posted history.
 
-    Messages of systems and developers, reasoning and activities are left out: they are never taken from a client.
+    Other messages, such as system messages and reasoning, are skipped, because they are never accepted from a client.
 
     Args:
         posted: the `messages` of the request.
@@ -122,7 +122,7 @@ def read_messages(posted: object, /) -> tuple[list[PostedMessage], list[PostedRe
 
 
 def optional_list(value: object, name: str, /) -> list[object]:
-    """Return a JSON array of a request. An absent array is empty.
+    """Return a JSON array in a request, or an empty list if the array is absent.
 
     Args:
         value: the value.

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: stateless, for chats that never pause."""
+"""Requests and responses of OpenAI's Chat Completions API, without stored state, for chats that never pause."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class CompletionsRequest:
 def read_completions_request(body: bytes, /) -> CompletionsRequest:
     """Read the body of a request to `/v1/chat/completions`.
 
-    Tool calls in the messages are refused. Tools of the chat run on the server, and their calls are not sent to the
-    client, so such messages are made up.
+    Messages with tool calls are refused: the calls of the chat's tools are never sent to clients, so a client cannot
+    know them.
 
     Args:
         body: the body, JSON in UTF-8.
@@ -112,7 +112,9 @@ def read_completions_request(body: bytes, /) -> CompletionsRequest:
 
 @final
 class CompletionsEncoder:
-    """Encoder of one run as a chat completion, which `send_run()` streams and `whole()` returns in one piece.
+    """Encoder of one run as a chat completion.
+
+    `send_run()` streams the completion, and `whole()` returns it as one body.
 
     The texts of all model calls of the run form the message. Calls and results of tools are not sent.
     """
@@ -161,7 +163,7 @@ class CompletionsEncoder:
         return self._prefix + b'{"role":"assistant","content":""}}]}\n\n'
 
     def encode(self, event: object, /) -> bytes:
-        """Return an event of the engine as chunks; empty for events that the API does not have.
+        """Encode an event of the engine as chunks. Return empty bytes for events that the API does not have.
 
         Raises:
             StreamTruncatedError: a retried attempt would take back text, which the API cannot do.

@@ -24,7 +24,7 @@ IGNORED = frozenset(
 
 
 def refuse_other_fields(fields: Fields, known: Collection[str]) -> None:
-    """Raise if a request has a field that would be ignored although it changes the response.
+    """Raise `ClientInputError` if a request has an unsupported field that would change the response.
 
     Args:
         fields: the fields of the request.
@@ -60,7 +60,7 @@ def read_options(fields: Fields, max_tokens: str) -> ChatOptions:
 
 
 def read_flag(fields: Fields, name: str) -> bool:
-    """Return a field that is true, false or missing, or raise `ClientInputError`.
+    """Return a boolean field, or False if it is missing. Raise `ClientInputError` for another type.
 
     Args:
         fields: the fields of an object.
@@ -73,7 +73,7 @@ def read_flag(fields: Fields, name: str) -> bool:
 
 
 def read_content(content: object) -> list[Part]:
-    """Return the content of a user's message as parts.
+    """Convert the `content` of a user message to parts of a turn.
 
     Args:
         content: a string, or a list of `input_text`, `input_image` and `input_file` parts.

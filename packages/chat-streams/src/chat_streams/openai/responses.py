@@ -111,14 +111,14 @@ class ResponsesEncoder:
         }
 
     def start(self) -> bytes:
-        """Return the events with which every stream of the API begins."""
+        """Return the events that begin every stream of the API."""
         response = self._response_object("in_progress")
         return self._encode_event("response.created", response=response) + self._encode_event(
             "response.in_progress", response=response
         )
 
     def encode(self, event: object, /) -> bytes:
-        """Return an event of the engine as events of the API; empty for events that the API does not have.
+        """Encode an event of the engine as events of the API. Return empty bytes for events that the API does not have.
 
         Raises:
             StreamTruncatedError: a retried attempt would take back text, which the API cannot do.

@@ -67,7 +67,7 @@ class ResponsesRequest:
 
 
 def response_id(session: str, start: int, /) -> str:
-    """Return the id of the response of a run.
+    """Return the id of the response that a run creates.
 
     Args:
         session: client's id of the conversation.
@@ -80,7 +80,7 @@ def read_responses_request(body: bytes, /) -> ResponsesRequest:
     """Read the body of a request to `/v1/responses`.
 
     The input may have new messages of the user, results of functions (`function_call_output`) and answers to requests
-    for approval (`mcp_approval_response`). Everything else comes from the stored conversation and is refused here.
+    for approval (`mcp_approval_response`). Other items are refused, because they come from the stored conversation.
 
     Args:
         body: the body, JSON in UTF-8.

@@ -1,4 +1,4 @@
-"""Events of a run that did not stream, made from the turns that it stored."""
+"""Function that recreates the events of a run from the turns that the run stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_core.middleware import turn_deltas
 
 
 def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: int) -> Iterator[object]:
-    """Yield the events that a stream of a finished run would have had, with its texts in one piece.
+    """Yield the events that the stream of a finished run would have contained, with each text in a single event.
 
     Args:
         messages: the conversation after the run.

@@ -1,4 +1,4 @@
-"""Chunks of the UI message stream, version 1, and the parts of UI messages that they have in common."""
+"""Functions that create chunks of the UI message stream, version 1, and parts of UI messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def send_part(part: Mapping[str, object]) -> bytes:
 
 
 def call_id(path: tuple[str, ...]) -> str:
-    """Return the id by which a client knows a tool call.
+    """Return the id that identifies a tool call for the client.
 
     Args:
         path: ids that lead to the call in the stored conversation, outermost first.
@@ -67,7 +67,7 @@ def approval_fields(messages: Messages, wait: Wait) -> Json:
 
 
 def waiting_fields(wait: Wait) -> Json:
-    """Return a description of a wait that the user of the client cannot end."""
+    """Return a description of a wait that the client's user cannot decide."""
     fields: Json = {"toolCallId": call_id(wait.path), "toolName": wait.name, "kind": wait.kind}
     if wait.expires_at is not None:
         fields["expiresAt"] = wait.expires_at.isoformat()
@@ -101,7 +101,7 @@ def file_url(file: File) -> str | None:
 
 
 def file_chunk(file: File) -> bytes:
-    """Return the chunk of a file; empty for a file that only its provider can read."""
+    """Return the chunk for a file, or empty bytes for a file that only its provider can read."""
     url = file_url(file)
     return b"" if url is None else chunk("file", url=url, mediaType=file.mime)
 

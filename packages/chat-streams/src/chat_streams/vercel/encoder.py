@@ -117,7 +117,7 @@ class VercelEncoder:
         return b""
 
     def encode(self, event: object, /) -> bytes:
-        """Return the chunks of an event as server-sent events; empty for events that the protocol does not have."""
+        """Encode an event as chunks. Return empty bytes for events that the protocol does not have."""
         kind = type(event)
         if kind is TextDelta and self._block == "text":
             return self._prefix + quote(cast("TextDelta", event).text) + b"}\n\n"
@@ -132,7 +132,7 @@ class VercelEncoder:
         return before + chunk("error", errorText=describe_error(error)[1]) + DONE
 
     def _encode_start(self) -> bytes:
-        """Return the chunk that names the message: the one that the run continues, or the one that begins now."""
+        """Return the chunk with the id of the assistant message, which the run continues or begins."""
         self._started = True
         return chunk("start", messageId=self._message_id or message_id(count_turns(self._messages)))
 
@@ -162,7 +162,10 @@ class VercelEncoder:
         return before + chunk(f"{block}-start", id=id)
 
     def _separate_next_text(self) -> bytes:
-        """Make the next text a part of its own. A text ends with its step: until then, it is not stored."""
+        """Close the open block, so that the next text becomes a new part.
+
+        A text stays open until its step ends and is stored.
+        """
         ended = self._close_reasoning()
         self._block = None
         return ended
@@ -194,7 +197,10 @@ class VercelEncoder:
         return chunk("finish-step")
 
     def _end_step(self, _event: StepFinished) -> bytes:
-        """Close the texts of a model call. The step of the protocol lasts until the next one, to include results."""
+        """Close the texts of a model call.
+
+        The protocol's step stays open until the next model call, to include tool results.
+        """
         sources = b""
         if (last := self._messages.last) is not None:
             sources = b"".join([send_part(source) for source in find_sources(last.turns[-1].parts)])

@@ -1,4 +1,4 @@
-"""Requests of `useChat`: the chat's id, and the parts of the posted messages that can enter the conversation."""
+"""Functions that read requests of `useChat` and apply the posted messages and decisions to a conversation."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def apply_request(
 
 
 def _require_last_question(given: ClientInput, messages: Messages) -> None:
-    """Raise if the client asks for another answer to an earlier message, or while calls of the last answer wait."""
+    """Raise `ClientInputError` unless the last message can be answered again and has no waiting calls."""
     asked = [message.id for message in given.messages if message.role == "user"][-1:]
     questions = [message.id for message in shown_messages(messages) if message.role == "user"]
     if asked and asked[0] not in questions:
@@ -141,7 +141,7 @@ def _rewind(messages: Messages) -> None:
 
 
 def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
-    """Return whether a posted failure reports what is stored. The client knows only a fixed text about it."""
+    """Return whether a posted failure equals the stored one. The client knows a failure only by its fixed text."""
     tool = _find_tool(messages, result.tool_id)
     return result.error is not None and tool is not None and isinstance(tool.status, (Failed, Rejected))
 
@@ -211,7 +211,7 @@ def _is_tool(part: Fields) -> bool:
 
 
 def _read_calls(parts: Sequence[Fields]) -> Iterator[PostedCall]:
-    """Yield the complete calls. Calls of a chat inside a tool are not part of the stored message."""
+    """Yield the complete tool calls in a posted message, without the calls of chats that run as tools."""
     for part in parts:
         if require_text(part, "type").startswith("tool-") and part.get("state") != "input-streaming":
             arguments = require_object(part.get("input", {}), "the input of a call")

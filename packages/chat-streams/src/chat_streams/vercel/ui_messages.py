@@ -1,4 +1,4 @@
-"""A stored conversation as UI messages, for a page that loads, and as chunks, for a client that reconnects."""
+"""Functions that convert a stored conversation to UI messages, or to chunks for a client that reconnects."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def ui_messages(target: Messages | Conversation, decider: Decider, /) -> list[Js
 
 
 def stored_chunks(target: Messages | Conversation, decider: Decider, /) -> bytes:
-    """Return the chunks of the last message, if it is an assistant message, else nothing.
+    """Return the chunks of the last message, or empty bytes if it is not an assistant message.
 
-    A client that reconnects to a run builds the message again from its first chunk. Send these chunks, of the
-    conversation as it was when the run began, before the chunks of the run.
+    A client that reconnects to a run rebuilds the message from its first chunk. Call this for the conversation as it
+    was when the run began, and send the chunks before those of the run.
 
     Args:
         target: the conversation.
