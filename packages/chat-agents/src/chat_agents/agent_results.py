@@ -89,7 +89,7 @@ def failure_text(name: str, error: Exception) -> str:
     return f"Subagent {name!r} failed: {detail}"
 
 
-def read_result_definition(limit: int) -> ToolDefinition:
+def make_read_result_tool(limit: int) -> ToolDefinition:
     """Return the tool with which a model reads the rest of a long result.
 
     Args:

@@ -21,7 +21,7 @@ _EXECUTE: Final = Execute()
 
 @final
 class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """A scope of tools whose calls always run."""
+    """A tool scope that executes every call."""
 
     __slots__ = ("_definitions",)
 
@@ -50,7 +50,7 @@ class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
 
 @final
 class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """The tools of a scope of the flow that an agent may call, under all policies that apply to the agent."""
+    """A tool scope with the tools that an agent may use from one scope of the flow, under both policies."""
 
     __slots__ = ("_agent", "_names", "_parent_policy", "_scope")
 
@@ -103,7 +103,10 @@ async def _resolve_action(action: Any) -> Any:  # noqa: ANN401 - the type is tha
 
 
 def _most_restrictive(actions: Sequence[Action[PauseT]]) -> Action[PauseT]:
-    """Return one action that satisfies all policies. Waits that cannot be combined reject the call."""
+    """Combine the actions of several policies into the most restrictive one.
+
+    If two waits cannot be combined, return a rejection.
+    """
     for action in actions:
         if isinstance(action, Reject):
             return action

@@ -32,7 +32,7 @@ from chat_core.provider import ToolDeclaration
 from chat_core.tools import ChatTools, InvalidArgumentsError, SchemaChecker
 from typing_extensions import TypeVar
 
-from chat_agents.agent_results import failure_text, make_result, read_result_definition, tools_in
+from chat_agents.agent_results import failure_text, make_read_result_tool, make_result, tools_in
 from chat_agents.agent_scope import AgentScope, FixedScope
 from chat_agents.background import start_agent
 from chat_agents.delegation import Delegation, SubAgent
@@ -129,7 +129,7 @@ def _tools_at(
     # A background agent of an agent would not be part of that agent's budget.
     properties = {**_PROPERTIES, "background": _BACKGROUND} if delegation.background and not path else _PROPERTIES
     definition = _DelegateDefinition(flow, delegation, chats, properties)
-    return DelegateTools([FixedScope([definition, read_result_definition(delegation.max_result)])], chats)
+    return DelegateTools([FixedScope([definition, make_read_result_tool(delegation.max_result)])], chats)
 
 
 # --- Delegate --------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class RunningDelegation:
 
     @classmethod
     def of(cls, messages: Messages, stored: Mapping[str, object] | None) -> RunningDelegation:
-        """Return the delegation of a conversation that `initial_state()` began.
+        """Return the running delegation for an agent's conversation, whose state `initial_state()` created.
 
         Args:
             messages: conversation of the agent.
@@ -139,7 +139,7 @@ DELEGATIONS: Final[ContextVar[tuple[RunningDelegation, ...]]] = ContextVar("chat
 
 
 def initial_state(agent: SubAgent[Paused], max_turns: int | None, *, is_background: bool = False) -> dict[str, object]:
-    """Return the first state of the conversation of an agent, which stores the limits of the delegation.
+    """Return the initial state of an agent's conversation, which contains the limits of the delegation.
 
     Args:
         agent: the agent.
