@@ -16,6 +16,7 @@ from chat_core import (
     ClientTools,
     Execute,
     FunctionCall,
+    Messages,
     OverloadedError,
     Paused,
     Reasoning,
@@ -25,7 +26,7 @@ from chat_core import (
     ToolCollection,
 )
 from chat_core.approvals import Principal, owner_may_decide
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import Answer, ScriptedProvider
 from chat_core.testing.scripted import Scripted
 from chat_inbox.__main__ import listen
 from chat_store import MemoryStore
@@ -52,6 +53,8 @@ from .agents import build_agent
 
 TOOLS: Final = ToolCollection()
 EFFECTS: Final[list[str]] = []
+PACE: Final = 0.03
+"""Seconds that the scenario `paced` takes before each answer, and before and after its effect."""
 GATE: Final = anyio.Event()
 LATE: Final = 900
 """A payment of this amount cannot be approved in time."""
@@ -78,6 +81,19 @@ async def lock(door: str) -> str:
     return f"locked {door}"
 
 
+@TOOLS.tool
+async def charge(cents: int) -> str:
+    """Charge an amount, with time before and after the effect for a client to leave."""
+    await anyio.sleep(PACE)
+    EFFECTS.append(f"charged {cents}")
+    await anyio.sleep(PACE)
+    return f"charged {cents}"
+
+
+async def wait_a_moment() -> None:
+    await anyio.sleep(PACE)
+
+
 def policy(call: FunctionCall, _meta: None) -> Execute | RequireApproval:
     if call.name != "pay":
         return Execute()
@@ -96,6 +112,10 @@ SCRIPTS: Final[Mapping[str, Sequence[Scripted]]] = {
     "late": [_call("pay", cents=LATE), "It was too late."],
     "two": [[_call("pay", 1, cents=1), _call("pay", 2, cents=2)], "Both decided."],
     "cut": [["I will lock it.", _call("lock", door="front")], "It is locked."],
+    "paced": [
+        Answer(["I will charge it.", _call("charge", cents=3)], before=wait_a_moment),
+        Answer(["It is charged."], before=wait_a_moment),
+    ],
     "function": [[_call("locate", 1, high=True), _call("locate", 2, high=False)], "You are in Nantes."],
     "error": [OverloadedError("the key is s3cret")],
 }
@@ -215,11 +235,19 @@ async def effects(request: Request) -> Response:
     return JSONResponse(EFFECTS)
 
 
+async def stored(request: Request) -> Response:
+    """`GET /stored/SESSION` is the stored document of a conversation of ana, after it was read again."""
+    id = conversation_id("ana", "openai", request.path_params["session"])  # noqa: A001 - the store's word
+    document = (await STORE.load(id)).messages.to_json()
+    return Response(Messages.from_json(document).to_json(), media_type="application/json")
+
+
 def main() -> None:
     """Serve on a free port, and print the address."""
     routes = [
         Route("/v1/responses", responses, methods=["POST"]),
         Route("/v1/chat/completions", completions, methods=["POST"]),
+        Route("/stored/{session}", stored),
         Route("/effects", effects, methods=["GET", "POST"]),
     ]
     listener = listen(0)

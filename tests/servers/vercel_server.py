@@ -119,6 +119,10 @@ def _cites() -> ProviderPart:
     return ProviderPart("scripted", "annotations", {"annotations": [citation]})
 
 
+async def _wait_a_moment() -> None:
+    await anyio.sleep(0.03)
+
+
 async def _pass(gate: str) -> None:
     await GATES.setdefault(gate, anyio.Event()).wait()
 
@@ -138,6 +142,10 @@ SCRIPTS: Final[Mapping[str, Callable[[], ScriptedProvider]]] = {
     "declared": lambda: _script(_call("color"), "It is blue."),
     "error": lambda: _script(Answer(["It will"], fail_after=1, error=OverloadedError("the key is s3cret"))),
     "reset": lambda: _script(Answer(["It will be sunny"], fail_after=2), "It rains."),
+    "paced": lambda: _script(
+        Answer(["I will look.", _call("weather", city="Nantes")], before=_wait_a_moment),
+        Answer(["It rains."], before=_wait_a_moment),
+    ),
     "cut": lambda: _script(
         ["I will look.", _call("weather", city="Nantes")], Answer(["It rains."], before=lambda: _pass("cut"))
     ),

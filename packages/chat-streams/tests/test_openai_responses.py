@@ -85,6 +85,15 @@ async def test_the_last_event_of_a_stream_has_the_whole_response(script: list[An
     assert [event["item"] for event in sent if event["type"] == "response.output_item.done"] == whole["output"]
 
 
+async def test_an_answered_conversation_returns_its_answer_again() -> None:
+    session = Session("It rains.")
+    first = await session.whole(input="Hi.")
+    again, sent = await session.whole(input=[]), await session.streamed(input=[])
+
+    texts = [body["output"][0]["content"][0]["text"] for body in (first, again, sent[-1]["response"])]
+    assert texts == ["It rains."] * 3
+
+
 async def test_text_is_one_part_of_one_message() -> None:
     sent = await Session("It rains.").streamed(input="Hi.")
 

@@ -11,6 +11,8 @@ from chat_core.middleware import turn_deltas
 def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: int) -> Iterator[object]:
     """Yield the events that the stream of a finished run would have contained, with each text in a single event.
 
+    A run on an answered conversation yields the stored answer again.
+
     Args:
         messages: the conversation after the run.
         outcome: what `chat.complete()` returned.
@@ -26,4 +28,6 @@ def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: 
         yield from [ToolCall(tool) for tool in turn.tools]
         yield StepFinished(step, turn.usage if turn.metadata is not None else Usage())
         yield from [ToolResult(tool) for tool in turn.tools if tool.resolved]
+    if turns[start:] == [] and not isinstance(outcome, Paused):
+        yield from turn_deltas(turns[-1][1])
     yield outcome if isinstance(outcome, Paused) else Done(outcome)
