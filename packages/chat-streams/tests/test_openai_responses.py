@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from chat_core import (
     AttemptReset,
+    ConflictError,
     FunctionCall,
     InterruptedToolsError,
     OverloadedError,
@@ -203,6 +204,12 @@ def test_a_failure_has_a_fixed_text() -> None:
 
     assert (failed["type"], failed["response"]["error"]["code"]) == ("response.failed", "server_error")
     assert "s3cret" not in json.dumps(failed)
+
+
+def test_a_conflict_has_a_code_of_its_own() -> None:
+    (failed,) = events(Session().accept(input="Hi.").fail(ConflictError("another run")))
+
+    assert failed["response"]["error"]["code"] == "conflict"
 
 
 def test_text_that_was_sent_cannot_be_taken_back() -> None:

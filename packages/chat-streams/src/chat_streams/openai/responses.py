@@ -128,7 +128,8 @@ class ResponsesEncoder:
 
     def fail(self, error: BaseException, /) -> bytes:
         """Return the event that ends the stream of a failed run. Its text is fixed for each kind of error."""
-        details = {"code": "server_error", "message": describe_error(error)[1]}
+        code, message = describe_error(error)
+        details = {"code": code if code == "conflict" else "server_error", "message": message}
         return self._encode_event("response.failed", response={**self._response_object("failed"), "error": details})
 
     def whole(self, outcome: ChatResponse | Paused, /) -> bytes:

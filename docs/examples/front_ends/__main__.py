@@ -1,4 +1,7 @@
-"""Serve the page with a scripted model: `python docs/examples/agui`, then open http://127.0.0.1:8000."""
+"""Serve the pages with a scripted model: `python docs/examples/front_ends`.
+
+Then open http://127.0.0.1:8000/agui, http://127.0.0.1:8000/openai or http://127.0.0.1:8000/plain.
+"""
 
 from __future__ import annotations
 

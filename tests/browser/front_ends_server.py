@@ -1,4 +1,4 @@
-"""The process that serves the page of `docs/examples/agui`: `python -m tests.browser.agui_server GATE`.
+"""The process that serves `docs/examples/front_ends`: `python -m tests.browser.front_ends_server GATE`.
 
 The answer after the approval begins when the file GATE has a line.
 """
@@ -25,12 +25,12 @@ from chat_core.testing import Answer, ScriptedProvider
 from chat_inbox.__main__ import listen
 from chat_store import MemoryStore
 
-APP = Path(__file__).parents[2] / "docs" / "examples" / "agui" / "app.py"
+APP = Path(__file__).parents[2] / "docs" / "examples" / "front_ends" / "app.py"
 
 
 def load_app() -> Any:
     """Import the example, which is not a package."""
-    spec = importlib.util.spec_from_file_location("agui_example", APP)
+    spec = importlib.util.spec_from_file_location("front_ends_example", APP)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
