@@ -132,10 +132,10 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a tool call, the user decides, and another process resumes; or `demo agent`: an agent."""
+    """A local model requests a tool call, the user decides, another process resumes; also `demo agent`, `demo memory`."""
     _install(session, "model")
-    name, *words = session.posargs if session.posargs[:1] == ["agent"] else ["approval", *session.posargs]
-    program = "docs/examples/agent.py" if name == "agent" else "docs/examples/approval"
+    name, *words = session.posargs if session.posargs[:1] in (["agent"], ["memory"]) else ["approval", *session.posargs]
+    program = "docs/examples/approval" if name == "approval" else f"docs/examples/{name}.py"
     python = shutil.which("python", path=session.bin) or "python"
     sys.stdout.flush()
     # The demo replaces this process, so that ctrl-C reaches only the demo.

@@ -16,6 +16,10 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
     assert stems(f"{one} there") == stems(f"{other} there")
 
 
+def test_verbs_that_look_like_plurals_share_the_stem_of_the_verb() -> None:
+    assert stems("lives leaves") == stems("live leave")
+
+
 def test_words_without_a_subject_are_left_out() -> None:
     assert stems("What did you do with it?") == []
     assert stems("How many kinds of tea does Ben like?", question=True) == ["tea", "ben", "like"]

@@ -32,7 +32,7 @@ _IRREGULAR_FORMS: Final = """
     fall fell fallen; feed fed; feel felt; fight fought; find found; fly flew flown; foot feet; forget forgot forgotten;
     forgive forgave forgiven; freeze froze frozen; get got gotten; give gave given; go goes gone went;
     grow grew grown; hang hung; have had has having; hear heard; hide hid hidden; hold held; keep kept;
-    know knew known; lead led; leaf leaves; leave left; lend lent; lie lay lain; life lives; light lit; lose lost;
+    know knew known; lead led; leave left; lend lent; lie lay lain; light lit; lose lost;
     make made; man men; mean meant; meet met; mouse mice; pay paid; person people; ride rode ridden; rise rose risen;
     run ran; say said; see saw seen; seek sought; sell sold; send sent; shake shook shaken; shoot shot;
     show shown; sing sang sung; sit sat; sleep slept; speak spoke spoken; spend spent; stand stood; steal stole stolen;
