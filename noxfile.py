@@ -132,7 +132,7 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a tool call, the user decides, another process resumes; also `demo agent`, `demo memory`."""
+    """A local model requests a call, the user decides, another process resumes. Also: `demo agent`, `demo memory`."""
     _install(session, "model")
     name, *words = session.posargs if session.posargs[:1] in (["agent"], ["memory"]) else ["approval", *session.posargs]
     program = "docs/examples/approval" if name == "approval" else f"docs/examples/{name}.py"
