@@ -1,16 +1,21 @@
 """Helpers that remove the credentials of a request from the errors that its server reports.
 
 A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors. This
-module recognizes the credentials that were sent, in any format.
+module recognizes the credentials that were sent, in the forms in which servers quote them: raw, escaped for JSON, HTML
+or a URL, in base64, or truncated.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from html.entities import codepoint2name
 from typing import Final, TypeVar
-from urllib.parse import parse_qsl, quote, quote_plus
+from urllib.parse import parse_qsl
 
 from chat_core.errors import ChatError, TransportError
 from chat_core.transport.values import Headers, Request
@@ -19,26 +24,51 @@ ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 
 REDACTED: Final = "[redacted]"
 _CREDENTIAL_NAME: Final = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_CREDENTIAL_IN_BODY: Final = re.compile(
+    rb'"(?:authorization(?:_token)?|(?:[\w-]+[-_])?api[-_]?key|(?:access|bearer|auth)[-_]token|client_secret|password)"'
+    rb'\s*:\s*("(?:[^"\\]|\\.)*")',
+    re.IGNORECASE,
+)
+"""Credentials for other servers in a request body, such as the token of an MCP server."""
+_SCHEMES: Final = frozenset({"basic", "bearer", "digest", "token"})
 _SHORTEST: Final = 6
 """Minimum length of redacted values. Shorter values may also occur in unrelated text."""
+_PREFIX: Final = 10
+"""Number of characters after which a truncated credential is recognized."""
 
 
 def credentials_of(request: Request) -> tuple[str, ...]:
-    """Return the credentials in the headers and the query of a request, in every form that a server may quote."""
+    """Return the credentials in the headers, the query and the body of a request, longest first."""
     fields = [*request.headers, *parse_qsl(request.path.partition("?")[2])]
+    fields += [("authorization", _parse_text(found[1])) for found in _CREDENTIAL_IN_BODY.finditer(request.body)]
     values: set[str] = set()
     for name, value in fields:
         if _CREDENTIAL_NAME.search(name):
-            # `Bearer KEY` and `Basic KEY` may be quoted with or without the scheme.
-            values |= {value.strip(), value.strip().rpartition(" ")[2]}
-    forms: set[str] = set()
-    for value in values:
-        if len(value) >= _SHORTEST:
-            escaped = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)]
-            forms |= {value, *escaped, *[text.replace("/", "\\/") for text in escaped]}
-            forms |= {quote(value), quote(value, safe=""), quote_plus(value)}
-    # A form that contains another one is replaced first.
-    return tuple(sorted(forms, key=len, reverse=True))
+            scheme, _, secret = value.strip().partition(" ")
+            values |= _encodings(secret.strip() if scheme.lower() in _SCHEMES and secret else value.strip())
+    # A value that contains another one is replaced first.
+    return tuple(sorted([value for value in values if len(value) >= _SHORTEST], key=lambda item: (-len(item), item)))
+
+
+def _parse_text(text: bytes) -> str:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+def _encodings(secret: str) -> set[str]:
+    """Return a credential, its base64 forms, and the user and password that it contains in base64."""
+    if len(secret) < _SHORTEST:
+        return set()
+    data = secret.encode(errors="replace")
+    found = {secret, base64.b64encode(data).decode().rstrip("="), base64.urlsafe_b64encode(data).decode().rstrip("=")}
+    try:
+        user = base64.b64decode(secret, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return found
+    return found | {user, user.partition(":")[2]} if user.isprintable() and ":" in user else found
 
 
 def redact_bytes(data: bytes, request: Request) -> bytes:
@@ -48,9 +78,8 @@ def redact_bytes(data: bytes, request: Request) -> bytes:
         data: body of a response.
         request: request to which the server responded.
     """
-    for form in credentials_of(request):
-        data = data.replace(form.encode(errors="replace"), REDACTED.encode())
-    return data
+    # In Latin-1, each byte is one character.
+    return _replace(data.decode("latin-1"), credentials_of(request)).encode("latin-1")
 
 
 def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str, str]:
@@ -60,45 +89,97 @@ def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str,
         headers: headers of a response.
         request: request to which the server responded.
     """
-    forms = credentials_of(request)
-    return Headers([(name, _redact_forms(value, forms)) for name, value in headers.items()])
+    values = credentials_of(request)
+    return Headers([(name, _replace(value, values)) for name, value in headers.items()])
 
 
-def redact_error(error: ErrorT, request: Request) -> ErrorT:
+def redact_error(error: ErrorT, request: Request, received: bytes = b"") -> ErrorT:
     """Remove the credentials of `request` from an error, in place, and return the error.
 
-    The message and the attributes are redacted. The causes are removed if one of them quotes a credential. The partial
-    response remains unchanged.
+    The message and the attributes are redacted. If the error, its causes or the received data quote a credential, the
+    causes and the stack frames are removed, whose variables contain the data. The partial response remains unchanged.
 
     Args:
         error: error raised by a transport or a stream decoder.
         request: the request that failed.
+        received: the data in which the error was found.
     """
-    forms = credentials_of(request)
-    error.args = tuple([_redact_forms(item, forms) if isinstance(item, str) else item for item in error.args])
+    values = credentials_of(request)
+    quoted = _quotes(received.decode("latin-1"), values) or any(_quotes(text, values) for text in _texts(error))
+    error.args = tuple([_replace(item, values) if isinstance(item, str) else item for item in error.args])
     for name, value in vars(error).items():
         if isinstance(value, str):
-            setattr(error, name, _redact_forms(value, forms))
+            setattr(error, name, _replace(value, values))
         elif isinstance(value, bytes):
             setattr(error, name, redact_bytes(value, request))
     if isinstance(error, TransportError):
         error.headers = redact_headers(error.headers, request)
-    _hide_causes_with_secrets(error, forms)
+    if quoted:
+        error.__cause__ = error.__context__ = error.__traceback__ = None
     return error
 
 
-def _redact_forms(text: str, forms: tuple[str, ...]) -> str:
-    for form in forms:
-        text = text.replace(form, REDACTED)
+def _texts(error: BaseException) -> list[str]:
+    """Return what an error and its causes show."""
+    texts: list[str] = []
+    current: BaseException | None = error
+    while current is not None:
+        texts += [str(current), repr(current)]
+        texts += [value for value in vars(current).values() if isinstance(value, str)]
+        texts += [value.decode("latin-1") for value in vars(current).values() if isinstance(value, bytes)]
+        current = current.__cause__ or current.__context__
+    return texts
+
+
+def _quotes(text: str, values: tuple[str, ...]) -> bool:
+    return _replace(text, values) != text
+
+
+def _replace(text: str, values: tuple[str, ...]) -> str:
+    for value in values:
+        text = _replace_value(text, value)
     return text
 
 
-def _hide_causes_with_secrets(error: BaseException, forms: tuple[str, ...]) -> None:
-    """Remove the cause and context of `error` if any exception in its chain quotes a credential."""
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        text = f"{cause!r} {cause}"
-        if any(form in text for form in forms):
-            error.__cause__ = error.__context__ = None
-            return
-        cause = cause.__cause__ or cause.__context__
+def _replace_value(text: str, value: str) -> str:
+    """Replace a credential in all its forms. A longer text is also recognized if it is truncated."""
+    start = _pattern(value[:_PREFIX])
+    pieces: list[str] = []
+    position = 0
+    while (found := start.search(text, position)) is not None:
+        end = found.end()
+        for character in value[_PREFIX:]:
+            following = _pattern(character).match(text, end)
+            if following is None:
+                break
+            end = following.end()
+        pieces += [text[position : found.start()], REDACTED]
+        position = end
+    return "".join([*pieces, text[position:]]) if pieces else text
+
+
+@lru_cache(maxsize=512)
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern for a text whose characters may be escaped for JSON, HTML or a URL.
+
+    The text is matched in a string and in bytes that are decoded as Latin-1.
+    """
+    return re.compile("".join([_character_pattern(character) for character in text]))
+
+
+def _character_pattern(character: str) -> str:
+    code, encoded = ord(character), character.encode(errors="replace")
+    utf16 = character.encode("utf-16-be", errors="surrogatepass").hex()
+    forms = [
+        rf"\\*{re.escape(character)}",
+        "".join([f"%{byte:02x}" for byte in encoded]),
+        r"\\+u" + r"\\+u".join([utf16[index : index + 4] for index in range(0, len(utf16), 4)]),
+        f"&#0*{code};",
+        f"&#x0*{code:x};",
+    ]
+    if name := codepoint2name.get(code):
+        forms.append(f"&{name};")
+    if code > 0x7F:  # noqa: PLR2004 - beyond ASCII
+        forms.append(re.escape(encoded.decode("latin-1")))
+    # Only the hexadecimal digits of an escape are case-insensitive.
+    return rf"(?:{forms[0]}|(?i:{'|'.join(forms[1:])}))"

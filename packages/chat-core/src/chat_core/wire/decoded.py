@@ -56,12 +56,12 @@ ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 class Redact(Protocol):
     """Protocol for a function that removes credentials from an error in place and returns the error."""
 
-    def __call__(self, error: ErrorT, /) -> ErrorT:
-        """Remove the credentials from `error`, and return the error."""
+    def __call__(self, error: ErrorT, /, *, received: bytes = b"") -> ErrorT:
+        """Remove the credentials from `error`, and return the error. `received` is the data at fault."""
         ...
 
 
-def _return_unchanged(error: ErrorT, /) -> ErrorT:
+def _return_unchanged(error: ErrorT, /, *, received: bytes = b"") -> ErrorT:  # noqa: ARG001 - see `Redact`
     return error
 
 
@@ -128,7 +128,8 @@ class DecodedStream:
         try:
             return decoder.feed(events)
         except ChatError as error:
-            self._redact(error)
+            self._redact(error, received=b"".join([event.data for event in events]))
+            events = ()  # error trackers record the variables of each frame
             raise
 
     def _translate_with_partial(self, error: TransportError) -> ChatError:

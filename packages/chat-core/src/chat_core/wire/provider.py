@@ -137,7 +137,8 @@ class TransportProvider:
         try:
             return decode(body)
         except ChatError as error:
-            redact_error(error, sent)
+            redact_error(error, sent, body)
+            body = b""  # error trackers record the variables of each frame
             raise
 
     @asynccontextmanager

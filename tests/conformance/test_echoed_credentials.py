@@ -1,0 +1,112 @@
+"""Credentials that a server echoes are in no error, wherever they are, in whatever form, and over a real connection."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable
+from html import escape
+from traceback import walk_tb
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from chat_claude import ClaudeBuilder
+from chat_completions import CompletionsBuilder
+from chat_core.errors import ChatError
+from chat_core.messages import Messages
+from chat_core.options import ChatOptions
+from chat_core.provider import NO_TOOLS, ChatProvider
+from chat_gemini import GeminiBuilder
+from chat_responses import ResponsesBuilder
+from chat_testing import Exchange, LoopbackServer
+from chat_transport_httpx import HttpxTransport
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+SECRET = 'Zm9v/"odd"+key=77.q~&7'  # noqa: S105 - of this test
+PROVIDERS: dict[str, Callable[[str], Any]] = {
+    "claude": lambda url: ClaudeBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),
+    "completions": lambda url: CompletionsBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),
+    "gemini": lambda url: GeminiBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),
+    "responses": lambda url: ResponsesBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),
+}
+FORMS = {
+    "raw": SECRET,
+    "bearer": f"Bearer {SECRET}",
+    "json": json.dumps(SECRET),
+    "url": quote(SECRET, safe=""),
+    "lower-url": quote(SECRET, safe="").lower().replace("zm9v", "Zm9v"),
+    "html": escape(SECRET),
+    "base64": base64.b64encode(SECRET.encode()).decode(),
+    "unicode": "".join([f"\\u{ord(character):04x}" for character in SECRET]),
+    "truncated": f"{SECRET[:14]}...",
+}
+PLACES: dict[str, tuple[int, dict[str, str], str]] = {
+    # status, headers and body; `@` is where the credential is
+    "refusal": (401, {"content-type": "application/json"}, '{"error": {"message": "no @", "code": "@"}}'),
+    "text": (503, {"content-type": "text/plain"}, "no @"),
+    "header": (400, {"content-type": "application/json", "x-request-id": "@"}, '{"error": "no"}'),
+    "location": (302, {"location": "http://elsewhere/@?key=@"}, ""),
+    "page": (200, {"content-type": "text/html"}, "<p>no @</p>"),
+    "error-in-stream": (
+        200,
+        {"content-type": "text/event-stream"},
+        'event: error\ndata: {"type": "error", "error": {"message": "no @", "type": "x"}}\n\n',
+    ),
+    "broken-event": (200, {"content-type": "text/event-stream"}, "data: {no @\n\n"),
+}
+
+
+def shown(error: BaseException) -> str:
+    """Everything that an error, its causes and the variables of their stack frames show, except of this test."""
+    texts: list[str] = []
+    current: BaseException | None = error
+    while current is not None:
+        texts += [str(current), repr(current), repr(vars(current))]
+        for frame, _ in walk_tb(current.__traceback__):
+            if frame.f_globals["__name__"] != __name__:
+                texts += [repr(value) for value in frame.f_locals.values()]
+        current = current.__cause__ or current.__context__
+    return "\n".join(texts)
+
+
+async def failure(provider: ChatProvider, *, streaming: bool) -> ChatError:
+    with pytest.raises(ChatError) as caught:
+        if not streaming:
+            await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
+        else:
+            async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
+                async for _ in stream:
+                    pass
+                stream.close()
+    return caught.value
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("vendor", PROVIDERS)
+async def test_no_echoed_credential_is_in_an_error_or_in_its_frames(
+    anyio_backend: str, vendor: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert anyio_backend
+    status, headers, body = PLACES[place]
+    form = ""
+
+    def serve(exchange: Exchange) -> None:
+        exchange.head(status, {name: value.replace("@", form) for name, value in headers.items()})
+        exchange.chunk(body.replace("@", form).encode())
+        exchange.end()
+
+    caplog.set_level(logging.INFO)
+    with LoopbackServer(serve) as server:
+        transport = HttpxTransport(trust_env=False)
+        for name, form in FORMS.items() if vendor == "completions" else list(FORMS.items())[:2]:
+            for streaming in (False, True):
+                provider = PROVIDERS[vendor](f"http://{server.host}").with_transport(transport).build()
+                text = shown(await failure(provider, streaming=streaming)) + caplog.text
+                secret = SECRET[:14] if name == "truncated" else form
+                assert secret not in text, (name, streaming)
+                assert repr(secret)[1:-1] not in text, (name, streaming)
+                assert SECRET not in text, (name, streaming)
+        await transport.aclose()
