@@ -424,3 +424,15 @@ async def test_a_fork_of_a_file_has_no_call_that_can_still_run(tmp_path: Path) -
             await old.fork(tmp_path / "new")
         assert not (tmp_path / "new").exists()
         assert await old.fork(tmp_path / "new", 1, id="early") == "early"
+
+
+async def test_closing_after_a_run_died_keeps_the_history_readable(path: Path) -> None:
+    clock = Clock()
+    async with (
+        FileConversation.create(path, waiting("a"), now=clock) as dead,
+        FileConversation.open(path, now=clock) as other,
+    ):
+        await dead.claim()
+        clock.advance(3600)
+        await other.close()
+        assert [entry.event for entry in await other.history()] == ["created", "claimed"]

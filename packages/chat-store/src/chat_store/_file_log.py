@@ -262,9 +262,13 @@ class FileLog(ConversationLog):
         if self._lease is not None and self._lease.fence == self.state.fence:
             self._append_entry(batch, self._next_lease(self._lease.fence, now), fields)
             return
+        lease = None
         if not self._may_save_during_run(batch, now):
             self._require_no_live_run()
-        self._append_entry(batch, None, fields)
+            if self.state.lease is not None:
+                # Revoke the lease of the dead run. If it continues, the new fence prevents its writes.
+                lease = Lease(self.state.fence + 1)
+        self._append_entry(batch, lease, fields)
 
     def apply(self, batch: Batch, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
         """Append a batch of changes, changes to the description and new jobs, as one entry.

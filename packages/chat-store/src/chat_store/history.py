@@ -76,7 +76,9 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
         return [HistoryEntry(number, at, "created")]
     found: list[HistoryEntry] = []
     lease = _lease_fields(document)
-    if lease.get("fence", fence) != fence:
+    # A released lease with a new fence revokes the lease of a dead run.
+    is_new, is_released = lease.get("fence", fence) != fence, bool(lease.get("released"))
+    if is_new and not is_released:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
     entry, late = parse_entry(document), parse_entry(cast("Document", document.get("late", {})))
     for turn in entry.turns:
@@ -93,7 +95,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages) -> list[
         found.append(HistoryEntry(number, at, "granted" if grant.revoked_at is None else "revoked", grant=grant))
     found += _list_tools(late, number, at, "late", messages)
     found += [_parse_redaction(item, number) for item in cast("list[Document]", document.get("redacted", []))]
-    if lease.get("released"):
+    if is_released and not is_new:
         found.append(HistoryEntry(number, at, "released"))
     return found
 
