@@ -15,6 +15,7 @@ from chat_agents import (
     Data,
     Done,
     Error,
+    Handoff,
     Text,
     ToolStatus,
 )
@@ -167,3 +168,15 @@ def x209_an_engine_is_not_a_flow(model: FakeComplete) -> None:
 
 def x210_values_of_a_flow_without_their_types() -> None:
     engine.run(Support(), AgentSession(flow="support"), "pay", inject=[Risk(high=True)])  # E: Mapping|list
+
+
+class Leads(AgentFlow):
+    name = "leads"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        return [Handoff(Support(), "Payments.")]  # E: Handoff|Support
+
+
+def x211_a_flow_that_hands_over_to_a_pausing_one_where_none_may_pause() -> None:
+    bare(Leads())

@@ -14,6 +14,7 @@ from chat_agents import (
     Data,
     Done,
     Error,
+    Handoff,
     Text,
     ToolStatus,
     to_sse_event,
@@ -184,3 +185,26 @@ async def l207_values_of_a_run_reach_the_instructions_and_tools_of_a_flow() -> N
     async with AgentEngine(pays).run(Teller(), AgentSession(flow="teller"), "pay", inject=values) as run:
         assert_type(run, AgentRun[Never])
         true([event async for event in run])
+
+
+class Reception(AgentFlow[Paused]):
+    name = "reception"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Paused]]:
+        return [Handoff(Support(), "Payments."), Handoff(Clerk(), "Anything else.")]
+
+
+class Entrance(AgentFlow):
+    name = "entrance"
+
+    @override
+    def scopes(self) -> Sequence[ToolScope[Never]]:
+        return [Handoff(Clerk(), "Everything.")]
+
+
+async def l208_a_flow_can_pause_if_a_flow_that_it_hands_over_to_can() -> None:
+    engine = AgentEngine(pays)
+    assert_type(engine.run(Reception(), AgentSession(flow="reception"), "pay"), AgentRun[Paused])
+    assert_type(engine.run(Entrance(), AgentSession(flow="entrance"), "hi"), AgentRun[Never])
+    assert_type(Handoff(Support(), "Payments."), Handoff[Paused])

@@ -10,6 +10,7 @@ from chat_agents.delegation import AgentPolicy, Budget, Delegation, ParentPolicy
 from chat_agents.engine import AgentEngine
 from chat_agents.events import AgentEvent, Data, Done, Error, ErrorCode, Outcome, Text, ToolStatus
 from chat_agents.flow import AgentFlow
+from chat_agents.handoff import Handoff
 from chat_agents.run import AgentRun
 from chat_agents.session import AgentSession
 from chat_agents.sse import to_sse_event
@@ -32,6 +33,7 @@ __all__ = [
     "Done",
     "Error",
     "ErrorCode",
+    "Handoff",
     "Outcome",
     "ParentPolicy",
     "SessionUsage",

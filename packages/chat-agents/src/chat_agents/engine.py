@@ -27,6 +27,7 @@ from chat_agents.background import BackgroundAgents
 from chat_agents.config import AgentConfig
 from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_tools
 from chat_agents.flow import AgentFlow
+from chat_agents.handoff import Handoff
 from chat_agents.limits import DelegationLimits
 from chat_agents.rounds import RoundLimit
 from chat_agents.run import AgentRun, RunSettings
@@ -66,11 +67,13 @@ class _FlowChats(Generic[PauseT_co]):
         without_instructions: the chat of `AgentRun`, which evaluates the instructions before it stores the message.
         with_instructions: the chat that `AgentEngine.chat()` returns.
         background: the agents that work in the background, if the flow has any.
+        next_flows: the flows to which this one can hand over.
     """
 
     without_instructions: StreamingChat[ChatResponse, PauseT_co]
     with_instructions: StreamingChat[ChatResponse, PauseT_co]
     background: BackgroundAgents[PauseT_co] | None
+    next_flows: Sequence[AgentFlow[PauseT_co]]
 
 
 @final
@@ -132,7 +135,8 @@ class AgentEngine:
         Nothing happens before the block is entered. A run can pause only if the type of the flow includes `Paused`.
 
         Args:
-            flow: the flow, whose name is that of the session.
+            flow: the flow with which the session was opened, or the one to which it was handed over. If it was handed
+                over, the run uses the flow to which it was handed over.
             session: the session, which no other run may use at the same time.
             message: message of the user, a text or parts. `None` continues after a pause or an interrupted run.
                 If the model has answered, a stored session yields the answer again, and a session in memory is refused.
@@ -145,8 +149,8 @@ class AgentEngine:
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
             raise UsageError(msg)
-        settings = RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit)
-        return AgentRun(settings, session, None if message is None else _to_content(message), inject)
+        content = None if message is None else _to_content(message)
+        return AgentRun(self._run_settings(flow), session, content, inject)
 
     def background(self, flow: AgentFlow[PauseT], /) -> BackgroundAgents[PauseT]:
         """Return the agents of a flow that work in the background, to run, list and cancel them.
@@ -163,6 +167,27 @@ class AgentEngine:
             raise UsageError(msg)
         return background
 
+    def _run_settings(self, flow: AgentFlow[PauseT]) -> RunSettings[PauseT]:
+        def find(name: str) -> RunSettings[PauseT]:
+            return self._run_settings(self._find_flow(flow, name))
+
+        return RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit, find)
+
+    def _find_flow(self, flow: AgentFlow[PauseT], name: str) -> AgentFlow[PauseT]:
+        """Return the flow with a name that a flow can hand over to, in any number of steps.
+
+        Raises:
+            UsageError: there is no such flow.
+        """
+        found = [flow]
+        for candidate in found:
+            if candidate.name == name:
+                return candidate
+            known = {item.name for item in found}
+            found += [item for item in self._chats(candidate).next_flows if item.name not in known]
+        msg = f"the session was handed over to the flow {name!r}, and {flow.name!r} has no Handoff that leads to it"
+        raise UsageError(msg)
+
     def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
         return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
 
@@ -176,12 +201,15 @@ class AgentEngine:
         background = None
         if delegation is not None:
             builder = builder.with_max_kept_data(MAX_KEPT_RESULT)
-            agents = delegate_tools(flow.name, delegation, scopes, partial(self._new_agent_builder, flow))
+            own = [scope for scope in scopes if not isinstance(scope, Handoff)]
+            agents = delegate_tools(flow.name, delegation, own, partial(self._new_agent_builder, flow))
             for scope in agents.scopes:
                 builder = builder.with_scoped_tools(scope)
             if delegation.background is not None:
                 background = BackgroundAgents(flow.name, delegation, delegation.background, agents.chats)
-        return _FlowChats(builder.build(), builder.with_instructions(flow.instructions).build(), background)
+        with_instructions = builder.with_instructions(flow.instructions).build()
+        next_flows = [scope.flow for scope in scopes if isinstance(scope, Handoff)]
+        return _FlowChats(builder.build(), with_instructions, background, next_flows)
 
     def _new_agent_builder(
         self, flow: AgentFlow[PauseT], model: ChatProvider | None, limits: DelegationLimits

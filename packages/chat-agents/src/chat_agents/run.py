@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -54,6 +54,7 @@ from typing_extensions import TypeVar
 from chat_agents.config import AgentConfig
 from chat_agents.events import AgentEvent, Done, Error, Outcome, Text, error_event
 from chat_agents.flow import AgentFlow
+from chat_agents.handoff import flow_after_handoffs
 from chat_agents.rounds import RoundLimit
 from chat_agents.session import AgentSession
 from chat_agents.translation import Translation
@@ -77,12 +78,14 @@ class RunSettings(Generic[PauseT_co]):
         chat: the chat of the flow.
         config: the settings of the engine.
         limit: the limit on rounds of tool calls.
+        find: function that returns the settings of a flow to which this flow can hand over, by name.
     """
 
     flow: AgentFlow[PauseT_co]
     chat: StreamingChat[ChatResponse, PauseT_co]
     config: AgentConfig
     limit: RoundLimit
+    find: Callable[[str], RunSettings[PauseT_co]]
 
 
 @final
@@ -153,10 +156,12 @@ class AgentRun(Generic[PauseT_co]):
         """Open the session, add the message, and enter the stream of the chat."""
         session, settings = self._session, self._settings
         target = await self._stack.enter_async_context(session.conversation())
-        if session.flow != settings.flow.name:
-            msg = f"the session {session.id!r} belongs to the flow {session.flow!r}, not to {settings.flow.name!r}"
-            raise UsageError(msg)
         messages = target if isinstance(target, Messages) else target.messages
+        current = flow_after_handoffs(messages, is_next=self._message is not None) or session.flow
+        if settings.flow.name not in {session.flow, current}:
+            msg = f"the session {session.id!r} belongs to the flow {current!r}, not to {settings.flow.name!r}"
+            raise UsageError(msg)
+        settings = self._settings = settings.find(current)
         if self._message is None and target is messages and _is_answered(messages):
             # A store would deliver the answer again. Without one, the model would be asked for a second answer.
             msg = "the model has answered: pass a message to run()"

@@ -20,6 +20,7 @@ from chat_store import (
     UnknownConversationError,
 )
 
+from chat_agents.handoff import flow_after_handoffs
 from chat_agents.usage import Imported, SessionUsage
 
 VERSION: Final = 1
@@ -39,7 +40,7 @@ class AgentSession:
 
     Attributes:
         id: id of the session, in a store the id of the conversation.
-        flow: name of the flow that runs the session.
+        flow: name of the flow with which the session was opened.
         owner: the user who owns the session, if known.
         created_at: when the session was created.
         last_active: when the last run ended or, in a store, when something was last stored.
@@ -96,6 +97,11 @@ class AgentSession:
         return self._messages
 
     @property
+    def current_flow(self) -> str:
+        """Name of the flow that answers the next message: `flow`, or the last one to which a `Handoff` has led."""
+        return flow_after_handoffs(self._messages) or self.flow
+
+    @property
     def state(self) -> Mapping[str, object]:
         """State of the conversation, a read-only JSON object that tools change by `ToolOutput(state=…)`."""
         return self._messages.state
@@ -130,7 +136,7 @@ class AgentSession:
         Args:
             store: store of the session. The caller closes it.
             id: id of the session. Default: a new session with a random id.
-            flow: name of the flow that runs the session.
+            flow: name of the flow with which the session was opened, or to which it was handed over.
             owner: the user who owns the session.
             state: initial state of a new session.
 
@@ -144,14 +150,14 @@ class AgentSession:
             meta = await store.meta(session.id)
         except UnknownConversationError:
             meta = await session._create_conversation(store)
-        if meta.flow != flow:
-            msg = f"the session {session.id!r} belongs to the flow {meta.flow!r}, not to {flow!r}"
-            raise UsageError(msg)
         if owner is not None and meta.owner != owner:
             msg = f"the session {session.id!r} belongs to another owner"
             raise UsageError(msg)
         session._read_meta(meta)
         session._messages = (await store.load(session.id)).messages
+        if flow not in {meta.flow, session.current_flow}:
+            msg = f"the session {session.id!r} belongs to the flow {session.current_flow!r}, not to {flow!r}"
+            raise UsageError(msg)
         return session
 
     async def _create_conversation(self, store: ConversationStore) -> ConversationMeta:
