@@ -117,8 +117,8 @@ def circumstances(results: list[Result], begun: datetime, load: float, *, whole:
     return (
         f"Measured on {begun:%Y-%m-%d} from {begun:%H:%M} to {datetime.now(UTC):%H:%M} UTC {what}, with CPython "
         f"{platform.python_version()} on {os.cpu_count()} cores: {versions()}.\n\n"
-        f"The load of the machine was {load:.1f} before the run and {min(loads):.1f} to {max(loads):.1f} when its rows "
-        "ended; the server and the client that takes its turn make one or two of that, and other work the rest."
+        f"The load of the machine was {load:.1f} before the run and {min(loads):.1f} to {max(loads):.1f} during the "
+        "run. The server and the measured client cause a load of one or two."
     )
 
 
@@ -149,8 +149,8 @@ def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> N
     """Replace remeasured rows in the page and add a note with the date."""
     names = ", ".join([f"`{result.row.name}`" for result in results])
     said = (
-        f"Measured again on {datetime.now(UTC):%Y-%m-%d}, at a load of {load:.1f} before that: {names}. "
-        "When, each of them says below."
+        f"The rows {names} were measured again on {datetime.now(UTC):%Y-%m-%d}, at a load of {load:.1f} before that. "
+        "Their sections state the times."
     )
     text = page_file.read_text(encoding="utf-8")
     page_file.write_text(with_remeasured_rows(text, results, [row.name for row in ROWS], said), encoding="utf-8")

@@ -150,7 +150,7 @@ def reached(result: Result) -> str:
 
 def readme(results: Sequence[Result]) -> str:
     """Return the Markdown table of the README."""
-    lines = ["| work | of raw httpx, median | the middle half | target |", "|---|---|---|---|"]
+    lines = ["| work | ratio to raw httpx, median | interquartile range | target |", "|---|---|---|---|"]
     for result in results:
         ours, row = result.measurement, result.row
         if row.kind == "ratio" and row.baseline == "raw-httpx" and row.target is not None:
@@ -161,7 +161,7 @@ def readme(results: Sequence[Result]) -> str:
 
 def page(results: Sequence[Result], circumstances: str) -> str:
     """Return the summary table and a section per row, in Markdown."""
-    lines = [circumstances, "", "| work | reached | must reach | peers |", "|---|---|---|---|"]
+    lines = [circumstances, "", "| work | result | target | other libraries |", "|---|---|---|---|"]
     lines += [_row(result) for result in results]
     for result in results:
         lines += ["", *_section(result)]
@@ -185,13 +185,13 @@ def _section(result: Result) -> list[str]:
     row = result.row
     # Headings are read without the row above, so they need the full title.
     title = row.heading or row.what
-    ended = [f"At {result.at} UTC, at a load of {result.load:.1f}.", ""] if result.at else []
+    ended = [f"Measured at {result.at} UTC. The load of the machine was {result.load:.1f}.", ""] if result.at else []
     note = [row.note, ""] if row.note else []
     if result.table:
         return [f"### {title[0].upper()}{title[1:]}", "", *note, *ended, *result.table]
-    unit = {"growth": "of the smaller one", "import": "of pydantic's"}.get(row.kind, f"of {name_of(row.baseline)}")
+    unit = {"growth": "the smaller one", "import": "pydantic"}.get(row.kind, name_of(row.baseline))
     memory = row.most_mb is not None
-    titles = f"client | {unit}, median | the middle half | pairs | CPU of one {row.unit}"
+    titles = f"client | ratio to {unit}, median | interquartile range | pairs | CPU time of one {row.unit}"
     lines = [
         f"### {title[0].upper()}{title[1:]}",
         "",
