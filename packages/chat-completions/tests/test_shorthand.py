@@ -52,7 +52,7 @@ async def test_a_server_of_one_s_own_may_be_elsewhere() -> None:
 
 def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", "localhost:4000")
-    with pytest.raises(UsageError, match="LITELLM_PROXY_API_BASE: a base URL is like"):
+    with pytest.raises(UsageError, match="LITELLM_PROXY_API_BASE: the base URL must be"):
         litellm("m")
 
 

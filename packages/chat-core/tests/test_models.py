@@ -89,7 +89,7 @@ def test_an_unknown_setting_names_the_known_ones() -> None:
 
 
 def test_a_factory_that_returns_something_else_is_refused() -> None:
-    with pytest.raises(UsageError, match="returned a int, which is no model"):
+    with pytest.raises(UsageError, match="returned a int, which is not a chat model"):
         model("wrong:y")
-    with pytest.raises(UsageError, match="returned a int, which cannot embed"):
+    with pytest.raises(UsageError, match="returned a int, which is not an embeddings provider"):
         embedder("fake:y")

@@ -77,9 +77,9 @@ def test_a_snapshot_does_not_change_with_the_collection() -> None:
 def test_a_name_is_taken_once() -> None:
     tools = ToolCollection()
     tools.tool(pay)
-    with pytest.raises(UsageError, match=r"there is a tool 'pay' already in ToolCollection\[NoneType\]\(pay\)"):
+    with pytest.raises(UsageError, match=r"ToolCollection\[NoneType\]\(pay\) already has a tool named 'pay'"):
         tools.tool(pay)
-    with pytest.raises(UsageError, match="there is a tool 'pay' already"):
+    with pytest.raises(UsageError, match="already has a tool named 'pay'"):
         tools.register("pay", SCHEMA, lambda _: None)
     assert tools.names() == ("pay",)
 

@@ -161,7 +161,7 @@ def test_a_callable_object_needs_a_name() -> None:
         def __call__(self, zone: str) -> str:
             return zone
 
-    with pytest.raises(UsageError, match="has no name of its own: pass name="):
+    with pytest.raises(UsageError, match="has no name: pass name="):
         declare(Clock(), ToolOptions())
     tool = declare(Clock(), ToolOptions("clock"))
     assert tool.declaration.description == "Tells the time."
@@ -183,5 +183,5 @@ def test_a_timeout_is_a_number_of_seconds(seconds: Any) -> None:
 
 def test_what_is_no_function_is_no_tool() -> None:
     number: Any = 5
-    with pytest.raises(UsageError, match="a tool is made of a function, not 5"):
+    with pytest.raises(UsageError, match="a tool must be a function, not 5"):
         declare(number, ToolOptions())

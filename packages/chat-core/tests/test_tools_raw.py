@@ -161,7 +161,10 @@ def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
         ({"type": "object", "properties": {"a": {"pattern": "("}}}, r"not valid at properties\.a\.pattern"),
         ({"type": "object", "$schema": "https://example.org/mine"}, "'https://example.org/mine' is not known"),
         ({"type": "object", "$schema": 5}, "5 is not known"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, r"refers to '#/\$defs/b', which is not in it"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}},
+            r"refers to '#/\$defs/b', which it does not contain",
+        ),
         ({"type": "object", "allOf": [{"$ref": "other.json"}]}, "refers to 'other.json'"),
     ],
 )

@@ -134,7 +134,7 @@ async def test_a_cancelled_strategy_is_cancelled_and_decides_nothing() -> None:
 
 async def test_a_fallback_that_executes_is_refused() -> None:
     executes: Any = Execute()
-    with pytest.raises(UsageError, match=r"a fallback cannot Execute\(\)"):
+    with pytest.raises(UsageError, match=r"the fallback of a policy must not run the call"):
         ScopedCollection(collection("pay"), breaks, fallback=executes)
 
 

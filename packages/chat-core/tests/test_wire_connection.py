@@ -93,7 +93,7 @@ def test_what_is_no_transport_is_refused() -> None:
 
 @pytest.mark.parametrize("value", ["", " \n", None])
 def test_a_missing_secret_is_refused(value: str | None) -> None:
-    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, and it got nothing"):
+    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, but got an empty text"):
         require_secret("with_api_key", cast("str", value), "a key")
 
 

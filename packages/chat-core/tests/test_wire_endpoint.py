@@ -59,7 +59,7 @@ def test_a_stream_says_what_it_takes_and_what_ends_it() -> None:
     ],
 )
 def test_what_is_no_base_url_is_refused_without_its_secret(url: str) -> None:
-    with pytest.raises(UsageError, match="a base URL is like") as caught:
+    with pytest.raises(UsageError, match="the base URL must be") as caught:
         Endpoint(url, {})
     assert "secret" not in str(caught.value)
 

@@ -151,7 +151,7 @@ def test_a_base_url_is_one(url: str) -> None:
 def test_a_model_name_that_leads_elsewhere_is_refused(model: str) -> None:
     builder = GeminiBuilder()
     for method in (builder.with_model, builder.with_embedding_model):
-        with pytest.raises(UsageError, match="a model is named like"):
+        with pytest.raises(UsageError, match="the model name must be like"):
             method(model)
 
 

@@ -57,7 +57,7 @@ async def test_limit_bounds_the_list(client: Client, store: MemoryStore) -> None
 
     assert len((await client.get("/api/waiting?limit=1")).json["waiting"]) == 1
     assert (await client.get("/api/waiting?limit=all")).json["detail"] == (
-        "limit is a whole number, such as 50, not 'all'."
+        "limit must be a whole number, such as 50, not 'all'."
     )
 
 

@@ -115,7 +115,7 @@ async def test_unknown_conversation_or_call_raises(store: MemoryStore) -> None:
 
 
 async def test_resume_without_a_chat_raises(store: MemoryStore) -> None:
-    with pytest.raises(HTTPError, match="has no chat to go on with"):
+    with pytest.raises(HTTPError, match="cannot continue the conversation"):
         await make_service(store).resume(Principal("ana"), "chat-17")
 
 

@@ -52,11 +52,11 @@ def test_import_chat_accepts_chats_and_factories(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("inbox_chats", "written module:name"),
-        (":chat", "written module:name"),
+        ("inbox_chats", "expected MODULE:NAME"),
+        (":chat", "expected MODULE:NAME"),
         ("no_such_module:chat", "No module named"),
         ("inbox_chats:none", "has no attribute 'none'"),
-        ("inbox_chats:nothing", "a chat is needed"),
+        ("inbox_chats:nothing", "expected a chat that ChatBuilder built"),
     ],
 )
 def test_invalid_chat_name_exits_with_a_message(name: str, told: str) -> None:
@@ -135,5 +135,5 @@ def test_command_serves_until_interrupted(folder: Path) -> None:
 
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_port_out_of_range_exits_with_a_message(port: str) -> None:
-    with pytest.raises(SystemExit, match=f"--port {port}: a port is a number from 0 to 65535"):
+    with pytest.raises(SystemExit, match=f"--port {port}: the port must be a number from 0 to 65535"):
         main(["--store", "chats.db", "--port", port])

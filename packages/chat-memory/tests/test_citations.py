@@ -39,7 +39,7 @@ def test_a_citation_is_stored_without_loss(citation: Citation) -> None:
 
 @pytest.mark.parametrize("document", [{}, {"kind": "rumor"}, {"kind": "web"}, {"kind": "user", "by": "a", "x": 1}])
 def test_what_is_no_citation_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(InvalidDocumentError, match="not a citation"):
+    with pytest.raises(InvalidDocumentError, match="is not a citation"):
         citation_from_dict(document)
 
 

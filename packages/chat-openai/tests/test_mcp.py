@@ -220,7 +220,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a fallback that approves": (
         lambda: McpApprovals(asks, fallback=Execute()),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        "cannot Execute",
+        "must not run the call",
     ),
 }
 

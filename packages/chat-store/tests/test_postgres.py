@@ -194,7 +194,7 @@ async def test_tables_that_are_gone_are_told(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
         database.execute("DROP TABLE chat_entries")
-        with pytest.raises(InvalidDocumentError, match="damaged or missing"):
+        with pytest.raises(InvalidDocumentError, match="missing or has the wrong columns"):
             await store.load("a")
 
 

@@ -120,7 +120,7 @@ def test_question_fails_while_a_call_waits(chat: Any, user_dir: Any) -> None:
     ended = chat("-c", "And Maria?")
 
     assert ended.code == FAILED
-    assert "something waits in this session; decide about it first: chat resume bills" in ended.err
+    assert "a call in this session waits for a decision; decide it first: chat resume bills" in ended.err
     assert "And Maria?" not in chat("show").out
 
 
@@ -190,7 +190,7 @@ def test_continue_and_session_are_exclusive(chat: Any, user_dir: Any) -> None:
     ended = chat("-c", "--session", "rivers", "Another?", *user_dir.talker)
 
     assert ended.code == MISUSED
-    assert "say one of them" in ended.err
+    assert "use one of them" in ended.err
 
 
 def test_session_keeps_its_model_in_any_directory(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +302,7 @@ def test_tool_choice_none_applies_to_every_step(chat: Any, user_dir: Any, watche
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--tool-choice", "required"), "there are none: name some with --tools"),
+        (("--tool-choice", "required"), "--tool-choice needs tools: name some with --tools"),
         (("--tools", "mine.py", "--tool-choice", "fly"), "one of pay; not 'fly'"),
     ],
 )

@@ -91,12 +91,12 @@ def test_a_file_is_read_and_its_path_named_in_errors(tmp_path: Path) -> None:
     [
         ("secret", "not"),
         (b"\xff\xfe secret", "not"),
-        ("[]", "credentials are a JSON object"),
+        ("[]", "credentials must be a JSON object"),
         ({"type": "external_account"}, r"type 'external_account' are not supported.*with_token\(\)"),
         ({}, "type None are not supported"),
         (account_json() | {"client_email": 5}, "lack the field 'client_email'"),
         (account_json() | {"private_key": "secret"}, "not an RSA key"),
-        (account_json() | {"token_uri": "ftp://secret"}, "a base URL is like"),
+        (account_json() | {"token_uri": "ftp://secret"}, "the base URL must be"),
         (user_json() | {"refresh_token": ""}, "lack the field 'refresh_token'"),
     ],
 )

@@ -97,7 +97,9 @@ class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
 async def _resolve_action(action: Any) -> Any:  # noqa: ANN401 - the type is that of the policy
     resolved = await action if inspect.isawaitable(action) else action
     if not isinstance(resolved, Action):
-        msg = f"a policy returns Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {resolved!r}"
+        msg = (
+            f"a policy must return Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {resolved!r}"
+        )
         raise TypeError(msg)
     return cast("Any", resolved)
 

@@ -86,7 +86,7 @@ def _read_messages(value: object) -> Iterator[tuple[Role, Turn]]:
             case "tool_result":
                 results.require_call(index)
             case kind:
-                msg = f"unknown kind {kind!r}; known are user, assistant, tool_call and tool_result"
+                msg = f"the kind {kind!r} is unknown: use user, assistant, tool_call or tool_result"
                 raise InvalidDocumentError(msg, path=f"{path}.kind")
 
 
@@ -117,7 +117,7 @@ class _Results:
             InvalidDocumentError: no call before it has this id.
         """
         if index not in self._taken:
-            msg = f"the result belongs to no call before it: {self.items[index].get('tool_call_id')!r}"
+            msg = f"no tool_call before this result has the id {self.items[index].get('tool_call_id')!r}"
             raise InvalidDocumentError(msg, path=f"messages[{index}]")
 
 

@@ -254,7 +254,7 @@ class StreamDecoder(EventDecoder):
         kind = delta.get("type")
         if kind == "input_json_delta":
             # The arguments belong to an unknown call. A response without that call must not appear complete.
-            raise WrongShapeError("index", "that of a block that has begun")
+            raise WrongShapeError("index", "the index of a block that has begun")
         return self._begin_block({"type": BLOCK_TYPES.get(kind, UNKNOWN)}, index, out)
 
     def _create_block(self, block: Json, out: list[Delta], path: str) -> Block:

@@ -115,7 +115,7 @@ class _Configurable:
         return self._with_settings(retry=retry)
 
     def with_context(self, policy: ContextPolicy) -> Self:
-        """Set what requests contain of a conversation that is too long: `Window`, `Summarize`, or a function.
+        """Set a policy that reduces requests for long conversations: `Window`, `Summarize`, or a function.
 
         Args:
             policy: function called before each request of a run. The history keeps every turn.
@@ -343,7 +343,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
     def with_interrupted(
         self: ChatBuilder[OutT, PauseT], action: Withhold[AddedT] | Nothing
     ) -> ChatBuilder[OutT, PauseT | AddedT]:
-        """Set what happens to tool calls that a crash interrupted: wait for an approver, or reject the calls.
+        """Set the action for tool calls that a crash interrupted: wait for an approver, or reject the calls.
 
         Without this setting, a run that finds such calls raises `InterruptedToolsError`.
         """
@@ -408,7 +408,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
     def with_interrupted(
         self: ReadyChatBuilder[ModelT, OutT, PauseT], action: Withhold[AddedT] | Nothing
     ) -> ReadyChatBuilder[ModelT, OutT, PauseT | AddedT]:
-        """Set what happens to tool calls that a crash interrupted: wait for an approver, or reject the calls.
+        """Set the action for tool calls that a crash interrupted: wait for an approver, or reject the calls.
 
         Without this setting, a run that finds such calls raises `InterruptedToolsError`.
         """

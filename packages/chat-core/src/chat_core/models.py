@@ -50,7 +50,7 @@ def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each
     """
     provider = _create_provider(MODELS, name, settings)
     if not isinstance(provider, CompletionProvider):
-        msg = f"the factory of {name!r} returned a {type(provider).__name__}, which is no model"
+        msg = f"the factory of {name!r} returned a {type(provider).__name__}, which is not a chat model"
         raise UsageError(msg)
     return cast("ChatProvider", provider)
 
@@ -68,7 +68,7 @@ def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN4
     """
     provider = _create_provider(EMBEDDERS, name, settings)
     if not isinstance(provider, EmbeddingsProvider):
-        msg = f"the factory of {name!r} returned a {type(provider).__name__}, which cannot embed"
+        msg = f"the factory of {name!r} returned a {type(provider).__name__}, which is not an embeddings provider"
         raise UsageError(msg)
     return provider
 

@@ -56,7 +56,7 @@ class TextOutput:
 
     @property
     def schema(self) -> None:
-        """Always `None`, because text has no schema."""
+        """Schema of the output: always `None`, because text has no schema."""
         return
 
     def decode(self, answer: ChatResponse, /) -> ChatResponse:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class InjectedMarker:
-    """The marker in the metadata of an `Injected[T]` annotation."""
+    """Marker class whose instance in the metadata of an annotation identifies `Injected[T]`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The step that a workflow repeats: one run of a chat on a stored conversation, and its outcome.
+"""One step of a workflow: it runs a chat on a stored conversation and returns the outcome.
 
 DBOS stores the outcome of each step, so it contains only small JSON values. The conversation itself is in the store.
 """

@@ -75,7 +75,7 @@ def model_path(model: str) -> str:
     """
     steps = model.split("/")
     if INVALID_IN_MODEL.search(model) or not UNSAFE_STEPS.isdisjoint(steps):
-        msg = f"a model is named like 'gemini-3-flash-preview' or 'tunedModels/my-model', not {model!r}"
+        msg = f"the model name must be like 'gemini-3-flash-preview' or 'tunedModels/my-model', not {model!r}"
         raise UsageError(msg)
     return quote(model if len(steps) > 1 else f"models/{model}", safe="/@:")
 

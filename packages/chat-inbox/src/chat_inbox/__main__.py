@@ -69,7 +69,7 @@ def import_chat(name: str) -> AnyChat:
     """
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
-        msg = "this is written module:name, such as app.chats:support"
+        msg = "expected MODULE:NAME, such as app.chats:support"
         raise ValueError(msg)
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -79,7 +79,7 @@ def import_chat(name: str) -> AnyChat:
     if callable(found) and not isinstance(found, Chat):
         found = cast("Callable[[], object]", found)()
     if not isinstance(found, Chat):
-        msg = f"a chat is needed, one that ChatBuilder built, not {found!r}"
+        msg = f"expected a chat that ChatBuilder built, not {found!r}"
         raise TypeError(msg)
     return cast("AnyChat", found)
 
@@ -97,7 +97,7 @@ def listen(port: int) -> socket.socket:
         OSError: The port is in use or out of range.
     """
     if not 0 <= port < 1 << 16:
-        msg = f"a port is a number from 0 to 65535, not {port}"
+        msg = f"the port must be a number from 0 to 65535, not {port}"
         raise OSError(msg)
     listener = socket.socket()
     try:

@@ -212,7 +212,7 @@ def _parse_limit(request: Request) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):  # noqa: PLR2004 - more digits than any list needs
-        raise HTTPError(400, f"limit is a whole number, such as 50, not {text!r}.")
+        raise HTTPError(400, f"limit must be a whole number, such as 50, not {text!r}.")
     return int(text)
 
 
@@ -234,7 +234,7 @@ async def _json_body(request: Request) -> Mapping[str, object]:
 
 
 def _reject_constant(text: str) -> object:
-    msg = f"{text} is no JSON"
+    msg = f"{text} is not valid JSON"
     raise ValueError(msg)
 
 
@@ -262,7 +262,7 @@ def _parse_choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool
     missing = [name for name in ("version", _REQUIRED_FIELD.get(action)) if name is not None and name not in body]
     errors |= dict.fromkeys(missing, "this is needed")
     if errors:
-        raise HTTPError(400, "The body is not what this takes; nothing was decided.", errors=errors)
+        raise HTTPError(400, "The body is not valid for this decision; nothing was decided.", errors=errors)
     text = body.get("reason", body.get("error"))
     choice = Choice(
         action,

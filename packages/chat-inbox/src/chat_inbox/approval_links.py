@@ -80,7 +80,7 @@ class ApprovalLinks:
                 )
                 choice = read_choice(tool, draft)
                 if choice is not None and choice.action not in _DONE:
-                    raise HTTPError(400, "A link approves or rejects: nothing was decided.")
+                    raise HTTPError(400, "A link can only approve or reject; nothing was decided.")
                 if choice is None or not self._check_edits(choice, draft, conversation.id, messages):
                     status = 200 if "add" in posted else 422
                     return self._render_page(request, approval, tool, draft, token=token, status=status)
@@ -142,10 +142,10 @@ def _to_http_error(error: ChatError) -> HTTPError:
         who_decided = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""
         return HTTPError(410 if decision is not None else 403, f"This link decides nothing: {error}.{who_decided}")
     if isinstance(error, UnknownConversationError):
-        return HTTPError(404, "The conversation that this link is about is not there any more.")
+        return HTTPError(404, "The conversation of this link no longer exists.")
     return HTTPError(409, f"Nothing was decided: {error}.")
 
 
 def _link_user(signed_in: Principal | None, approval: BoundApproval) -> Principal | None:
-    """Return the person who uses a link: the signed-in person, else the person that the token names, if any."""
+    """Return the user of a link: the signed-in user, otherwise the user named in the token, or None."""
     return signed_in or (None if approval.person is None else Principal(approval.person))

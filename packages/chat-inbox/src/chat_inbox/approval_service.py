@@ -286,7 +286,7 @@ class ApprovalService:
         """
         await self.snapshot(person, conversation)
         if not self.runs.start(conversation):
-            raise HTTPError(409, "This inbox has no chat to go on with: a worker of the application does that.")
+            raise HTTPError(409, "This inbox cannot continue the conversation: a worker of the application does that.")
 
     async def store_cursor(self) -> str:
         """Return the current change cursor of the store. Data that is read afterwards is at least as new."""

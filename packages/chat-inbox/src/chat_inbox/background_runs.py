@@ -292,7 +292,7 @@ class BackgroundRuns:
     async def _run_while_requested(self, chat: AnyChat, conversation: str, channel: Channel) -> None:
         """Run the chat until no new decision is left, then report the outcome to the channel."""
         outcome: Outcome = "failed"
-        detail = "The run was ended with the application; go on with it."
+        detail = "The application stopped during the run; resume the conversation."
         try:
             while channel.restart_requested:
                 channel.restart_requested = False

@@ -162,7 +162,7 @@ class Inbox:
         person = await find_principal(self._authenticate, request)
         if person is None:
             raise HTTPError(
-                401, "You are not signed in, or may not use this: sign in where this is part of, and return."
+                401, "You are not signed in, or have no access: sign in to the application, then return to this page."
             )
         return person
 
@@ -190,7 +190,9 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 
 
 async def _handle_unexpected_error(request: Request, _error: Exception) -> Response:
-    return _error_response(request, HTTPError(500, "Something went wrong here; the log of the server has all of it."))
+    return _error_response(
+        request, HTTPError(500, "An internal error occurred; the log of the server has the details.")
+    )
 
 
 _STATUS_DETAILS: Final = {

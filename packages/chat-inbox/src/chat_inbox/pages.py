@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from chat_inbox.api import PersonResolver
-from chat_inbox.approval_service import Action, ApprovalService, Choice
+from chat_inbox.approval_service import ApprovalService, Choice
 from chat_inbox.conversation_view import DEFAULT_TURNS, ConversationView, call_anchor
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.forms import Field, attach_errors, build_form, format_line, invalid_fields, is_same_json, read_form
@@ -28,7 +28,6 @@ from chat_inbox.url_keys import decode_key, quote_key
 
 Posted: TypeAlias = Mapping[str, str]
 
-ACTIONS: Final[tuple[Action, ...]] = ("approve", "reject", "retry", "fail", "complete")
 DONE: Final = {
     "approve": "Approved.",
     "reject": "Rejected.",

@@ -90,9 +90,7 @@ class FormTokens:
         """
         cookie = request.cookies.get(COOKIE_NAME, "")
         if not cookie or not hmac.compare_digest(self.sign(cookie, person).encode(), token.encode(errors="replace")):
-            raise HTTPError(
-                403, "This form was not made for you, or is too old: load the page again, and decide there."
-            )
+            raise HTTPError(403, "This form is not yours, or is too old: load the page again, and decide there.")
 
 
 def get_cookie(request: Request) -> str:
@@ -128,7 +126,7 @@ def require_same_origin(request: Request) -> None:
             return
     elif origin is None or origin.partition("://")[2] == request.headers.get("host"):
         return
-    raise HTTPError(403, "This request came from the page of another site, and is not taken.")
+    raise HTTPError(403, "This request came from a page of another site and was refused.")
 
 
 @final

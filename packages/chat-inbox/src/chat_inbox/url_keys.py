@@ -21,7 +21,7 @@ def decode_key(key: str) -> tuple[str, ...]:
 
 
 def quote_key(ids: Sequence[str]) -> str:
-    """Encode ids as one path segment, and quote the segment for a URL."""
+    """Encode ids as one URL path segment, with characters quoted as URLs require."""
     return quote(encode_key(*ids), safe=",")
 
 

@@ -56,7 +56,7 @@ class Engine(Protocol):
     """Interface with the methods of `xllamacpp.Server` that this module calls."""
 
     def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool], /) -> object:
-        """Generate a chat response and pass its chunks to a callback.
+        """Generate a chat response, and call a function with each chunk of it.
 
         Args:
             body: request as JSON.
@@ -92,7 +92,7 @@ class Server:
         return self._engine is not None
 
     def chat(self, request: Constrained, take: Take, stopped: Stopped) -> None:
-        """Generate a chat response and pass its chunks to a callback.
+        """Generate a chat response, and call a function with each chunk of it.
 
         Args:
             request: request and the schema of the response.

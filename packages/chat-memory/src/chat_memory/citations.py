@@ -175,5 +175,5 @@ def citation_from_dict(document: Mapping[str, object]) -> Citation:
         kind = _KINDS[cast("str", values.pop("kind"))]
         return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # the fields are those of the kind
     except (LookupError, TypeError, ValueError) as error:
-        msg = f"not a citation: {dict(document)!r}"
+        msg = f"the JSON object is not a citation of a known kind: {dict(document)!r}"
         raise InvalidDocumentError(msg) from error

@@ -40,7 +40,7 @@ class Passage:
         require_name(self.kind, "kind")
         require_text(self.speaker or "", "speaker")
         if self.kind == "fact":
-            msg = 'the kind "fact" is reserved: add a Statement'
+            msg = 'the kind "fact" is reserved for facts: store a Statement with add() instead'
             raise UsageError(msg)
         if self.said_at is not None:
             object.__setattr__(self, "said_at", to_utc(self.said_at, "said_at"))
@@ -132,7 +132,7 @@ def vector_to_bytes(vector: Sequence[float]) -> bytes:
         msg = f"a vector consists of 32-bit floating-point numbers: {error}"
         raise UsageError(msg) from error
     if not numbers or not all(map(isfinite, numbers)):
-        msg = "a vector must have at least one number, and only finite ones"
+        msg = "a vector must have at least one number, and all numbers must be finite"
         raise UsageError(msg)
     if array("H", [1]).tobytes() != b"\1\0":
         numbers.byteswap()

@@ -68,7 +68,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
     kind = next((KINDS[name] for name in reported.names if name in KINDS), None)
     if kind is None:
         return errors.error_from_object(error, provider)
-    msg = f"{provider} failed while it answered: {reported.summary}"
+    msg = f"{provider} reported an error in its response: {reported.summary}"
     body = dumps(error).encode(errors="replace")
     return provider_error(kind, msg, status=reported.status, headers={}, body=body, code=reported.code)
 

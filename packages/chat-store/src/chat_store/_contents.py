@@ -97,7 +97,7 @@ def require_redaction(target: object, by: object, reason: object) -> None:
 
 
 def fork_description(source: ConversationMeta, changes: MetaChanges | None) -> MetaChanges:
-    """Return the description of a copy of a conversation.
+    """Return the description for a copy of a conversation: that of the original, with changes applied.
 
     Args:
         source: the description of the original.

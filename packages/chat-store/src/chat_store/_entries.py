@@ -102,7 +102,7 @@ class NewTurn:
 
     @property
     def gives_work(self) -> bool:
-        """Whether the turn gives a run work. A turn of the engine does so only with a `Rewind`."""
+        """Whether a run must respond to the turn. A turn of the engine needs a response only if it has a `Rewind`."""
         parts = cast("list[Document]", self.document["parts"])
         return self.document.get("by") != "engine" or any(part["type"] == "rewind" for part in parts)
 
@@ -168,7 +168,7 @@ class Batch:
 
     @property
     def gives_work(self) -> bool:
-        """Whether the batch gives a run work. Engine turns without a rewind, and grants, do not."""
+        """Whether a run must react to the batch. Grants, and engine turns without a `Rewind`, need no reaction."""
         return bool(self.tools or self.inner or self.marks) or any(turn.gives_work for turn in self.turns)
 
     def __bool__(self) -> bool:
@@ -267,7 +267,7 @@ class TurnMarked:
     turn: int | None = None
 
     def apply_to(self, turn: Turn) -> None:
-        """Set these marks on a turn."""
+        """Set the marks of this entry on a turn."""
         codec.set_turn_marks(turn, self.marks)
 
     def find_turn(self, messages: Messages) -> Turn:
@@ -363,7 +363,7 @@ def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> 
 
 
 def changed_grants(grants: Grants, stored: Grants) -> tuple[Grant, ...]:
-    """Return the grants that the log does not have yet, or that are not revoked there.
+    """Return the grants that are missing in the log, and the revoked grants that the log lists as valid.
 
     Args:
         grants: the grants of the messages.

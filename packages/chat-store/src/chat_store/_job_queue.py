@@ -28,7 +28,7 @@ _SAFE_PART = 0.9
 @final
 @dataclass(slots=True)
 class _Renewal:
-    """The outcome of the renewals of one lease.
+    """State of the renewals of one job lease.
 
     Attributes:
         lost: the error of a renewal that found the lease lost.
@@ -133,7 +133,7 @@ class JobQueue:
                 block.deadline = end
 
     def _next_deadline(self) -> float:
-        """Return when to stop a block whose lease is renewed from now on, in seconds of the clock of the event loop."""
+        """Return the event loop time at which a block must be stopped if its lease is renewed now."""
         return anyio.current_time() + _SAFE_PART * self._lease_length.total_seconds()
 
     async def _change_jobs(self, work: Callable[..., T]) -> T:

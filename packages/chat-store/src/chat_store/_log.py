@@ -161,7 +161,7 @@ class ConversationLog(ABC):
 
 
 def _ended(top: Tool | None, tool: Tool | None) -> bool:
-    """Return whether `top`, the outermost tool around a tool, has ended, or the tool itself does not exist."""
+    """Return whether a tool is missing, or is in an outermost tool, `top`, that has ended."""
     return tool is None or (top is not None and top.resolved)
 
 

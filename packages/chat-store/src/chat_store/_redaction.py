@@ -44,7 +44,7 @@ _TAGS: Final = frozenset({"type", "mime", "created_at", "at"})
 
 @final
 class Redaction:
-    """The removal of the content of one turn or tool call from the log of a conversation.
+    """A redaction, which removes the content of one turn or tool call from the log of a conversation.
 
     Args:
         entries: the entries of the log.

@@ -56,7 +56,7 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
     added = turns[known:]
     before = [tool for _, turn in turns[:known] for tool in turn.tools]
     if len(turns) < known or [tool.id for tool in before] != list(revisions):
-        msg = "the messages do not follow from the revision: pass the messages and the revision of one snapshot"
+        msg = "the messages do not belong to this revision: pass the messages and the revision of one snapshot"
         raise UsageError(msg)
     changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
     batch = Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
@@ -96,7 +96,7 @@ def apply_changes(
     base = load_messages(log, revision)
     stamps = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(base)}
     if unknown := [tool.id for tool in tools if tool.id not in stamps]:
-        msg = f"{', '.join(unknown)} is no outermost call of revision {revision}: pass calls of its snapshot"
+        msg = f"{', '.join(unknown)} is not an outermost call of revision {revision}: pass calls of its snapshot"
         raise UsageError(msg)
     changed = [change for tool in tools for change in collect_changes(tool, stamps[tool.id], (tool.id,))]
     added = [NewTurn.from_turn(role, turn) for role, turn in turns]

@@ -77,7 +77,7 @@ class WaitIndex:
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
     def next_due(self, state: LogState, now: datetime, looked_at: datetime | None = None) -> datetime | None:
-        """Return when the next run can continue the conversation after a run has ended.
+        """Return the time from which the next run can continue the conversation, or None.
 
         Args:
             state: the state of the log.
@@ -130,14 +130,14 @@ def wait_deadline(wait: Wait) -> datetime | None:
 
 
 def _next_due_at(unresolved: Sequence[Tool], now: datetime) -> datetime | None:
-    """Return when a run can continue a conversation with these unresolved calls, None if a decision is needed first."""
+    """Return the time from which a run can continue these unresolved calls, or None if a decision is needed first."""
     if not any(is_waiting(tool) for tool in unresolved):
         return now
     return min((at for tool in unresolved if (at := _tool_due_at(tool, now)) is not None), default=None)
 
 
 def _tool_due_at(tool: Tool, now: datetime) -> datetime | None:
-    """Return when a run can continue a call while other calls may wait, None if a decision is needed first."""
+    """Return the time from which a run can continue this call, or None if a decision is needed first."""
     status = tool.status
     if isinstance(status, Suspended):
         return _next_due_at(status.inner.pending(), now)

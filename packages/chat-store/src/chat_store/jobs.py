@@ -63,7 +63,7 @@ class Job:
 @final
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as a store keeps it, with its state, attempts and lease.
+    """A stored job with its state, attempts and lease.
 
     Attributes:
         conversation: the id of the conversation that the job was queued with.

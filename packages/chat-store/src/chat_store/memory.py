@@ -242,7 +242,7 @@ def _last_active(head: Head) -> int:
 
 
 def _due_time(head: Head) -> datetime | None:
-    """Return when a conversation becomes due, which is not before its lease expires."""
+    """Return the time at which a conversation becomes due, or None. It is not due before its lease expires."""
     return head.due if head.due is None or head.lease_until is None else max(head.due, head.lease_until)
 
 

@@ -285,7 +285,7 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
 
 
 def _has_all_stored_parts(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
-    """Return whether the posted history contains every stored message completely, followed only by new messages."""
+    """Return whether the posted history contains every stored message completely, and no unknown message of a model."""
     posted = {message.id: message for message in given.messages}
     stored_ids = {message.id for message in shown}
     if any(message.role == "model" and message.id not in stored_ids for message in given.messages):
@@ -401,7 +401,7 @@ class _Decisions:
             return
         waits = [wait for wait in self._waits.values() if wait.path == (tool.id,) and wait.kind == "result"]
         if not waits:
-            raise ClientInputError("conflict", f"{tool.name} waits for no result of the client.")
+            raise ClientInputError("conflict", f"{tool.name} does not wait for a result from the client.")
         action: DecisionAction = "complete" if posted.error is None else "fail"
         self._add_decision(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
 

@@ -218,7 +218,7 @@ def ask(
         **model_options: Values of the options from `_model_options`.
     """
     if resume_last and session is not None:
-        msg = f"--continue is for the last session, and --session for {session!r}: say one of them"
+        msg = f"--continue is for the last session, and --session for {session!r}: use one of them"
         raise click.UsageError(msg)
     if session is not None and not (session.strip() and session.isprintable()):
         msg = f"the name of a session is a text that can be seen, not {session!r}"
@@ -234,7 +234,7 @@ def ask(
     try:
         outcome = runner.ask(name, parts, system)
     except PendingToolsError as error:
-        msg = f"something waits in this session; decide about it first: chat resume {shlex.quote(name)}"
+        msg = f"a call in this session waits for a decision; decide it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
     return _print_outcome(name, outcome, as_json=bool(model_options["as_json"]))
 

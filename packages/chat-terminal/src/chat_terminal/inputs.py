@@ -33,7 +33,7 @@ def build_parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) 
         msg = 'there is nothing to ask: chat "a question", or pipe something in'
         raise click.UsageError(msg)
     if not question.isascii() and any("\ud800" <= char <= "\udfff" for char in question):
-        msg = f"the question is no text in UTF-8: {question!r}"
+        msg = f"the question is not valid UTF-8: {question!r}"
         raise click.UsageError(msg)
     return given
 
@@ -51,7 +51,7 @@ def read_piped_input(stdin: TextIO) -> str | None:
     try:
         return stdin.read()
     except UnicodeDecodeError as error:
-        msg = "what is piped in is no text in UTF-8; a file of another kind is attached with --file"
+        msg = "the piped input is not valid UTF-8: attach other kinds of files with --file"
         raise click.UsageError(msg) from error
 
 

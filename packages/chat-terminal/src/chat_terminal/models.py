@@ -115,7 +115,7 @@ def _load_file(path: Path) -> ModuleType:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
-        msg = f"{path} is no module"
+        msg = f"{path} is not a module"
         raise ImportError(msg)
     module = sys.modules[name] = importlib.util.module_from_spec(found)
     try:
@@ -139,8 +139,6 @@ def _load_provider(reference: str) -> ChatProvider:
     module, _, name = reference.rpartition(":")
     found: object = getattr(load_module(module), name, None) if module else None
     if not isinstance(found, StreamProvider):
-        msg = (
-            f"python:{reference} is no model that streams; it takes python:MODULE:NAME, MODULE a dotted name or a file"
-        )
+        msg = f"python:{reference} is not a streaming model: pass python:MODULE:NAME, where MODULE is a name or a file"
         raise click.UsageError(msg)
     return cast("ChatProvider", found)

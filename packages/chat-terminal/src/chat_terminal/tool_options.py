@@ -54,7 +54,7 @@ def parse_tool_choice(value: str | None, scopes: Sequence[ToolScope[Paused]]) ->
         return None
     names = [tool.declaration.name for scope in scopes for tool in scope.definitions()]
     if not names:
-        msg = "--tool-choice is about tools, and there are none: name some with --tools"
+        msg = "--tool-choice needs tools: name some with --tools"
         raise click.UsageError(msg)
     match value:
         case "auto" | "required" | "none":
@@ -83,7 +83,7 @@ def _load_scopes_from(reference: str, approve: Approve) -> list[ToolScope[Paused
         scope for scope in [_scope_with_policy(one, approve) for one in bare] if not scoped_ids & _tool_ids([scope])
     ]
     if not scoped:
-        msg = f"there are no tools in {reference}: a ToolCollection or a ScopedCollection is looked for"
+        msg = f"there are no tools in {reference}: it has no ToolCollection and no ScopedCollection"
         raise click.UsageError(msg)
     return scoped
 

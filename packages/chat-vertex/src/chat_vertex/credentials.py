@@ -80,7 +80,7 @@ class ServiceAccount:
 
     @classmethod
     def from_json(cls, account: AccountJson) -> ServiceAccount:
-        """Return the service account of a key file's content.
+        """Create a service account from the content of its key file.
 
         Raises:
             UsageError: the content is not the key of a service account.
@@ -215,7 +215,7 @@ def _parse_account(content: AccountJson) -> Mapping[str, object]:
         except ValueError:
             fields = None
     if not is_object(fields):
-        msg = "credentials are a JSON object, and this content is not"
+        msg = "the credentials must be a JSON object, and this content is not"
         raise UsageError(msg)
     return fields
 

@@ -92,7 +92,7 @@ class Account:
 
 
 def key_from_environment(settings: Settings) -> str | None:
-    """Return the API key from the environment if nothing that contradicts it is set."""
+    """Return the API key in the environment, or None if a project, credentials or a server are set."""
     return read_environment(*API_KEY_VARIABLES) if settings.is_empty else None
 
 

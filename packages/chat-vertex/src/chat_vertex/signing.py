@@ -27,7 +27,7 @@ class Signer:
         self._key = key
 
     def sign_jwt(self, claims: Mapping[str, object], *, key_id: str | None = None) -> str:
-        """Return a signed token with these claims.
+        """Return a JSON Web Token with the given claims, signed with this key.
 
         Args:
             claims: the claims of the token.

@@ -473,7 +473,7 @@ def _approver_name(approval: BoundApproval, by: str | Principal | None) -> str |
 
 
 def _find_principal(approval: BoundApproval, by: str | Principal | None) -> Principal | None:
-    """Return who uses a token: the user of the page, otherwise the approver that the token names, if any."""
+    """Return the principal that uses a token: the user of the page or, without one, the approver named in the token."""
     if isinstance(by, Principal):
         return by
     name = _approver_name(approval, by)

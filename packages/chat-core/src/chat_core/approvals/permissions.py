@@ -41,7 +41,9 @@ decided.
 
 
 def owner_may_decide(principal: Principal, wait: Wait, /) -> bool:
-    """Return whether a principal owns the conversation of a waiting call. False if the conversation has no owner.
+    """Return whether a principal owns the conversation of a waiting call.
+
+    A conversation without an owner is owned by no principal.
 
     Args:
         principal: user or program that wants to decide.

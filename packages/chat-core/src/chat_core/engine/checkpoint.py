@@ -144,7 +144,7 @@ class Checkpoint:
         return self._run
 
     async def inner(self, tool: Tool, tools: ChatTools[Paused], rule: GrantRule | None) -> Checkpoint:
-        """Create the checkpoint for a chat that is used as a tool.
+        """Create the checkpoint for a chat that runs as the tool of a call.
 
         Args:
             tool: a tool call in `messages` that has an inner conversation.
@@ -259,7 +259,7 @@ class Checkpoint:
 
     @property
     def keeps_answer(self) -> bool:
-        """Whether an earlier run may have stored a final turn in `messages` without delivering it."""
+        """Whether `messages` may end with a final turn that an earlier run stored but did not deliver."""
         return self.conversation is not None or bool(self._path)
 
     def is_failed_write(self, error: BaseException) -> bool:
@@ -436,7 +436,7 @@ class Checkpoint:
                 _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
 
     def rest_after(self, error: BaseException, now: Callable[[], datetime]) -> None:
-        """Exclude the conversation from the due ones until it changes, if a new run would fail with the same error.
+        """Stop offering the conversation to workers until it changes, if a new run would fail with the same error.
 
         Args:
             error: error of the request to the model, or of its preparation.

@@ -116,10 +116,10 @@ class _DirectRun(Run[Any, PauseT]):
         """Skip the before-hooks, because this run sends no model request."""
 
     async def _read_input(self) -> None:
-        """Do nothing: a direct call uses neither client tools nor the memory."""
+        """Do nothing, because a direct call uses neither client tools nor the memory."""
 
     async def _take_answer(self) -> Turn | None:
-        """Return the stored final turn. Posted input waits for a run that sends model requests."""
+        """Return the stored final turn. Unlike other runs, a direct call does not append posted input."""
         return self._checkpoint.stored_answer()
 
     async def _add_missing_call(self) -> str:

@@ -214,14 +214,14 @@ class _RecordingScope(ToolScope[Paused]):
 @final
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The part of the history that existed when a call was made."""
+    """The part of a history that precedes a tool call."""
 
     contents: Sequence[Content]
 
 
 @final
 class _UnstoredConversation:
-    """A replacement for a stored conversation, with the attributes a triage needs. Writes are ignored."""
+    """A stand-in for a stored conversation in a dry run. It ignores all writes."""
 
     def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - name of the attribute
         self.id = id

@@ -51,7 +51,7 @@ class RunTaskGroup:
     async def _exit_with_first_error(
         self, kind: type[BaseException] | None, error: BaseException, trace: TracebackType | None
     ) -> bool | None:
-        """Exit after an exception group was raised inside the block. Raise its first error.
+        """Exit the block after an exception group was raised in it, and raise the first error of the group.
 
         The group may also contain cancellations caused by this task group, which are removed.
         """

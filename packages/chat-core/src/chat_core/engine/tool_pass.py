@@ -398,7 +398,9 @@ class ToolPass(Generic[PauseT]):
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
-        """Return the value of the tool function, `_NOT_STARTED`, or None after recording a failure.
+        """Call the tool function with its timeout and return the value.
+
+        Return `_NOT_STARTED` if it did not start, or None after recording a failure.
 
         The timeout does not apply to an inner chat. The timeouts of its own tools limit its calls.
 

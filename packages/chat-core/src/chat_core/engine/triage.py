@@ -176,7 +176,7 @@ class Triage(Generic[PauseT]):
     async def _triage_suspended(
         self, tool: Tool, inner: Messages, definition: ToolDefinition, tools_inside: ChatTools[Paused]
     ) -> None:
-        """Add a suspended inner chat to the calls to run, or to the pauses if all its calls only wait.
+        """Let a suspended inner chat resume, or keep it suspended and add its pause if its calls can only wait.
 
         Args:
             tool: the tool call that runs the inner chat.
@@ -403,7 +403,7 @@ class Triage(Generic[PauseT]):
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether a call that another process changed was decided there, as opposed to executed."""
+    """Return whether the change that another process made to a call is a decision, not an execution."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended)) or is_resolved_by_decision(tool)
 
 

@@ -113,7 +113,7 @@ def missing_tool(name: str) -> ToolMissingError:
 
 
 def causes_inside(error: PolicyError | ToolMissingError, tool_id: str) -> dict[str, BaseException]:
-    """Return the exceptions that block the calls of an inner chat, by their IDs in the outer chat.
+    """Return the exceptions that block calls of an inner chat, by the paths of these calls in the outer chat.
 
     Args:
         error: error that ended the inner chat.

@@ -36,7 +36,7 @@ def turn_digest(role: Role, turn: Turn) -> str:
 
 
 def _rendered_digest(role: Role, turn: Turn) -> str:
-    """Return the digest in older summaries. It covers the results of tool calls as texts for the model."""
+    """Return the digest that older versions stored in summaries. It covers tool results as texts for the model."""
     parts = [[tool.id, tool.name, tool.call.text, tool.result_text() if tool.resolved else None] for tool in turn.tools]
     stored = turn_to_dict(Turn([part for part in turn.parts if part not in turn.tools]))["parts"]
     return _short_digest(dump_bytes([role, _format_time(turn), stored, parts]))
@@ -255,7 +255,7 @@ class Timeline:
         return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
 
     def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
-        """Return the last live turn of a model, or `None`, and the live turns after it, newest first."""
+        """Return the last live model turn, or `None`, and a list of the live turns after it, newest first."""
         self._read_new_turns()
         later: list[Turn] = []
         for index in reversed(self._live):
@@ -357,7 +357,7 @@ class Timeline:
         return summary.digest == turn_digest(*last) or summary.digest == _rendered_digest(*last)
 
     def _add_recalled(self, index: int, recalled: Recalled, turn: Turn) -> None:
-        """Add notes before the first message of a person in the current run of user turns that has none."""
+        """Add recalled notes before the first user message without notes among the latest consecutive user turns."""
         last = max([at for at, _, _ in self._recalled.values()], default=-1)
         persons = [item for item in self._user_run if item > last and self._turns[item][1].by != "engine"]
         if not persons:

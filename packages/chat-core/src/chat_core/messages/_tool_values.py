@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def retried(status: ToolStatus) -> ToolStatus:
-    """Return the status for retrying an interrupted call.
+    """Return the new status of an interrupted call that is retried.
 
     A chat used as a tool becomes `Suspended`, so that it resumes its conversation. Any other call becomes `Approved`.
     """
@@ -68,12 +68,15 @@ def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolSt
 
 
 def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
-    """Return the status of a cancelled call. If the call had started, `started` contains its previous status."""
+    """Return the new status of a call that is cancelled.
+
+    If the call had started, `started` contains its previous status.
+    """
     return Rejected(reason, "cancelled", started=status if isinstance(status, (Interrupted, Suspended)) else None)
 
 
 def now_or_aware(at: datetime | None) -> datetime:
-    """Return `at`, or the current time by default. Raise `UsageError` if `at` has no time zone."""
+    """Return `at` or, if it is None, the current time. Raise `UsageError` if `at` has no time zone."""
     if at is None:
         return datetime.now(UTC)
     require_zone(at)
@@ -113,7 +116,7 @@ def json_copy(value: object, label: str) -> object:
     except RecursionError:
         copied = None
     if copied is None or is_deeper(copied, MAX_DEPTH):
-        msg = f"{label} is nested more than {MAX_DEPTH} levels deep, which documents cannot hold: flatten it"
+        msg = f"{label} is nested more than {MAX_DEPTH} levels deep, which documents cannot store: flatten it"
         raise UsageError(msg)
     return copied
 
@@ -219,17 +222,20 @@ def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"
 
 
 def expiry_of(status: ToolStatus) -> datetime | None:
-    """Return the time at which the wait expires, or None. An approved call keeps the expiry of its wait."""
+    """Return the time at which a call's wait expires, or None. An approved call keeps the expiry of its wait."""
     return status.expires_at if isinstance(status, (Pending, Approved)) else None
 
 
 def approver_of(status: ToolStatus) -> str | None:
-    """Return the role or name of the required approver, or None. A call keeps it until it ends."""
+    """Return the role or name that an approver of the call must have, or None.
+
+    A call keeps this requirement until it ends.
+    """
     return status.of if isinstance(status, (Pending, Approved, Running, Suspended, Interrupted)) else None
 
 
 def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
-    """Return the status of a call that must wait. A call that already waits keeps its status.
+    """Return the new status of a call that must wait: `wait`, or the old status if the call already waits.
 
     Args:
         status: the current status.
@@ -239,7 +245,7 @@ def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
 
 
 def wait_again(status: ToolStatus, error: str | None) -> Pending:
-    """Return the status of a call whose approval was revoked.
+    """Return the status of a call that must wait again because its approval was revoked.
 
     Args:
         status: the current status.

@@ -196,5 +196,5 @@ def _refuse_other_fields(value: Mapping[str, object], known: frozenset[str] | se
     """Raise `UsageError` if a field that is not in `known` has a value, because that value would be lost."""
     for name, item in value.items():
         if name not in known and item not in (None, "", [], {}):
-            msg = f"{where} has the field {name!r}, which messages cannot hold: remove it"
+            msg = f"{where} has the field {name!r}, which messages cannot store: remove it"
             raise UsageError(msg)

@@ -154,11 +154,11 @@ class Grants:
         return grant
 
     def merge(self, grant: Grant) -> None:
-        """Add or replace a grant. A revoked grant stays revoked. For the engine and stores."""
+        """Add or replace a grant. A revoked grant stays revoked. The engine and stores call this method."""
         known = self._by_id.get(grant.id)
         if known is None or known.revoked_at is None or grant.revoked_at is not None:
             self._by_id[grant.id] = grant
 
     def reset(self, grants: Iterable[Grant]) -> None:
-        """Replace all grants. For stores."""
+        """Replace all grants. Stores call this method."""
         self._by_id = {grant.id: grant for grant in grants}

@@ -76,7 +76,7 @@ def require_storable(turn: Turn) -> Turn:
 
 
 def find_turn_fault(turn: Turn) -> MalformedError | None:
-    """Return what prevents a turn from being stored and read again without changes, or None."""
+    """Return an error that describes why a turn cannot be stored and read again without changes, or None."""
     try:
         metadata = turn.metadata
         if type(metadata) is not Metadata or metadata.extra or metadata.unread or type(metadata.usage) is not Usage:

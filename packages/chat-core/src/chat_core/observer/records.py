@@ -146,7 +146,7 @@ class WaitRecord:
 
 
 class Observation(Protocol):
-    """Object in which an observer keeps its state for one operation, from the start of the operation to its end."""
+    """Protocol for an object that holds the state of an observer for one operation, from its start to its end."""
 
     def inside(self) -> AbstractContextManager[object]:
         """Return a context manager that surrounds each step of the operation.

@@ -30,7 +30,7 @@ class Action(ABC, Generic[WaitT_co]):
 
     @abstractmethod
     def pause(self, wait: Wait, /) -> WaitT_co:
-        """Return the pause of a run that must wait for the call described by `wait`.
+        """Return the pause with which a run ends if it must wait for the call that `wait` describes.
 
         Never called for an `Action[Never]`.
         """
@@ -88,7 +88,7 @@ class RequireApproval(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run that must wait for the call described by `wait`."""
+        """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
         return Paused((wait,))
 
 
@@ -108,7 +108,7 @@ class Defer(Withhold[Paused]):
         _require_positive(self.expires_in)
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run that must wait for the call described by `wait`."""
+        """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
         return Paused((wait,))
 
 
@@ -128,7 +128,7 @@ class Schedule(Withhold[Paused]):
         to_utc(self.at, "a time")
 
     def pause(self, wait: Wait, /) -> Paused:
-        """Return the pause of a run that must wait for the call described by `wait`."""
+        """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
         return Paused((wait,))
 
 

@@ -140,7 +140,7 @@ class SubchatDefinition(ABC):
 
 
 def _required(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
-    """Return a pair of tool name and type for each injected value that a tool, or a tool of an inner chat, needs."""
+    """Return a pair of tool name and type for each value that a tool, or a tool of its inner chat, needs injected."""
     name = definition.declaration.name
     if isinstance(definition, SubchatDefinition):
         return [(f"{name}/{inner}", kind) for inner, kind in definition.tools.required]

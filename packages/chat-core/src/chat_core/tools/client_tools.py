@@ -57,7 +57,7 @@ class ClientTools(ToolScope[Paused]):
 
     @property
     def always(self) -> Defer:
-        """Action for every call, a `Defer` with the expiry of this scope."""
+        """Action for every call: a `Defer` with the expiry of this scope."""
         return self._defer
 
     async def decide(

@@ -198,7 +198,7 @@ class ToolCollection(Generic[MetaT]):
     def _store_definition(self, definition: ToolDefinition, meta: Any) -> None:
         name = definition.declaration.name
         if name in self._tools:
-            msg = f"there is a tool {name!r} already in {self!r}: pass another name"
+            msg = f"{self!r} already has a tool named {name!r}: pass another name"
             raise UsageError(msg)
         self._tools[name] = (definition, meta)
 

@@ -127,7 +127,7 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
         UsageError: the name is invalid, or the signature cannot be described by JSON Schema.
     """
     if not callable(function):
-        msg = f"a tool is made of a function, not {function!r}"
+        msg = f"a tool must be a function, not {function!r}"
         raise UsageError(msg)
     signature = read_signature(function)
     name = require_name(options.name if options.name is not None else signature.name, function)
@@ -148,7 +148,7 @@ def require_name(name: object, owner: object = "the tool", /) -> str:
         UsageError: the name is missing or invalid.
     """
     if name is None:
-        msg = f"{owner!r} has no name of its own: pass name='…'"
+        msg = f"{owner!r} has no name: pass name='…'"
         raise UsageError(msg)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         msg = f"a tool's name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, not {name!r}: pass name='…'"

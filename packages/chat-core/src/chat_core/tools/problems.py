@@ -65,7 +65,7 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
 
 
 def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
-    """Return the path `parts` without the steps that pydantic adds, such as the name of a member of a union."""
+    """Return the path `parts` without steps that are not in the document, such as the names of union members."""
     path: list[int | str] = []
     node: Any = document
     for index, part in enumerate(parts):

@@ -149,7 +149,7 @@ def _reachable_schemas(resource: Any, resolver: Any, specification: Any, seen: s
         try:
             found = resolver.lookup(reference)
         except Unresolvable as error:
-            msg = f"the schema refers to {reference!r}, which is not in it; nothing is fetched: add it to $defs"
+            msg = f"the schema refers to {reference!r}, which it does not contain; nothing is fetched: add it to $defs"
             raise UsageError(msg) from error
         target = specification.create_resource(found.contents)
         yield from _reachable_schemas(target, found.resolver, specification, seen)

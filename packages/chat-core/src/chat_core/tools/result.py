@@ -50,7 +50,7 @@ class ToolOutput:
 
 
 def convert_data(items: Iterable[Data], max_kept: int, /) -> tuple[Data, ...]:
-    """Return data with each payload converted to JSON. A payload that is a `File` is not converted.
+    """Convert the payload of each item to JSON, except a payload that is a `File`, and return the items.
 
     Args:
         items: data that a tool returned.

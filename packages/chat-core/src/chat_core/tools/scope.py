@@ -180,7 +180,7 @@ def _require_fallback(fallback: object) -> None:
     if fallback is None:
         return
     if isinstance(fallback, Execute):
-        msg = "a fallback cannot Execute(): what the policy could not allow is not run; pass Reject or RequireApproval"
+        msg = "the fallback of a policy must not run the call: pass Reject(…) or RequireApproval(…), not Execute()"
         raise UsageError(msg)
     if not isinstance(fallback, _ACTIONS):
         msg = f"fallback must be an action, Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {fallback!r}"
@@ -189,5 +189,7 @@ def _require_fallback(fallback: object) -> None:
 
 def _require_action(action: object) -> None:
     if not isinstance(action, _ACTIONS):
-        msg = f"a strategy returns Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {action!r}"
+        msg = (
+            f"a strategy must return Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {action!r}"
+        )
         raise TypeError(msg)

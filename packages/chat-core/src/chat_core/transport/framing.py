@@ -1,4 +1,4 @@
-"""Conversion of the chunks of a body into its events."""
+"""Functions that convert the chunks of a response body to events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
 
 
 def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:
-    """Return the number of events up to the last one of the response; 0 if it is not among them."""
+    """Return the number of events up to the last event of the response, or 0 if that event is not among them."""
     return next((number for number, event in enumerate(events, 1) if is_last(event)), 0)
 
 

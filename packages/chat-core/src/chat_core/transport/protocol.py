@@ -10,7 +10,7 @@ from chat_core.transport.values import EventStream, Request, Response
 
 @runtime_checkable
 class Transport(Protocol):
-    """Sends requests to a server and returns its responses.
+    """Protocol for objects that send requests to a server and return its responses.
 
     A transport is safe to share between tasks. It may be used from several event loops, one after another. The bodies
     and streams that it receives have limits, after decompression, and an option for each.

@@ -78,7 +78,7 @@ class Timeouts:
 
 
 def never_last(_event: Event, /) -> bool:
-    """Return false: the default `Request.is_last`, for responses that end with their body."""
+    """Return False. This is the default of `Request.is_last`, for responses that end with their body."""
     return False
 
 

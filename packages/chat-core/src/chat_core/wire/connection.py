@@ -75,9 +75,7 @@ class KeySource:
         """
         result: object = self.function()
         if not inspect.isawaitable(result):
-            msg = (
-                f"a key is a text or an async function that returns one; this function returned a {_type_name(result)}"
-            )
+            msg = f"the function that returns the key must return a string, but it returned a {_type_name(result)}"
             raise UsageError(msg)
         # The result may be anything: not every caller uses a type checker.
         secret = cast("object", await result)
@@ -145,7 +143,7 @@ class Connection:
         return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
 
     def key_unless(self, names: Collection[str]) -> KeySource | None:
-        """Return the key source, or None if one of the headers `names` replaces the key."""
+        """Return the key source, or None if the headers `names` include one that replaces the key."""
         return None if {AUTHORIZATION, self.key_header} & {*names} else self.key
 
     def transport_or_default(self) -> Transport:
@@ -184,7 +182,7 @@ class ConnectionBuilder(Generic[SettingsT]):
         return self._with(self._settings.with_credentials(self._settings.key_header, secret))
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Send these headers too. A header replaces an earlier one of the same name, the one of a key included."""
+        """Add headers to every request. A header replaces an earlier one of the same name, also that of the key."""
         return self._with(self._settings.with_headers(headers))
 
     def with_transport(self, transport: Transport) -> Self:
@@ -248,7 +246,7 @@ def require_secret(method: str, value: str, what: str) -> str:
         UsageError: the secret is empty or not text.
     """
     if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
-        msg = f"{method}() needs {what}, and it got nothing: is its environment variable set?"
+        msg = f"{method}() needs {what}, but got an empty text: check that the environment variable is set"
         raise UsageError(msg)
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs {what}; it got {type(value).__name__}"

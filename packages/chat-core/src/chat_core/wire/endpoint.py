@@ -40,7 +40,7 @@ class Endpoint:
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
             shown = base_url.rpartition("@")[2]  # the part before it may contain a password
-            msg = f"a base URL is like 'https://host/v1', without a user in it, not {shown!r}"
+            msg = f"the base URL must be an HTTP URL without a user name, such as 'https://host/v1', not {shown!r}"
             raise UsageError(msg)
         self.scheme: Scheme = "https" if url.scheme == "https" else "http"
         self.host: str = url.netloc

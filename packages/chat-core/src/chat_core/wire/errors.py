@@ -108,7 +108,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
         provider: name of the provider, for the message.
     """
     reported = read_error(error)
-    msg = f"{provider} failed while it answered: {reported.summary}"
+    msg = f"{provider} reported an error in its response: {reported.summary}"
     body = _to_text(error).encode(errors="replace")
     return _mark_failed_generation(
         provider_error(

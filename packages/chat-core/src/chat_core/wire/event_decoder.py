@@ -246,7 +246,7 @@ class EventDecoder(ABC):
         return None if path is None else self.invalid(f"{path or 'the answer'} has a wrong shape", path)
 
     def truncated(self, calls: int = 0) -> StreamTruncatedError:
-        """Create the error for a stream that ended early. `calls` is the number of tool calls not run."""
+        """Create the error for a stream that ended early. `calls` is the number of tool calls that were not run."""
         partial = self.partial()
         msg = (
             f"the stream of {self.provider} ended after {self.received} bytes without {self.TERMINATOR}"
@@ -263,5 +263,5 @@ class EventDecoder(ABC):
 
 
 def lost_calls(calls: int) -> str:
-    """Return a clause for an error message that counts tool calls which were not run, or an empty string."""
+    """Return the part of an error message that states how many tool calls were not run, or an empty string."""
     return f"; {calls} call{'s were' if calls > 1 else ' was'} not run" if calls else ""

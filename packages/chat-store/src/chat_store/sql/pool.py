@@ -110,7 +110,7 @@ class Pool:
         self._require_this_process()
         if not self._free.acquire(timeout=self._busy_seconds):
             limit = self._max_connections
-            msg = f"all {limit} connections of the store were in use for {self._busy_seconds:g} seconds: allow more"
+            msg = f"all {limit} connections of the store were in use for {self._busy_seconds:g} s: raise `connections`"
             raise TimeoutError(msg)
         try:
             with self._translate_errors():
@@ -213,7 +213,7 @@ class Pool:
             msg = f"an id or a person is too long for an index of PostgreSQL: {error}"
             raise UsageError(msg) from error
         except (errors.DataCorrupted, errors.IndexCorrupted, errors.UndefinedTable, errors.UndefinedColumn) as error:
-            msg = f"the tables of the store are damaged or missing: {error}"
+            msg = f"a table of the store is missing or has the wrong columns: restore a backup ({error})"
             raise InvalidDocumentError(msg) from error
         except psycopg.Error as error:
             msg = f"PostgreSQL cannot be reached, or a statement failed: {error}"

@@ -195,7 +195,7 @@ class AGUI:
         return apply_input(given, target, chat=chat, decider=decider)
 
     def _new_state(self, request: AGUIRequest, messages: Messages) -> Mapping[str, object] | None:
-        """Return the state that the client posted if it differs from the stored state, otherwise `None`.
+        """Return the change that sets the conversation's state to the posted state, or `None` if both are equal.
 
         An empty object changes nothing, because clients send it before they have received the state.
         """
