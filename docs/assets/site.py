@@ -72,6 +72,7 @@ ALSO: Final = (
     "chat_memory.model_extractor",
     "chat_memory.postgres",
     "chat_memory.recall",
+    "chat_memory.spacy_recognizer",
     "chat_memory.tools",
     "chat_memory.transcript",
     "chat_store.postgres",
