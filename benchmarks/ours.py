@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from chat_core import ChatBuilder, FunctionCall, Messages, StreamingChat, Text, TextDelta, Tool, ToolCollection, Turn
+from chat_core import ChatBuilder, FunctionCall, Messages, StreamingChat, Text, TextDelta, Tool, Turn
 from chat_core.transport import Transport
+from seams import add_tools, stored_loop
 from work import (
     ARGUMENTS,
     CALLS,
@@ -24,7 +25,6 @@ from work import (
     big_chunks,
     parsed_chunks,
     require,
-    weather,
 )
 
 # Imports are local so that a process loads only what it measures.
@@ -83,12 +83,13 @@ def provider(wire: str, base: str, over: str) -> Any:  # noqa: ANN401 - the prov
 
 
 class Ours:
-    """Client that uses a chat of this library over the transport named `over`."""
+    """Client that uses a chat of this library over the transport, or with the seam, named `over`."""
 
     def __init__(self, base: str, work: str, wire: str, over: str) -> None:
         builder: Any = ChatBuilder().with_model(provider(wire, base, over))
         self._chat: StreamingChat = builder.build()
-        self._looping: StreamingChat = builder.with_tools(_tools()).with_max_steps(STEPS.get(work, 1) + 1).build()
+        self._looping: StreamingChat = add_tools(builder, over).with_max_steps(STEPS.get(work, 1) + 1).build()
+        self._seam = over
         self._history = history(HISTORY.get(work, 0))
 
     def works(self) -> Works:
@@ -99,7 +100,7 @@ class Ours:
             "parser": _parser(parsed_chunks()),
             **{work: _parser(big_chunks(work)) for work in ("big1", "big10")},
         }
-        return plain | parsing | {"read": _read, "write": _write}
+        return plain | parsing | {"read": _read, "write": _write, "stored10": self._stored_loop}
 
     def _call(self) -> Slot:
         async def slot() -> None:
@@ -159,16 +160,8 @@ class Ours:
 
         return slot
 
-
-def _tools() -> ToolCollection[None]:
-    tools = ToolCollection()
-
-    @tools.tool
-    async def get_weather(city: str) -> str:
-        """The weather."""
-        return weather(city)
-
-    return tools
+    def _stored_loop(self) -> Slot:
+        return stored_loop(self._looping, self._seam)
 
 
 def _parser(chunks: list[bytes]) -> Callable[[], Slot]:

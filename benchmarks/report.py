@@ -16,6 +16,13 @@ NAMES: Final = {
     "chat-httpx2": "this library, over an httpx2 client",
     "chat-aiohttp": "this library, over aiohttp",
     "chat-provider": "this library, a chat and its provider made",
+    "chat-values": "an injected value",
+    "chat-instructions": "an instructions function",
+    "chat-context": "a context policy",
+    "chat-middleware": "a middleware",
+    "chat-outputs": "tool outputs",
+    "chat-jobs": "a job",
+    "chat-posts": "posted input",
     "raw-httpx": "raw httpx",
     "raw-httpx2": "raw httpx2",
     "bytes-httpx": "raw httpx, bytes counted only",
@@ -136,6 +143,8 @@ def reached(result: Result) -> str:
         return f"failed: {ours.failure}"
     if row.kind == "checkpoints":
         return ", ".join([f"{item.who} {item.failure or f'{number(item.us)} µs'}" for item in result.measured])
+    if row.baseline == "chat":
+        return ", ".join([f"{name_of(item.who)} {item.failure or number(item.ratio)}" for item in result.measured])
     words = [number(ours.ratio)] if row.target is not None else []
     if fastest := result.fastest:
         words.append(f"{fastest.failure or number(fastest.ratio)} over aiohttp")

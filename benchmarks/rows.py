@@ -252,6 +252,29 @@ ROWS: Final = (
         peers=("openai",),
     ),
     Row(
+        "seams",
+        "a tool loop of 10 steps with one more seam, compared with the loop without it",
+        "loop10",
+        "request",
+        None,
+        baseline="chat",
+        ours=("chat-values", "chat-instructions", "chat-context", "chat-middleware", "chat-outputs"),
+        slots=(31, 0),
+        note="Each seam is used as in its guide: a value that the tool receives, a function that returns instructions, "
+        "a context policy that has nothing to cut, a middleware that forwards each request, and results that change "
+        "the state.",
+    ),
+    Row(
+        "seams-stored",
+        "a tool loop of a conversation in a `MemoryStore`, as a job or on posted input, compared with one without",
+        "stored10",
+        "request",
+        None,
+        baseline="chat",
+        ours=("chat-jobs", "chat-posts"),
+        slots=(31, 0),
+    ),
+    Row(
         "deltas",
         "one tool call in 16,000 pieces, compared with one in 1,000",
         "deltas1000",
