@@ -306,36 +306,59 @@ def allowed_events(status: ToolStatus) -> list[ToolEvent]:
     return [event for event in events if event not in refused]
 
 
+_EVENT_MEANINGS = {
+    _E.APPROVE: "An approver, or a grant, approves the call.",
+    _E.START: "The tool starts.",
+    _E.REJECT: "An approver or the policy rejects the call.",
+    _E.EXPIRE: "The time for an approval has passed.",
+    _E.CANCEL: "The application cancels the call.",
+    _E.FAIL: "The tool fails, or the call cannot run, for example because its arguments are invalid.",
+    _E.SCHEDULE: "The policy returns `Schedule`: the call waits for a time.",
+    _E.AWAIT_APPROVAL: "The policy returns `RequireApproval`: the call waits for an approver.",
+    _E.AWAIT_RESULT: "The policy returns `Defer`: the call waits for a result from outside.",
+    _E.AWAIT_OUTCOME: "The chat was built `with_interrupted()`: the call waits until its outcome is recorded.",
+    _E.RECONSIDER: "The approved call must wait again, for example because the edited arguments are invalid.",
+    _E.COMPLETE: "The tool returns, or the result of the call is recorded.",
+    _E.LOST: "The process dies, or the run is cancelled, while the tool runs.",
+    _E.AGAIN: "The tool is declared idempotent, so an interrupted call runs again.",
+    _E.SUSPEND: "The tool is a chat, which pauses.",
+    _E.RETRY: "An approver lets an interrupted call run again.",
+}
+
+
 def tool_life() -> str:
     """Return a reference page about `TRANSITIONS` as Markdown, with a diagram and a table."""
-    steps = [
-        (start.__name__, event.value, end.__name__) for start, row in TRANSITIONS.items() for event, end in row.items()
-    ]
+    steps = [(start.__name__, event, end.__name__) for start, row in TRANSITIONS.items() for event, end in row.items()]
     final = [start.__name__ for start, row in TRANSITIONS.items() if not row]
+    rows = [
+        (event, ", ".join(f"`{start}`" for start, other, _ in steps if other is event), end)
+        for event, end in {event: end for _, event, end in steps}.items()
+    ]
     return "\n".join(
         [
             "# The life of a tool call",
             "",
-            "Generated from `chat_core.messages.TRANSITIONS`. Any other transition raises `IllegalTransitionError` and",
-            "changes nothing.",
+            "Each tool call has a status. This page lists the events that change it. Any other event raises",
+            "`IllegalTransitionError` and changes nothing.",
             "",
             "```mermaid",
             "stateDiagram-v2",
             "    [*] --> Pending",
-            *[f"    {start} --> {end}: {event}" for start, event, end in steps],
+            *[f"    {start} --> {end}: {event.value}" for start, event, end in steps],
             *[f"    {name} --> [*]" for name in final],
             "```",
             "",
-            "| from | event | to |",
-            "|---|---|---|",
-            *[f"| `{start}` | {event} | `{end}` |" for start, event, end in steps],
+            "| event | meaning | from | to |",
+            "|---|---|---|---|",
+            *[f"| {event.value} | {_EVENT_MEANINGS[event]} | {starts} | `{end}` |" for event, starts, end in rows],
             "",
-            f"{', '.join(f'`{name}`' for name in final)} are final.",
+            "- A call begins as `Pending`. If its kind is `result`, it can be completed, but not approved or started.",
+            "  Other `Pending` calls cannot be completed.",
+            f"- {', '.join(f'`{name}`' for name in final)} are final.",
+            "- The retry of a chat used as a tool leads to `Suspended` instead of `Approved`: the next run resumes its",
+            "  conversation where it stopped.",
             "",
-            "The retry of a chat used as a tool leads to `Suspended` instead of `Approved`: the next run resumes its",
-            "conversation where it stopped.",
-            "",
-            "A `Pending` call can be completed only if its kind is `result`. Then it cannot be approved or started.",
+            "The page is generated from `chat_core.messages.TRANSITIONS`.",
             "",
         ]
     )
