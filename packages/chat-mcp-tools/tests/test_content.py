@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 
 import pytest
-from chat_core import File
-from chat_mcp_tools._content import error_text_of, value_of
+from chat_core import Data, File, ToolOutput
+from chat_mcp_tools._content import error_text_of, output_of, value_of
 from mcp.types import CallToolResult
 
 DATA = b64encode(b"bytes").decode()
@@ -121,3 +121,12 @@ def test_a_failure_has_words() -> None:
     assert error_text_of(result(text("a"), text("b"))) == "a\nb"
     assert error_text_of(result(structured={"code": 1})) == '{"code": 1}'
     assert error_text_of(result()) == "it failed, and gave no reason"
+
+
+def test_structured_content_is_also_data_for_the_front_end() -> None:
+    wrapped = output_of(result(text("4 cents"), structured={"cents": 4}))
+    assert wrapped == ToolOutput([{"cents": 4}, "4 cents"], data=Data("structured", {"cents": 4}))
+    alone = output_of(result(structured={"cents": 4}))
+    assert alone == ToolOutput({"cents": 4}, data=Data("structured", {"cents": 4}))
+    assert output_of(result(text("a"), structured={"content": [text("a")]})) == "a"
+    assert output_of(result(text("a"))) == "a"

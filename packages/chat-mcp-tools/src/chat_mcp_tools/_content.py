@@ -8,8 +8,20 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, cast
 
-from chat_core import File
+from chat_core import Data, File, ToolOutput
 from mcp import types
+
+
+def output_of(result: types.CallToolResult) -> object:
+    """Return the value of a tool result, with its structured content as data for the front end.
+
+    Raises:
+        ValueError: a file is not valid base64.
+    """
+    value, structured = value_of(result), result.structured_content
+    if structured is None or _contains_only_blocks(structured, result.content):
+        return value
+    return ToolOutput(value, data=Data("structured", structured))
 
 
 def value_of(result: types.CallToolResult) -> object:

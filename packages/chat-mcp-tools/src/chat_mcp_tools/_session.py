@@ -16,10 +16,13 @@ from chat_core import ToolContext
 from chat_core.transport.tracebacks import drop_frames
 from mcp import Client, MCPError, types
 
-from chat_mcp_tools._content import error_text_of, value_of
+from chat_mcp_tools._content import error_text_of, output_of
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
 from chat_mcp_tools.progress import McpProgress
 from chat_mcp_tools.servers import McpServer, connect
+
+MAX_PAGES = 32
+"""Pages of tools that are read by default. A server that has more, or never ends, is not used."""
 
 _LOG = logging.getLogger("chat_mcp_tools")
 
@@ -64,27 +67,34 @@ class Session:
         """Request the end of the connection and return at once. `run()` returns soon afterward."""
         self._close_requested.set()
 
-    async def list_tools(self) -> list[types.Tool]:
-        """Request all tools of the server and return them.
+    async def list_tools(self, *, max_pages: int = MAX_PAGES) -> list[types.Tool]:
+        """Request all tools of the server and return them. A repeated cursor ends the list.
+
+        Args:
+            max_pages: number of pages that the server may have.
 
         Raises:
-            ServerUnavailableError: the server is not connected, or does not list its tools.
+            ServerUnavailableError: the server is not connected, does not list its tools, or has more pages.
         """
         if self._client is None:
             msg = f"the MCP server {self.label!r} is not available: {reason_of(self._failure)}"
             raise ServerUnavailableError(msg) from self._failure
         found: list[types.Tool] = []
         cursor: str | None = None
+        cursors: set[str] = set()
         try:
-            while True:
+            for _ in range(max_pages):
                 page = await self._client.list_tools(cursor=cursor)
                 found += page.tools
                 cursor = page.next_cursor
-                if not cursor:
+                if not cursor or cursor in cursors:
                     return found
+                cursors.add(cursor)
         except Exception as error:
             msg = f"the MCP server {self.label!r} does not list its tools: {reason_of(error)}"
             raise ServerUnavailableError(msg) from error
+        msg = f"the MCP server {self.label!r} has more than {max_pages} pages of tools: set max_pages of mcp_tools()"
+        raise ServerUnavailableError(msg)
 
     async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
         """Call a tool and return its result. If the caller is canceled, the server is notified.
@@ -114,7 +124,7 @@ class Session:
             raise ToolRefusedError(error.message) from error
         if result.is_error:
             raise ToolRefusedError(error_text_of(result))
-        return value_of(result)
+        return output_of(result)
 
     def _connection_lost(self) -> ServerGoneError:
         # A call can notice the lost connection before the session's task does.

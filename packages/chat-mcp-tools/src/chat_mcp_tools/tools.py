@@ -14,7 +14,7 @@ from chat_core import ToolCollection, ToolContext
 from chat_core.errors import UsageError
 from mcp import types
 
-from chat_mcp_tools._session import Session
+from chat_mcp_tools._session import MAX_PAGES, Session
 from chat_mcp_tools.annotations import McpAnnotations, annotations_of
 from chat_mcp_tools.errors import ServerUnavailableError
 from chat_mcp_tools.servers import HttpServer, McpServer, StdioServer
@@ -32,6 +32,7 @@ async def mcp_tools(
     timeout: float | None = None,  # noqa: ASYNC109 - the time limit of each call, not of this block
     trusted: bool = False,
     connect_timeout: float = 60.0,
+    max_pages: int = MAX_PAGES,
 ) -> AsyncGenerator[ToolCollection[McpAnnotations]]:
     """Connect to an MCP server and provide its current tools until the context is exited.
 
@@ -47,13 +48,14 @@ async def mcp_tools(
         trusted: whether to rely on the server's declaration that a tool is idempotent or read-only. If so, an
             interrupted call is repeated; otherwise an approver decides. Policies are not affected.
         connect_timeout: seconds for the server to start, respond and list its tools.
+        max_pages: number of pages on which the server may list its tools.
 
     Raises:
         ServerUnavailableError: the server does not start, does not respond, or does not speak the protocol.
         UsageError: a tool has a schema that cannot be used; the message names the tool. Leave it out with `without`.
     """
     _require_server(server)
-    settings = _Settings(prefix, _parse_names(without), timeout, trusted)
+    settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages)
     session = Session(server)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
@@ -84,10 +86,11 @@ class _Settings:
     without: frozenset[str]
     timeout: float | None
     trusted: bool
+    max_pages: int
 
 
 async def _collect_tools(session: Session, settings: _Settings) -> ToolCollection[McpAnnotations]:
-    listed = await session.list_tools()
+    listed = await session.list_tools(max_pages=settings.max_pages)
     unknown = settings.without - {tool.name for tool in listed}
     if unknown:
         msg = f"without={sorted(unknown)!r}: the MCP server {session.label!r} has no such tools"

@@ -1,0 +1,144 @@
+"""Servers at the edge of the protocol: many pages, redirects, a lost session, and an end without DELETE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import pytest
+from chat_core import ChatBuilder, Execute, FunctionCall, Messages, ScopedCollection, ToolCollection
+from chat_core.messages import Completed, Failed
+from chat_core.testing import ScriptedProvider
+from chat_mcp_tools import HttpServer, McpAnnotations, ServerUnavailableError, mcp_tools
+from chat_testing import Exchange, LoopbackServer
+
+pytestmark = pytest.mark.anyio
+Json: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Callable[[Exchange, Json], Json | None]
+
+
+def serve(answer: Answer) -> LoopbackServer:
+    """Return a server over HTTP. `answer` returns a result, or None if it has answered the exchange itself."""
+
+    def handle(exchange: Exchange) -> None:
+        if exchange.method != "POST":
+            exchange.answer(405)
+            return
+        request = json.loads(exchange.body)
+        if "id" not in request:
+            exchange.answer(202)
+            return
+        found = _initialize(request) if request["method"] == "initialize" else answer(exchange, request)
+        if found is not None:
+            body: Json = {"jsonrpc": "2.0", "id": request["id"], **found}
+            headers = {"content-type": "application/json", "mcp-session-id": "s-1"}
+            exchange.answer(200, headers, json.dumps(body).encode())
+
+    return LoopbackServer(handle)
+
+
+def _initialize(request: Json) -> Json:
+    version = request["params"]["protocolVersion"]
+    information = {"name": "edge", "version": "1"}
+    return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": information}}
+
+
+def pages(count: int, *, repeated: bool = False) -> Answer:
+    """Return an answer that lists one tool on each page. The last cursor is that of the page, if it is repeated."""
+
+    def answer(_: Exchange, request: Json) -> Json:
+        if request["method"] != "tools/list":
+            return {"error": {"code": -32601, "message": "unknown method"}}
+        parameters: Json = request.get("params") or {}
+        number = int(parameters.get("cursor") or 0)
+        tool = {"name": f"tool_{number}", "inputSchema": {"type": "object"}}
+        following = number + 1 if number + 1 < count else number if repeated else None
+        return {"result": {"tools": [tool], **({} if following is None else {"nextCursor": str(following)})}}
+
+    return answer
+
+
+@asynccontextmanager
+async def tools_of(server: LoopbackServer, **options: Any) -> AsyncGenerator[ToolCollection[McpAnnotations]]:
+    async with mcp_tools(HttpServer(f"http://{server.host}/mcp", name="edge"), **options) as tools:
+        yield tools
+
+
+@pytest.mark.parametrize("count", [31, 32])
+async def test_all_pages_are_read(count: int) -> None:
+    with serve(pages(count)) as server:
+        async with tools_of(server) as tools:
+            assert len(tools.names()) == count
+
+
+async def test_a_server_with_more_pages_is_not_used_unless_they_are_allowed() -> None:
+    with serve(pages(33)) as server:
+        with pytest.raises(ServerUnavailableError, match="more than 32 pages"):
+            async with tools_of(server):
+                pass
+        async with tools_of(server, max_pages=33) as tools:
+            assert len(tools.names()) == 33
+
+
+async def test_a_repeated_cursor_ends_the_list() -> None:
+    with serve(pages(3, repeated=True)) as server:
+        async with tools_of(server) as tools:
+            assert tools.names() == ("tool_0", "tool_1", "tool_2")
+        assert len([item for item in server.exchanges if b"tools/list" in item.body]) == 3
+
+
+async def test_a_redirect_to_another_server_is_not_followed() -> None:
+    def redirect(exchange: Exchange) -> None:
+        exchange.answer(307, {"location": f"http://{other.host}/mcp"})
+
+    with LoopbackServer(lambda exchange: exchange.answer(200)) as other, LoopbackServer(redirect) as server:
+        with pytest.raises(ServerUnavailableError):
+            async with tools_of(server):
+                pass
+        assert other.exchanges == []
+
+
+async def test_calls_of_a_lost_session_fail_and_the_run_continues() -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] == "tools/call":
+            exchange.answer(404)
+            return None
+        return pages(1)(exchange, request)
+
+    model = ScriptedProvider(FunctionCall("tool_0", {}, id="a"), FunctionCall("tool_0", {}, id="b"), "Done.")
+    messages = Messages.from_user("Go on.")
+    with serve(answer) as server:
+        async with tools_of(server) as tools:
+            scope = ScopedCollection(tools, lambda _call, _meta: Execute())
+            response = await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
+        calls = [item for item in server.exchanges if b"tools/call" in item.body]
+        last = server.exchanges[-1]
+
+    assert response.text == "Done."
+    assert [type(messages.tool(id).status) for id in ("a", "b")] == [Failed, Failed]  # noqa: A001
+    assert len(calls) == 2
+    assert last.method == "DELETE"  # answered by 405
+
+
+async def test_structured_content_reaches_the_front_end_as_data() -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] == "tools/call":
+            return {"result": {"content": [], "structuredContent": {"cents": 4}}}
+        return pages(1)(exchange, request)
+
+    model, messages = ScriptedProvider(FunctionCall("tool_0", {}, id="a"), "Done."), Messages.from_user("Go on.")
+    with serve(answer) as server:
+        async with tools_of(server) as tools:
+            scope = ScopedCollection(tools, lambda _call, _meta: Execute())
+            chat = ChatBuilder().with_model(model).with_scoped_tools(scope).build()
+            async with chat.stream(messages) as stream:
+                events = [event.to_dict() async for event in stream]
+    status = messages.tool("a").status
+
+    assert [event["data"] for event in events if event["type"] == "tool_data"] == [
+        {"type": "structured", "payload": {"cents": 4}}
+    ]
+    assert isinstance(status, Completed)
+    assert status.result == {"cents": 4}
