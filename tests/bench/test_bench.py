@@ -48,7 +48,7 @@ def result(name: str, *, beyond: int | None = None, **ours: float) -> Any:
     return module("report").Result(row(name), [told], 0.5, beyond)
 
 
-def test_what_is_told_is_the_median_of_the_paired_ratios_and_not_the_ratio_of_the_medians() -> None:
+def test_the_reported_ratio_is_the_median_of_the_paired_ratios() -> None:
     # The machine was ten times slower for two of the pairs: that is in both halves of each.
     pairs = [pair(1.0, 2.0), pair(10.0, 10.0), pair(1.0, 3.0), pair(10.0, 25.0), pair(1.0, 1.0)]
 
@@ -113,7 +113,7 @@ def test_every_heading_stands_alone() -> None:
     assert not [heading for heading in headings if "the same" in heading.lower()]
 
 
-def test_a_row_that_is_to_be_like_another_is_held_to_what_that_reached_in_the_same_run() -> None:
+def test_a_row_with_a_reference_is_compared_with_that_row_of_the_same_run() -> None:
     fifty = dataclasses.replace(result("loop50", ratio=0.954), limit=0.951)
 
     assert fifty.met

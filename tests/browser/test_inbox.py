@@ -185,7 +185,7 @@ def test_the_list_follows_what_another_process_does(page: Page, place: Place) ->
     expect(page.get_by_role("link", name="transfer")).to_have_count(1)
 
 
-def test_what_is_being_written_stays_while_somebody_decides_about_the_call_beside_it(page: Page, place: Place) -> None:
+def test_a_form_in_use_stays_while_another_user_decides_the_next_call(page: Page, place: Place) -> None:
     calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
     place.ask("chat-18", *calls)
     open_call(page, place.serve("ana"), "chat-18")

@@ -779,7 +779,7 @@ def test_a_right_transport_fails_nowhere() -> None:
 
 
 @pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
-def test_a_wrong_transport_fails_at_the_scenario_that_names_its_fault_and_at_no_other(kind: type[Right]) -> None:
+def test_a_faulty_transport_fails_exactly_the_scenario_for_its_fault(kind: type[Right]) -> None:
     broken = anyio.run(run_scenarios, kind)
 
     assert set(broken) == set(kind.names)

@@ -189,7 +189,7 @@ class Crashes(ABC):
         """About which nothing is stored yet."""
 
     @pytest.mark.parametrize("snapshots", [False, True])
-    def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing_twice(
+    def test_a_run_killed_at_any_durable_step_loses_and_repeats_nothing(
         self,
         server: Server,
         tmp_path: Path,
@@ -300,7 +300,7 @@ class Crashes(ABC):
         story.finish(server)
         story.require_whole()
 
-    def test_a_process_that_stands_still_past_its_lease_is_overtaken_and_its_result_comes_late(
+    def test_a_process_that_stalls_past_its_lease_stores_its_result_as_late(
         self, server: Server, tmp_path: Path
     ) -> None:
         story = self.story(tmp_path / "story")

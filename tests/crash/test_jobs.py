@@ -123,7 +123,7 @@ anyio.run(work)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSTOP")
 @pytest.mark.parametrize("taken_over", [True, False], ids=["taken over", "left alone"])
-def test_a_worker_that_was_stopped_for_longer_than_its_lease_does_not_complete_its_job(
+def test_a_worker_stopped_for_longer_than_its_lease_does_not_complete_its_job(
     tmp_path: Path, *, taken_over: bool
 ) -> None:
     database = tmp_path / "chats.db"

@@ -91,7 +91,7 @@ def steps_of_each_run(server: Server, path: Path, ledger: Path, *, snapshots: bo
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_a_run_that_is_killed_at_any_durable_step_loses_nothing_and_does_nothing_twice(
+def test_a_run_killed_at_any_durable_step_loses_and_repeats_nothing(
     server: Server, tmp_path: Path, sample: Sample, *, snapshots: bool
 ) -> None:
     runs = steps_of_each_run(server, tmp_path / "chat.jsonl", tmp_path / "ledger", snapshots=snapshots)
@@ -164,9 +164,7 @@ def test_two_processes_that_resume_one_pause_at_once_have_one_effect(server: Ser
             require_whole(path, ledger)
 
 
-def test_a_process_that_stands_still_past_its_lease_is_overtaken_and_its_result_comes_late(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_process_that_stalls_past_its_lease_stores_its_result_as_late(server: Server, tmp_path: Path) -> None:
     path, ledger = tmp_path / "chat.jsonl", tmp_path / "ledger"
     assert server.run(path=path, ledger=ledger)["kind"] == "Paused"
     decide(path, ledger)

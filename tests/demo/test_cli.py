@@ -200,7 +200,7 @@ def test_ctrl_c_at_a_question_behind_a_pipe_decides_nothing(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["{} --approve none", "setsid -w {}", "set -m; {} & wait $!"])
-def test_nobody_is_asked_where_nobody_is_at_the_terminal(folder: Path, how: str) -> None:
+def test_no_approval_is_prompted_without_a_terminal(folder: Path, how: str) -> None:
     command = how.format("CHAT </dev/null")
     with in_a_shell(folder, f"{command}; echo ended with $?", "ask", "Pay Bo.") as terminal:
         terminal.until('pay(to="Bo", cents=500) waits')

@@ -111,7 +111,7 @@ def test_a_person_says_what_became_of_an_interrupted_call(tmp_path: Path, gate: 
     assert the_answer(tmp_path) == "That is settled."
 
 
-def test_ctrl_c_inside_the_tool_leaves_a_call_that_somebody_must_say_the_end_of(tmp_path: Path, gate: Path) -> None:
+def test_ctrl_c_inside_a_tool_leaves_an_interrupted_call(tmp_path: Path, gate: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide", "--hold", gate)) as terminal:
         terminal.until(QUESTION)

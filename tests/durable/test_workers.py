@@ -53,7 +53,7 @@ def shop(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iter
         yield shop
 
 
-def test_a_worker_killed_while_it_waits_is_followed_by_another_one_and_a_third_process_decides(shop: Shop) -> None:
+def test_another_worker_resumes_after_one_is_killed_while_it_waits(shop: Shop) -> None:
     first = shop.worker("one", start=True, lease=0.5)
     wait_until(lambda: shop.waits("approval"), "an approval to wait for")
     shop.kill(first)
@@ -66,7 +66,7 @@ def test_a_worker_killed_while_it_waits_is_followed_by_another_one_and_a_third_p
     assert [decision.by for decision in shop.call().decisions] == ["ana"]
 
 
-def test_a_worker_killed_inside_the_tool_leaves_an_interruption_that_nobody_runs_again(shop: Shop) -> None:
+def test_a_worker_killed_inside_a_tool_leaves_an_interrupted_call_that_is_not_rerun(shop: Shop) -> None:
     first = shop.worker("one", start=True, stop="done", lease=0.5)
     wait_until(lambda: shop.waits("approval"), "an approval to wait for")
     shop.person()
@@ -83,7 +83,7 @@ def test_a_worker_killed_inside_the_tool_leaves_an_interruption_that_nobody_runs
     assert shop.call().status == Completed("looked up: it was paid")
 
 
-def test_a_decision_is_found_though_whoever_made_it_died_before_telling(shop: Shop) -> None:
+def test_a_decision_is_found_even_if_its_process_died_before_waking_the_workflow(shop: Shop) -> None:
     shop.worker("one", start=True, look=1)
     wait_until(lambda: shop.waits("approval"), "an approval to wait for")
     person = shop.person(until="reached", stop="decided")
@@ -115,7 +115,7 @@ def test_a_scheduled_call_runs_at_its_time(small: Shop) -> None:
     assert small.call().status == Completed("paid")
 
 
-def test_an_approval_that_nobody_gives_expires_and_the_conversation_goes_on(small: Shop) -> None:
+def test_an_undecided_approval_expires_and_the_conversation_continues(small: Shop) -> None:
     small.worker("one", start=True, expires=1)
     small.require_finished(paid=0)
     assert isinstance(small.call().status, Rejected)

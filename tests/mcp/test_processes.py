@@ -38,9 +38,7 @@ def wiped(folder: Path) -> list[str]:
     return [line for line in (folder / "notes").read_text().splitlines() if line.startswith("wiped")]
 
 
-def test_what_a_server_calls_destructive_waits_for_a_person_in_another_process_and_runs_once_in_a_third(
-    tmp_path: Path, place: str
-) -> None:
+def test_a_destructive_tool_waits_for_an_approval_in_another_process(tmp_path: Path, place: str) -> None:
     asked = {"look_up": "Completed", "add": "Completed", "wipe": "Pending"}
     assert json.loads(in_a_process("clerk.py", tmp_path, place, "Wipe it.")) == asked
     assert wiped(tmp_path) == []

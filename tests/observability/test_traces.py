@@ -60,9 +60,7 @@ def one(spans: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("transport", ["httpx", "httpx2", "aiohttp"])
-def test_a_pause_and_its_end_in_another_process_are_two_traces_that_are_found_together(
-    tmp_path: Path, transport: str
-) -> None:
+def test_a_pause_and_its_end_in_another_process_are_linked_traces(tmp_path: Path, transport: str) -> None:
     store = tmp_path / "chats.db"
     with LoopbackServer(serve) as server:
         first = in_another_process(server.host, store, transport)

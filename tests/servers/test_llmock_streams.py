@@ -68,7 +68,7 @@ async def test_a_stream_that_breaks_at_any_chunk_is_no_answer_and_runs_no_tool(
 
 
 @pytest.mark.parametrize("kind", ["disconnect", "truncate"])
-async def test_a_break_before_anything_was_heard_is_healed_in_silence(
+async def test_a_break_before_the_first_event_is_retried_without_a_reset(
     llmock: Llmock, transport: HttpxTransport, kind: str
 ) -> None:
     llmock.order({**SAY, "times": 3}, fault(kind, 0), fault(kind, 1))
@@ -171,7 +171,9 @@ async def test_a_broken_call_is_told_to_the_model_and_the_loop_goes_on(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_nobody_is_asked_about_a_broken_call(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
+async def test_the_policy_is_not_asked_about_an_invalid_call(
+    llmock: Llmock, transport: HttpxTransport, way: Way
+) -> None:
     llmock.order({"type": "tool_fault", "kind": "malformed_arguments"})
     till = Till()
 

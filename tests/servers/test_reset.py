@@ -99,7 +99,7 @@ def continue_to_the_end(client: OpenAI, address: str, session: str, before: int)
     raise AssertionError
 
 
-def test_after_a_reset_at_any_event_a_cancelled_run_continues_with_every_effect_once(responses_address: str) -> None:
+def test_a_run_cancelled_after_any_event_resumes_with_every_effect_once(responses_address: str) -> None:
     total = post(responses_address, "/v1/responses", request("whole"))
     assert total > SAMPLE
     with OpenAI(base_url=f"{responses_address}/v1", api_key="ana", max_retries=0, timeout=PATIENCE) as client:

@@ -21,7 +21,7 @@ def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed()
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_every_recorded_answer_goes_back_as_its_vendor_wants_it_but_for_what_is_listed() -> None:
+def test_every_recorded_answer_is_replayed_as_its_vendor_requires() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
     wrong = judge(unlike, read_listed("Responses sent back"))
     assert not wrong, "\n".join(wrong[:60])

@@ -230,7 +230,7 @@ ASK: Final[Mapping[str, Callable[[Recorded, MockTransport], Any]]] = {
 
 
 @pytest.mark.parametrize("wire", ASK)
-async def test_a_request_goes_where_the_recorded_one_went_with_its_header_and_says_the_same(wire: str) -> None:
+async def test_a_request_has_the_url_header_and_body_of_the_recorded_one(wire: str) -> None:
     same: dict[str, int] = dict.fromkeys(VENDORS, 0)
     alike: dict[str, int] = dict.fromkeys(VENDORS, 0)
     for item in questions(wire):
@@ -329,7 +329,7 @@ READERS: Final[Mapping[str, Callable[[Object], NativeTool]]] = {
 }
 
 
-async def test_every_native_tool_that_was_accepted_can_be_said_with_typed_settings_and_is_sent_alike() -> None:
+async def test_every_accepted_native_tool_has_typed_settings_and_is_sent_alike() -> None:
     seen: set[str] = set()
     for item in accepted("responses"):
         for tool in cast("list[Object]", cast("Object", item.asked).get("tools") or []):

@@ -108,7 +108,7 @@ async def test_a_failed_call_counts_as_a_round() -> None:
     assert provider.asked[-1].options.tool_choice == "none"
 
 
-def test_turns_written_by_the_library_or_the_application_are_no_rounds_and_no_messages_of_the_user() -> None:
+def test_turns_of_the_engine_and_the_application_are_not_counted_as_rounds() -> None:
     def called(number: int, by: str | None = None) -> Content:
         tool = Tool(FunctionCall("find"), id=f"call_{number}")
         tool.fail("no")

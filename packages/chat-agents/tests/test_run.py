@@ -275,7 +275,7 @@ async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> Non
     assert flow.effects == []
 
 
-async def test_a_policy_that_raises_on_an_edited_approval_ends_the_run_and_keeps_the_approval() -> None:
+async def test_a_policy_that_raises_on_an_edited_approval_keeps_the_approval() -> None:
     class Moody(Desk):
         broken = False
 

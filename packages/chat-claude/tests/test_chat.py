@@ -185,7 +185,7 @@ async def test_a_refused_answer_runs_no_tool() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_where_another_model_answered_the_call_of_the_first_one_is_neither_run_nor_sent(*, stream: bool) -> None:
+async def test_a_call_of_a_declined_model_is_neither_run_nor_sent(*, stream: bool) -> None:
     transport = MockTransport()
     fall = {"type": "fallback", "from": {"model": NEW}, "to": {"model": OLD}, "trigger": {"type": "refusal"}}
     said = (call(city="Rome"), fall, "It is sunny.")

@@ -240,7 +240,7 @@ def test_the_input_of_a_server_tool_that_is_no_object_is_kept_as_it_came(pieces:
     assert said.parts[0].data["input"] == {"INVALID_JSON": pieces}
 
 
-def test_a_block_of_an_unknown_type_becomes_a_part_of_claude_s_whatever_is_added_to_it() -> None:
+def test_an_unknown_block_with_any_deltas_becomes_a_provider_part() -> None:
     said = turn(
         begin({"type": "hologram", "words": "a", "list": [1], "citations": None, "gone": None}),
         grow({"type": "hologram_delta", "words": None, "list": None}),

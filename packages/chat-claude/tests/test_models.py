@@ -36,5 +36,5 @@ def test_a_name_tells_what_a_model_can_do(
     assert (known.max_tokens, known.budget, known.adaptive, known.schemas) == (max_tokens, budget, adaptive, schemas)
 
 
-def test_a_name_that_says_nothing_is_taken_for_a_model_of_today_that_thinks_in_either_way() -> None:
+def test_an_unknown_model_name_supports_both_thinking_modes() -> None:
     assert abilities("our-own-deployment") == replace(abilities("claude-opus-5"), budget=True)

@@ -224,7 +224,7 @@ def test_a_call_keeps_its_caller_but_not_another_provider_s_signature() -> None:
     assert model(foreign)[0].keys() == {"type", "id", "name", "input"}
 
 
-def test_ids_and_names_of_other_providers_are_made_acceptable_always_in_the_same_way() -> None:
+def test_foreign_ids_and_names_are_replaced_deterministically() -> None:
     odd = Tool(FunctionCall("space.walk"), call_id="call|1/ü", status=Completed(""))
     blocks = model(odd, provider="p")
     assert blocks[0]["name"] == "space_walk"

@@ -82,7 +82,7 @@ def test_options_that_claude_does_not_know_are_refused() -> None:
 # --- Thinking -------------------------------------------------------------------------------------------------
 
 
-def test_nobody_thinks_unasked() -> None:
+def test_no_thinking_is_requested_by_default() -> None:
     assert "thinking" not in body(OLD)
 
 
@@ -234,7 +234,7 @@ def test_a_structured_answer_is_never_forced_while_the_model_thinks() -> None:
     assert body(OLD, output=OUTPUT, reasoning=2000, tools=TOOLS, tool_choice="none")["tool_choice"] == {"type": "auto"}
 
 
-def test_a_structured_answer_is_forced_from_a_model_that_thinks_adaptively_only_if_it_takes_that() -> None:
+def test_structured_output_is_forced_with_adaptive_thinking_only_if_supported() -> None:
     for model, choice in ((BOTH, None), ("claude-opus-4-7", None), (NEW, {"type": "tool", "name": "city"})):
         by_tool = replace(Dialect.of(model), schemas=False)
         assert body(dialect=by_tool, output=OUTPUT, reasoning="high").get("tool_choice") == choice

@@ -350,7 +350,7 @@ def test_a_dialect_may_leave_schemas_alone() -> None:
     assert sent["schema"] == PARAMETERS
 
 
-def test_a_schema_that_nobody_enforces_is_told_in_words_in_front() -> None:
+def test_an_unenforced_schema_is_described_in_a_leading_message() -> None:
     dialect = Dialect(model="m", structured="json_object", system_role="developer")
     sent = body(Messages.from_system("Be kind.").user("Hi"), output=OutputSchema("x", PARAMETERS), dialect=dialect)
     assert sent["response_format"] == {"type": "json_object"}

@@ -209,7 +209,7 @@ def test_a_token_fits_a_link_and_a_chat_message() -> None:
     assert len(token) == 280
 
 
-def test_a_token_has_no_argument_in_it_nor_a_digest_that_a_guess_could_be_checked_against() -> None:
+def test_a_token_contains_neither_arguments_nor_unkeyed_digests() -> None:
     messages = waiting()
     one, other = bound(messages), bound(messages)
 
@@ -358,7 +358,7 @@ def test_a_token_said_to_be_signed_by_another_of_the_keys_is_forged() -> None:
     assert reason(lambda: keys().read(bound(waiting()).replace(".new.", ".old."))) == "forged"
 
 
-def test_a_key_that_nobody_has_is_told_from_one_that_is_retired() -> None:
+def test_an_unknown_key_is_distinguished_from_a_retired_key() -> None:
     token = bound(waiting())
 
     assert reason(lambda: keys().read(token.replace(".new.", ".none."))) == "unknown_key"
@@ -497,7 +497,7 @@ def test_a_token_is_no_good_for_another_call() -> None:
     assert isinstance(messages.tool("call_2").status, Pending)
 
 
-def test_a_token_is_no_good_where_its_id_is_another_tools_or_nobodys() -> None:
+def test_a_token_is_invalid_if_its_call_id_is_unknown_or_of_another_tool() -> None:
     token = bound(waiting())
 
     assert reason(lambda: keys().approve(token, "chat-1", waiting(call(name="delete")))) == "call"

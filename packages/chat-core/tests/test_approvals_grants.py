@@ -226,7 +226,7 @@ async def test_calls_that_have_not_begun_lose_a_grant_that_is_revoked_during_the
 
 
 @pytest.mark.parametrize("ends", ["revoked", "expired"])
-async def test_a_call_that_a_dead_process_approved_under_a_grant_is_asked_about_after_its_end(ends: str) -> None:
+async def test_a_call_approved_under_an_expired_grant_by_a_dead_process_waits_again(ends: str) -> None:
     office = Office()
     chat = office.chat(pay("a"), pay("b"), "Done.")
     conversation = MemoryConversation(Messages.from_user("pay"))

@@ -278,7 +278,7 @@ def test_closing_closes_the_model() -> None:
     assert model.closed == 2
 
 
-def test_what_would_end_the_program_is_raised_where_the_caller_waits_and_the_loop_goes_on() -> None:
+def test_an_exit_exception_is_raised_in_the_waiting_caller_and_the_loop_continues() -> None:
     async def leave() -> None:
         raise SystemExit(3)
 

@@ -370,7 +370,7 @@ def test_any_text_is_a_legal_call_id(call_id: str | None) -> None:
     assert one_part(tool) == tool
 
 
-def test_a_repeated_id_in_a_document_is_refused_since_minting_would_change_it_at_every_reading() -> None:
+def test_a_document_with_a_repeated_tool_id_is_refused() -> None:
     data = stored("paused-two-approvals")
     with pytest.raises(InvalidDocumentError, match="two tool calls have the id"):
         Messages.from_json(json.dumps(put(data, (*TOOL, "id"), "call_2")))
@@ -423,7 +423,7 @@ def test_fields_of_a_later_release_survive_at_every_level() -> None:
     assert len(marked) > 40
 
 
-def test_fields_of_a_later_release_stay_when_a_call_moves_on_apart_from_those_of_its_old_status() -> None:
+def test_unknown_fields_survive_a_status_change_except_those_of_the_old_status() -> None:
     messages = Messages.from_json(json.dumps(stored("unknown-fields")))
     messages.tool("call_1").approve(at=NOON)
     tool = tool_to_dict(messages.tool("call_1"))
@@ -483,7 +483,7 @@ def test_data_that_is_not_json_is_refused_when_it_is_written() -> None:
         messages.to_json()
 
 
-def test_a_paused_conversation_with_two_short_calls_is_at_most_a_kilobyte_beyond_its_text() -> None:
+def test_a_paused_conversation_adds_at_most_a_kilobyte_to_its_text() -> None:
     messages = Messages.from_user("Pay both invoices, please.")
     raw = '{"to":"DE02120300000000202051","cents":500}'
     calls = [Tool(FunctionCall.parse("transfer", raw), call_id=f"call_HbnqQ9yTjW0fF0vLwCQ4Nn{n}") for n in (1, 2)]

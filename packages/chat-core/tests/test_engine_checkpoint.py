@@ -58,7 +58,7 @@ def adder(conversation: MemoryConversation, seen: list[str]) -> ToolCollection[N
     return tools
 
 
-async def test_running_is_durable_before_the_body_starts_and_the_result_before_the_next_question() -> None:
+async def test_running_and_the_result_are_stored_before_the_next_step() -> None:
     conversation = MemoryConversation(Messages.from_user("add"))
     seen: list[str] = []
     model = ScriptedProvider([ADD], "3")
@@ -308,7 +308,7 @@ async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: E
 # --- Decisions that come while it runs -----------------------------------------------------------------------------
 
 
-async def test_a_decision_that_comes_with_the_write_before_the_start_is_judged_and_is_no_error() -> None:
+async def test_a_decision_read_with_the_write_before_the_start_is_triaged() -> None:
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             elsewhere = conversation.resting().tool("call_1")
@@ -412,7 +412,7 @@ async def test_no_hook_begins_a_run_that_only_tells_a_stored_answer() -> None:
     assert calls == [1]
 
 
-async def test_a_run_that_is_overtaken_in_the_middle_of_its_calls_begins_no_further_one_and_says_so_once() -> None:
+async def test_an_overtaken_run_starts_no_further_call_and_raises_once() -> None:
     conversation = MemoryConversation(Messages.from_user("go"))
     begun: list[int] = []
     ended: list[int] = []
@@ -532,7 +532,7 @@ async def test_a_body_that_starts_in_time_renews_nothing(clocks: StoppedClocks) 
     assert "renew" not in [str(call) for call in conversation.calls]
 
 
-async def test_where_the_lease_cannot_be_renewed_the_body_does_not_start_and_the_call_says_so(
+async def test_a_tool_does_not_start_if_the_lease_cannot_be_renewed(
     clocks: StoppedClocks,
 ) -> None:
     def fail(_: MemoryConversation) -> None:

@@ -250,7 +250,7 @@ async def test_changed_history_is_reported_to_observers(caplog: pytest.LogCaptur
     assert len(model.asked[0].turns) == 5
 
 
-async def test_stream_that_is_left_while_a_summary_is_written_leaves_the_history_unchanged() -> None:
+async def test_leaving_a_stream_during_a_summary_leaves_the_history_unchanged() -> None:
     messages = long_conversation(5).user("last question")
     before = messages.to_json()
     chat = ChatBuilder().with_model(uncounted("done")).with_context(Summarize(uncounted("sum"), 1_000, 500)).build()

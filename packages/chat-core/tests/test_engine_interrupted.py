@@ -34,9 +34,7 @@ pytestmark = pytest.mark.anyio
     ids=["to summer time", "to winter time", "in the hour that is repeated"],
 )
 @pytest.mark.parametrize("fold", [0, 1])
-async def test_an_expiry_is_so_many_minutes_away_where_the_clock_has_a_zone_with_summer_time(
-    before: str, minutes: int, fold: int
-) -> None:
+async def test_an_expiry_is_exact_with_a_clock_in_a_zone_with_summer_time(before: str, minutes: int, fold: int) -> None:
     bank = Bank()
     bank.now = datetime.fromisoformat(before).replace(tzinfo=ZoneInfo("Europe/Berlin"), fold=fold)
     messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(minutes=minutes))))

@@ -177,7 +177,7 @@ async def test_a_chat_takes_one_text(arguments: dict[str, object]) -> None:
 # --- Where the chat inside cannot go on ----------------------------------------------------------------------------
 
 
-async def test_a_policy_inside_that_would_now_execute_is_an_error_outside_and_the_call_still_waits() -> None:
+async def test_an_inner_policy_that_would_execute_raises_and_the_call_still_waits() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
@@ -193,7 +193,7 @@ async def test_a_policy_inside_that_would_now_execute_is_an_error_outside_and_th
     assert office.paid == [5]
 
 
-async def test_what_was_interrupted_inside_is_an_error_outside_and_the_conversation_inside_is_kept() -> None:
+async def test_an_interrupted_inner_call_raises_outside_and_keeps_the_inner_conversation() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)
@@ -345,7 +345,7 @@ async def test_a_structured_answer_of_a_chat_inside_is_its_json() -> None:
     assert messages.tool("a").result_text() == '{"value": [1, 2]}'
 
 
-async def test_a_call_inside_that_is_decided_elsewhere_while_the_chat_is_resumed_is_looked_at_again() -> None:
+async def test_an_inner_call_decided_elsewhere_during_the_resume_is_triaged_again() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5, 6).complete(messages)
@@ -430,7 +430,7 @@ class Firm:
         return stored
 
 
-async def test_an_inner_call_that_a_crash_interrupted_is_named_by_its_path_and_finished_ones_stay() -> None:
+async def test_an_interrupted_inner_call_is_named_by_its_path_and_others_stay() -> None:
     first, firm = Firm("ship bo"), Firm()
     stored = await first.crash(Messages.from_user("go"))
     assert isinstance(stored.tool("desk_0").status, Running)
@@ -470,7 +470,7 @@ async def test_after_a_crash_inside_every_call_runs_once_and_approvals_stay_give
         assert len({key for _, key in effects}) == len(effects)
 
 
-async def test_an_inner_chat_whose_process_died_while_it_asked_its_model_resumes_by_itself() -> None:
+async def test_an_inner_chat_whose_process_died_in_a_model_call_resumes() -> None:
     messages = Messages.from_user("pay")
     office = Office()
     await office.chat(3, 5).complete(messages)
@@ -561,7 +561,7 @@ async def test_siblings_that_only_wait_are_not_started_and_nothing_is_written() 
     assert not any("office_1" in operation for operation in conversation.operations)
 
 
-async def test_a_policy_that_now_rejects_a_call_of_a_waiting_chat_is_heard_and_told() -> None:
+async def test_a_policy_that_now_rejects_a_call_of_a_waiting_chat_is_applied() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5, 6).complete(messages)
@@ -606,7 +606,7 @@ async def test_an_approval_that_is_accepted_while_a_sibling_runs_takes_effect() 
     assert [name for name, _ in firm.effects][-2:] == ["pay ana", "pay bo"]
 
 
-async def test_a_call_whose_chat_was_interrupted_in_an_earlier_version_resumes_after_a_retry() -> None:
+async def test_an_inner_chat_interrupted_in_an_earlier_version_resumes_after_retry() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)

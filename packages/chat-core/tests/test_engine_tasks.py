@@ -73,7 +73,7 @@ async def test_a_cancellation_that_a_nursery_in_the_block_has_grouped_ends_with_
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_an_error_that_a_nursery_in_the_block_has_grouped_with_a_cancellation_is_wrapped_once() -> None:
+async def test_an_error_grouped_with_a_cancellation_in_the_block_is_wrapped_once() -> None:
     async def fail() -> None:
         try:
             await trio.sleep_forever()

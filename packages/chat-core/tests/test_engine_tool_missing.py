@@ -129,7 +129,7 @@ async def test_a_scheduled_call_waits_for_its_tool_after_its_time() -> None:
     assert bank.ran == ["pay"]
 
 
-async def test_other_decided_calls_run_before_the_error_and_workers_are_not_offered_the_conversation() -> None:
+async def test_other_decided_calls_run_before_the_error_and_the_conversation_is_not_due() -> None:
     bank = Bank("pay", "send")
     messages = await paused(bank)
     for tool in messages.pending():

@@ -85,7 +85,7 @@ async def test_eight_run_together_unless_told_otherwise() -> None:
     assert len(seen) == 20
 
 
-async def test_calls_that_wait_for_nothing_share_a_task_and_those_that_wait_have_their_own() -> None:
+async def test_calls_that_await_nothing_share_a_task_and_others_have_their_own() -> None:
     tasks: dict[int, int] = {}
     gate = anyio.Event()
     tools = ToolCollection()
@@ -139,7 +139,7 @@ async def test_what_a_call_sets_in_its_context_is_not_seen_by_the_next() -> None
     assert seen == [-1] * 4
 
 
-async def test_a_value_in_a_context_is_not_seen_by_the_next_call_though_it_equals_what_was_there() -> None:
+async def test_a_context_value_set_by_a_call_is_not_seen_by_the_next_call() -> None:
     class Session(list[int]):
         pass
 
@@ -517,7 +517,7 @@ async def cancelled_by_itself() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_a_tool_in_which_something_was_cancelled_fails_as_it_does_by_any_other_error(*, idempotent: bool) -> None:
+async def test_a_tool_that_awaits_a_cancelled_task_fails_like_by_any_error(*, idempotent: bool) -> None:
     tools = ToolCollection()
     tools.tool(name="odd", idempotent=idempotent)(cancelled_future)
     model = ScriptedProvider([FunctionCall("odd", {}, id="o")], "sorry")
@@ -723,7 +723,7 @@ async def test_a_run_whose_calls_hear_of_its_end_before_it_does_ends_all_the_sam
     assert all(isinstance(tool.status, (Interrupted, Pending)) for tool in others)
 
 
-async def test_an_interrupted_idempotent_call_whose_arguments_no_longer_fit_is_not_repeated() -> None:
+async def test_an_interrupted_idempotent_call_with_invalid_arguments_is_not_repeated() -> None:
     ran: list[int] = []
     tools = ToolCollection()
 

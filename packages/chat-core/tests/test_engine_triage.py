@@ -303,7 +303,7 @@ async def test_a_wait_anywhere_in_the_history_is_found() -> None:
     assert bank.paid == [("bo", 100)]
 
 
-async def test_a_new_message_is_refused_while_something_waits_and_cancelling_clears_the_way() -> None:
+async def test_a_new_message_is_refused_until_the_waiting_calls_are_cancelled() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     with pytest.raises(PendingToolsError) as caught:
@@ -319,7 +319,7 @@ async def test_a_new_message_is_refused_while_something_waits_and_cancelling_cle
 # --- Decided while the run looks at it -----------------------------------------------------------------------------
 
 
-async def test_a_call_that_a_person_rejects_while_the_policy_thinks_is_not_run_and_is_no_error() -> None:
+async def test_a_call_rejected_during_the_policy_does_not_run_and_raises_nothing() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")
 
@@ -336,7 +336,7 @@ async def test_a_call_that_a_person_rejects_while_the_policy_thinks_is_not_run_a
     assert messages.tool("call_1").status == Rejected("no")
 
 
-async def test_a_call_that_a_person_approved_with_an_edit_while_the_policy_thought_is_looked_at_again() -> None:
+async def test_a_call_approved_with_an_edit_during_the_policy_is_triaged_again() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")
     shown: list[object] = []
@@ -498,7 +498,7 @@ async def test_a_policy_cannot_empty_the_history_that_it_is_shown() -> None:
 # --- Where the chat has changed between the pause and now ----------------------------------------------------------
 
 
-async def test_an_edit_that_does_not_fit_is_rejected_where_the_policy_now_rejects_the_call() -> None:
+async def test_a_call_with_an_invalid_edit_is_rejected_if_the_policy_rejects_it() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"cents": "many"})
@@ -506,7 +506,7 @@ async def test_an_edit_that_does_not_fit_is_rejected_where_the_policy_now_reject
     assert messages.tool("call_1").status == Rejected("frozen", "policy")
 
 
-async def test_an_edit_that_does_not_fit_fails_where_the_policy_asks_nobody_any_more() -> None:
+async def test_an_invalid_edit_fails_if_the_policy_requires_no_approval_any_more() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"cents": "many"})

@@ -393,7 +393,7 @@ def test_messages_made_from_other_messages_have_tool_calls_of_their_own() -> Non
         assert messages.tool("p").decisions == ()
 
 
-def test_messages_that_receive_a_turn_of_other_messages_have_tool_calls_of_their_own() -> None:
+def test_a_turn_added_to_other_messages_gets_copies_of_its_tool_calls() -> None:
     messages, other = Messages.from_json(waiting().to_json()), Messages.from_user("Go.")
     other.push(messages[1])
     other.tool("p").reject("no")

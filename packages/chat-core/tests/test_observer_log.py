@@ -47,7 +47,7 @@ def observer() -> LoggingObserver:
     return LoggingObserver(logging.getLogger("test.observer"), clock=lambda: float(next(ticks)))
 
 
-async def test_each_thing_is_a_line_when_it_is_over_with_its_facts_and_nothing_that_was_said(lines: Lines) -> None:
+async def test_each_operation_logs_one_line_at_its_end_without_content(lines: Lines) -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -107,7 +107,7 @@ async def test_what_failed_is_a_warning_that_names_the_class_of_the_error(lines:
     assert SECRET not in str([vars(record) for record in lines.records])
 
 
-async def test_a_level_that_nobody_reads_costs_no_line(lines: Lines) -> None:
+async def test_a_disabled_log_level_formats_no_line(lines: Lines) -> None:
     quiet = LoggingObserver(logging.getLogger("test.observer"), level=logging.DEBUG)
     await (
         ChatBuilder().with_model(ScriptedProvider("hi")).with_observer(quiet).build().complete(Messages.from_user("?"))

@@ -135,7 +135,7 @@ def test_both_readers_read_the_same(value: Any) -> None:
     assert outcome(text) == carefully(text)
 
 
-def test_both_readers_say_the_same_of_the_usual_document_with_anything_wrong_anywhere() -> None:
+def test_both_readers_agree_on_mutations_of_the_usual_document() -> None:
     for path in places(USUAL):
         for item in ODD if path else []:
             text = json.dumps(spoilt(USUAL, path, item))
@@ -144,7 +144,7 @@ def test_both_readers_say_the_same_of_the_usual_document_with_anything_wrong_any
 
 @settings(max_examples=400, deadline=None)
 @given(st.data())
-def test_both_readers_say_the_same_of_any_stored_document_with_anything_wrong_anywhere(data: st.DataObject) -> None:
+def test_both_readers_agree_on_mutated_documents_of_any_kind(data: st.DataObject) -> None:
     value = data.draw(st.sampled_from(DOCUMENTS))
     for _ in range(data.draw(st.integers(1, 2))):
         path = data.draw(st.sampled_from(list(places(value))[1:]))

@@ -53,7 +53,7 @@ async def test_the_nth_question_gets_the_nth_answer_and_one_too_many_is_a_mistak
         await model.complete(messages, NO_TOOLS, ChatOptions(), None)
 
 
-async def test_by_history_another_process_with_the_same_script_goes_on_where_this_one_stopped() -> None:
+async def test_by_history_another_process_continues_the_script() -> None:
     messages = Messages.from_user("hi")
     await ChatBuilder().with_model(ScriptedProvider("a", "b", by_history=True)).build().complete(messages)
     again = Messages.from_json(messages.user("and?").to_json())
@@ -107,7 +107,7 @@ async def test_texts_become_vectors_in_batches_no_larger_than_it_says() -> None:
     assert (await chosen.embed(["7"], ChatOptions())).vectors == ((0.0, 7.0),)
 
 
-async def test_a_question_while_calls_are_unresolved_is_a_bug_of_whoever_asks() -> None:
+async def test_a_request_with_unresolved_calls_raises() -> None:
     messages = Messages.from_user("hi")
     messages.append("model", Turn([Tool(FunctionCall("f"))]))
     with pytest.raises(AssertionError, match="unresolved"):

@@ -95,9 +95,7 @@ def snapshot(tool: Tool) -> object:
 
 @pytest.mark.parametrize("event", ToolEvent, ids=str)
 @pytest.mark.parametrize("status", STATUSES, ids=repr)
-def test_an_event_leads_where_the_table_says_and_anything_else_is_refused_and_changes_nothing(
-    status: ToolStatus, event: ToolEvent
-) -> None:
+def test_only_the_transitions_of_the_table_change_a_status(status: ToolStatus, event: ToolEvent) -> None:
     subject = tool(status)
     before = snapshot(subject)
     target = target_of(status, event)
@@ -248,7 +246,7 @@ def test_approving_twice_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("status", [Completed(1), Failed("no"), Rejected("no")], ids=repr)
-def test_approving_what_is_final_is_an_error(status: ToolStatus) -> None:
+def test_approving_a_resolved_call_raises(status: ToolStatus) -> None:
     with pytest.raises(IllegalTransitionError, match="it can: nothing: it is final"):
         tool(status).approve()
 
@@ -305,7 +303,7 @@ def test_asking_again_never_renews_the_terms_of_a_wait() -> None:
     assert other.status == Pending("schedule", at=LATER)
 
 
-def test_an_edit_that_is_not_accepted_is_shown_again_with_the_error_and_under_the_same_terms() -> None:
+def test_a_call_with_an_invalid_edit_waits_again_with_the_error_and_same_terms() -> None:
     subject = tool()
     subject.await_approval(LATER)
     subject.approve(arguments={"cents": -1}, at=NOON)
@@ -526,7 +524,7 @@ def test_a_failure_of_an_edited_call_says_with_what_it_failed() -> None:
     )
 
 
-def test_an_edit_that_changes_nothing_is_not_mentioned_and_one_that_changes_a_type_is() -> None:
+def test_only_an_edit_that_changes_a_value_or_type_is_mentioned() -> None:
     subject = Tool(call('{"a": 1, "b": 2}'), edited={"b": 2, "a": 1}, status=Completed("ok"))
     assert subject.result_text() == "ok"
     subject = Tool(call('{"a": 1}'), edited={"a": True}, status=Completed("ok"))
@@ -573,7 +571,7 @@ def started(id: str) -> Tool:  # noqa: A002 - the field's own name
     return tool
 
 
-def test_an_interrupted_call_that_is_cancelled_keeps_and_says_that_it_may_have_taken_effect() -> None:
+def test_a_cancelled_interrupted_call_says_that_it_may_have_taken_effect() -> None:
     tool = started("pay")
     tool.lost("its process ended")
     before = tool.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chat_core.tools import CallContext, ToolContext
 
 
-def test_progress_is_reported_to_whoever_listens() -> None:
+def test_progress_is_delivered_to_the_consumer() -> None:
     seen: list[object] = []
     ToolContext("call_1", report=seen.append).progress(0.5)
     assert seen == [0.5]

@@ -467,7 +467,7 @@ class Wordy(BaseModel):
         return f"{n} apples"
 
 
-def test_what_is_written_in_a_form_that_cannot_be_read_stays_as_it_came_beside_the_defaults() -> None:
+def test_an_unreadable_form_keeps_the_submitted_text() -> None:
     def tool(thing: Wordy, n: int = 3) -> None: ...
 
     assert arguments_of(tool).canonical({"thing": {"n": 1}}) == {"thing": {"n": 1}, "n": 3}

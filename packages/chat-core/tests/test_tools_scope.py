@@ -81,7 +81,7 @@ async def breaks_later(call: FunctionCall, risk: Risk) -> Execute:
 
 
 @pytest.mark.parametrize("strategy", [breaks, breaks_later])
-async def test_a_strategy_that_raises_rejects_and_tells_the_model_no_more_than_the_errors_name(
+async def test_a_strategy_that_raises_rejects_with_only_the_name_of_the_error(
     strategy: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "chat_core"):
@@ -155,7 +155,7 @@ async def test_a_scope_needs_a_collection_and_a_function() -> None:
     require_collection(collection("pay"), "with_tools()")
 
 
-async def test_a_collection_is_taken_as_it_stands_when_it_is_scoped() -> None:
+async def test_a_scope_copies_the_collection_when_it_is_created() -> None:
     tools = collection("pay", "look")
     scope = ScopedCollection(tools, execute_all)
     tools.register("late", {"type": "object"}, lambda _: None, Risk(False))
@@ -207,7 +207,7 @@ async def test_the_same_scope_twice_is_a_clash() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_strategy_that_awaits_what_was_cancelled_has_failed_and_nobody_is_cancelled() -> None:
+async def test_a_strategy_that_awaits_a_cancelled_task_fails_without_cancelling_the_run() -> None:
     async def awaits(_call: FunctionCall, _meta: None) -> Execute:
         future = asyncio.get_running_loop().create_future()
         future.cancel()

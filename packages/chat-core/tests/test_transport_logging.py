@@ -136,7 +136,7 @@ async def test_what_failed_is_a_warning_with_its_kind_and_passes_as_it_is(lines:
 
 
 @pytest.mark.anyio
-async def test_nothing_secret_stands_in_a_record(lines: Lines, logger: logging.Logger) -> None:
+async def test_a_log_record_contains_no_secret(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.answer(200, {"x-echo": SECRET}, SECRET)
     mock.events(SECRET)
@@ -154,7 +154,7 @@ async def test_nothing_secret_stands_in_a_record(lines: Lines, logger: logging.L
 
 
 @pytest.mark.anyio
-async def test_a_level_that_nobody_hears_costs_nothing_and_says_nothing(lines: Lines, logger: logging.Logger) -> None:
+async def test_a_disabled_log_level_costs_nothing_and_logs_nothing(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.answer()
     await LoggingTransport(mock, logger, level=logging.DEBUG).send(ASKED)

@@ -114,7 +114,7 @@ async def test_an_error_in_a_successful_response_is_shown_without_the_credential
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
-async def test_a_failure_of_the_transport_that_quotes_the_credentials_is_shown_without_them(*, streaming: bool) -> None:
+async def test_a_transport_error_that_quotes_the_credentials_is_redacted(*, streaming: bool) -> None:
     failure = TransportError("stream", f"illegal line: {KEY}", body=b"another-one")
     failure.__cause__ = ValueError(f"{KEY}")
     transport = MockTransport()

@@ -80,7 +80,7 @@ async def test_what_came_together_is_told_together() -> None:
     assert await heard(stream(["a", "b"], ["c"])) == [["a", "b"], ["c"]]
 
 
-async def test_behind_the_end_of_an_answer_nothing_is_read() -> None:
+async def test_nothing_is_read_after_the_end_of_a_response() -> None:
     assert await heard(stream(["a", "."], BROKEN)) == [["a"]]
 
 

@@ -102,7 +102,7 @@ def test_the_server_s_word_about_trying_again_is_taken() -> None:
     assert refuse(400, {}, {"x-should-retry": "true"}).retryable
 
 
-def test_a_call_that_the_model_wrote_wrong_may_succeed_when_the_model_is_asked_again() -> None:
+def test_a_retry_of_the_model_may_correct_an_invalid_call() -> None:
     said = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
     assert refuse(400, {"error": said}).retryable
     assert error_from_object(said, "groq").retryable

@@ -69,7 +69,7 @@ async def _waits(shop: Shop) -> bool:
     return any(item.conversation == "of-carl" for item in await shop.store.waiting())
 
 
-async def test_a_conversation_that_needs_nobody_ends_in_one_run(shop: Shop) -> None:
+async def test_a_conversation_without_waits_ends_in_one_run(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("Hello."))) as durable:
         handle = await durable.start("c", chat="shop")
         assert await handle.get_result() == {"conversation": "c", "runs": 1}
@@ -89,7 +89,7 @@ async def test_a_message_too_many_changes_nothing(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_starting_a_conversation_that_waits_gives_the_workflow_that_it_has_and_wakes_it(shop: Shop) -> None:
+async def test_starting_a_waiting_conversation_wakes_and_returns_its_workflow(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         first = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -147,7 +147,7 @@ async def test_a_failure_that_may_pass_is_tried_again(shop: Shop) -> None:
         assert (await handle.get_result())["runs"] == 3
 
 
-async def test_a_failure_that_does_not_pass_is_told_in_the_end_and_the_conversation_can_be_started_again(
+async def test_a_permanent_failure_is_raised_and_the_conversation_can_start_again(
     shop: Shop,
 ) -> None:
     durable = shop.durable(shop.chat(*[OverloadedError("full")] * 3, "Hello."))
@@ -245,7 +245,7 @@ async def test_a_worker_goes_on_with_what_another_one_was_at(shop: Shop, version
         assert list(ends.values()) == [("SUCCESS", "two")]
 
 
-async def test_a_conversation_that_was_deleted_keeps_no_worker_from_taking_over_the_others(shop: Shop) -> None:
+async def test_a_deleted_conversation_does_not_stop_a_takeover_of_the_others(shop: Shop) -> None:
     config = shop.config
     config["application_version"] = "same"
     durable = shop.durable()
@@ -307,7 +307,7 @@ async def test_what_dbos_keeps_of_a_conversation_is_its_id_as_json(shop: Shop) -
     assert json.loads(inputs)["positionalArgs"] == ["c", "shop"]
 
 
-async def test_what_waits_for_a_person_waits_longer_than_the_minute_that_dbos_waits_by_default(shop: Shop) -> None:
+async def test_a_waiting_call_waits_longer_than_the_default_minute_of_dbos(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
 

@@ -26,7 +26,7 @@ async def test_a_client_wakes_what_waits(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_what_was_decided_by_a_program_that_knows_no_dbos_is_woken_from_the_list_of_what_is_due(
+async def test_wake_due_finds_decisions_of_programs_without_dbos(
     shop: Shop,
 ) -> None:
     async with running(shop, shop.durable()) as durable:

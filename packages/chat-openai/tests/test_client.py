@@ -136,7 +136,7 @@ async def test_a_stream_that_is_cut_is_no_answer_and_runs_no_tool() -> None:
     assert ran == []
 
 
-async def test_the_transport_that_a_provider_made_is_closed_with_it_and_a_given_one_is_not() -> None:
+async def test_a_provider_closes_its_own_transport_and_not_a_given_one() -> None:
     transport = MockTransport()
     async with model(transport) as provider:
         assert isinstance(provider, ChatProvider)

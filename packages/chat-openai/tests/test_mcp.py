@@ -336,7 +336,7 @@ async def test_a_policy_approves_and_rejects_by_the_server_the_tool_and_the_argu
     assert "only dice are rolled" in second["reason"]
 
 
-async def test_a_request_without_arguments_can_be_approved_and_one_with_unreadable_ones_cannot() -> None:
+async def test_a_request_can_be_approved_without_but_not_with_unreadable_arguments() -> None:
     requests = [{**REQUEST, "id": f"mcpr_{n}", "arguments": text} for n, text in enumerate(["", "{}", '{"dice": '])]
     transport = answering(response(1, *requests), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(execute_all)).build()
@@ -348,7 +348,7 @@ async def test_a_request_without_arguments_can_be_approved_and_one_with_unreadab
 
 
 @pytest.mark.parametrize("arguments", ['{"to": "bo", "to": "ana"}', '{"mail": [{"to": "bo", "to": "ana"}]}'])
-async def test_a_request_that_says_something_twice_is_refused_since_two_readers_may_read_two_things(
+async def test_a_request_with_a_repeated_key_is_refused(
     arguments: str,
 ) -> None:
     transport = answering(response(1, {**REQUEST, "arguments": arguments}), response(2, ANSWER))

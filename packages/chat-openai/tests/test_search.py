@@ -79,7 +79,7 @@ DECLARATIONS: dict[str, tuple[NativeTool, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("case", DECLARATIONS)
-def test_a_web_search_has_the_flat_lowercase_shape_of_the_api_and_so_has_a_file_search(case: str) -> None:
+def test_web_and_file_searches_are_sent_in_the_flat_form_of_the_api(case: str) -> None:
     tool, said = DECLARATIONS[case]
     assert tool.declaration() == said
     assert json.loads(json.dumps(tool.declaration())) == said

@@ -391,7 +391,7 @@ async def test_a_rejection_and_a_wait_that_ran_out_are_waits_too(sdk: Any) -> No
     assert "execute_tool pay" not in [span.name for span in sdk.spans()]
 
 
-async def test_a_wait_that_ran_out_stands_in_the_run_that_found_it_also_where_that_pauses_again(sdk: Any) -> None:
+async def test_an_expired_wait_is_recorded_by_the_run_that_found_it(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1", "p2"), policy=lambda call, meta: asks(call, meta) if call.id == "p1" else never(call))
     messages = await paused(desk, "p1", "p2")
     desk.now = START + timedelta(hours=2)
@@ -431,7 +431,7 @@ async def test_a_run_that_finds_what_it_must_not_run_fails(sdk: Any) -> None:
 # Where spans stand
 
 
-async def test_a_run_stands_in_the_span_of_its_caller_and_user_code_in_the_spans_of_the_run(sdk: Any) -> None:
+async def test_runs_are_inside_the_caller_span_and_user_code_inside_run_spans(sdk: Any) -> None:
     desk = Desk(sdk, [FunctionCall("look", {}, id="l1")], "Done.")
     more = ToolCollection()
 

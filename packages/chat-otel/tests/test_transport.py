@@ -197,7 +197,7 @@ async def test_a_server_has_an_address_and_a_port(sdk: Any, host: str, scheme: A
     assert (only(sdk).attributes["server.address"], only(sdk).attributes["server.port"]) == (address, port)
 
 
-async def test_a_method_that_nobody_knows_is_another_one(sdk: Any) -> None:
+async def test_an_unknown_method_is_reported_as_other(sdk: Any) -> None:
     mock = MockTransport()
     mock.answer(200, {}, b"")
     await TracingTransport(mock, **sdk.providers).send(Request("BREW", "http", "llm.example", "/"))

@@ -177,7 +177,7 @@ def test_items_that_share_a_place_are_found_by_their_kind() -> None:
     assert message["content"] == [{"type": "output_text", "text": "Hi"}]
 
 
-def test_an_item_that_nobody_heard_of_does_not_take_the_pieces_of_another_in_its_own_place() -> None:
+def test_an_unknown_item_does_not_receive_the_pieces_of_another_item() -> None:
     items = PartialItems()
     items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     first, second = listed(items, {"type": "message", "id": "y"}, {"type": "message", "id": "z"})

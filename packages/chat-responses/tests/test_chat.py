@@ -117,7 +117,7 @@ async def test_parallel_calls_are_answered_in_their_order() -> None:
     assert ids[4] != "a", "an id that comes again is replaced, so that the result belongs to one call"
 
 
-async def test_a_stream_is_heard_through_all_its_steps() -> None:
+async def test_a_stream_delivers_the_events_of_all_its_steps() -> None:
     transport = MockTransport()
     transport.events(
         json.dumps({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm"}),

@@ -261,7 +261,7 @@ async def ask(provider: ResponsesProvider, messages: Messages) -> Turn:
     return turn
 
 
-async def test_with_a_previous_response_the_instructions_are_sent_again_and_nothing_else_twice() -> None:
+async def test_with_a_previous_response_only_the_instructions_are_sent_again() -> None:
     transport = MockTransport()
     call = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": "{}"}
     transport.answer(body=response(call))

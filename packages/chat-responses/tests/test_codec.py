@@ -10,7 +10,7 @@ from chat_core.provider import NO_TOOLS
 from chat_responses import ResponsesDialect, codec
 
 
-def test_a_conversation_is_encoded_and_its_answer_decoded_without_any_input_or_output() -> None:
+def test_encoding_and_decoding_perform_no_io() -> None:
     dialect = ResponsesDialect(model="m", provider="p")
     messages = Messages.from_user("Hi")
     body = codec.encode(messages, NO_TOOLS, ChatOptions(), None, dialect=dialect, stream=False)

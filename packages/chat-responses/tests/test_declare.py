@@ -25,7 +25,7 @@ def chosen(options: ChatOptions, *, tools: bool = True, **fields: Any) -> Any:
     return tool_choice_fields(options, ResponsesOptions(**fields) if fields else None, tools=tools)
 
 
-def test_a_tool_is_enforced_where_it_requires_all_its_arguments_and_else_says_that_it_is_not() -> None:
+def test_a_tool_is_strict_only_if_all_its_arguments_are_required() -> None:
     assert sent() == [
         {"type": "function", "name": "f", "description": "Does.", "parameters": STRICT, "strict": True},
         {"type": "function", "name": "g", "parameters": LOOSE, "strict": False},

@@ -275,7 +275,7 @@ def test_what_is_no_response_is_named_by_its_place(body: bytes, path: str) -> No
     assert error.value.raw == body.decode() or error.value.raw == body
 
 
-def test_a_failure_of_a_response_knows_what_it_cost() -> None:
+def test_a_failed_response_has_its_usage() -> None:
     body = response(message("Hal"), status="failed", error={"code": "server_error", "message": "Sorry"})
     with pytest.raises(ServerError) as error:
         decode(json.dumps(body).encode(), "p")

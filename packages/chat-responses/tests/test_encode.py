@@ -178,7 +178,7 @@ def test_options_of_another_provider_are_refused() -> None:
         ("grok-4", False, ChatOptions(reasoning="none"), False),
     ],
 )
-def test_encrypted_reasoning_is_asked_for_where_nothing_is_stored_and_the_model_reasons(
+def test_encrypted_reasoning_is_requested_if_nothing_is_stored(
     model: str, store: bool | None, options: ChatOptions, asked: bool
 ) -> None:
     sent = body(options=options, dialect=ResponsesDialect(model=model, store=store))

@@ -146,7 +146,7 @@ async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None
             await conversation.release()
 
 
-async def test_another_conversation_of_the_same_id_is_not_taken_for_the_one_that_was_deleted() -> None:
+async def test_a_new_conversation_is_distinct_from_a_deleted_one_of_the_same_id() -> None:
     store = MemoryStore()
     await store.create(paused("a"), id="1")
     with pytest.raises(UnknownConversationError, match="was deleted"):

@@ -142,7 +142,7 @@ async def test_opening_a_file_that_was_looked_at_2000_times_reads_a_bounded_amou
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_opening_a_stored_conversation_that_was_looked_at_often_reads_a_bounded_amount(
+async def test_opening_an_often_read_conversation_reads_a_bounded_amount(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A commit to a disk takes long, so databases have a tenth of the entries and of the limit.

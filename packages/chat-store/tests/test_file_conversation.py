@@ -138,7 +138,7 @@ async def test_another_file_is_refused_and_left_as_it_is(path: Path, content: by
     assert content_of(path) == content
 
 
-async def test_a_later_version_is_refused_whatever_its_checksum(path: Path) -> None:
+async def test_a_later_version_is_refused_with_any_checksum(path: Path) -> None:
     content = b'{"format":"chat-conversation","version":2,"n":1,"sha":"?"}\n'
     overwrite(path, content)
     with pytest.raises(NewerVersionError, match="version 2"):

@@ -94,7 +94,7 @@ def test_everything_is_appended_and_read_from_any_place(path: Path) -> None:
     os.close(fd)
 
 
-def test_a_conversation_is_nobody_elses_to_read(path: Path) -> None:
+def test_a_conversation_cannot_be_read_by_another_user(path: Path) -> None:
     os.close(_file_lock.open_file(path, create=True))
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o077 == 0

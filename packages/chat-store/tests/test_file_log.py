@@ -245,7 +245,7 @@ async def test_saving_beside_a_run_on_the_same_messages_is_refused(path: Path) -
 # --- Leases ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_stands_still_is_overtaken_and_what_it_does_then_is_late(path: Path) -> None:
+async def test_a_stalled_run_is_overtaken_and_its_later_writes_are_late(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one", "two"))
     async with (

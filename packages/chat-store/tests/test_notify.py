@@ -77,7 +77,7 @@ async def test_a_database_that_cannot_be_watched_is_watched_again(watched: Watch
     poller.remove(notifier)
 
 
-async def test_the_thread_ends_when_nobody_waits_any_more_and_comes_back_with_the_next_one(
+async def test_the_thread_ends_without_waiters_and_restarts_with_the_next_waiter(
     watched: Watched, poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "_LINGER_SECONDS", 0.0)
@@ -91,7 +91,7 @@ async def test_the_thread_ends_when_nobody_waits_any_more_and_comes_back_with_th
                 await anyio.sleep(0.01)
 
 
-async def test_a_thread_that_could_not_watch_ends_when_nobody_waits(
+async def test_a_thread_whose_watch_failed_ends_without_waiters(
     watched: Watched, poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "_LINGER_SECONDS", 0.0)
@@ -104,7 +104,7 @@ async def test_a_thread_that_could_not_watch_ends_when_nobody_waits(
             await anyio.sleep(0.01)
 
 
-async def test_nobody_is_watched_for_when_the_store_is_closed(watched: Watched, poller: Poller) -> None:
+async def test_no_thread_watches_after_the_store_is_closed(watched: Watched, poller: Poller) -> None:
     poller.close()
     notifier = Notifier()
     poller.add(notifier)

@@ -22,7 +22,7 @@ def begin() -> bytes:
     return b"BEGIN"
 
 
-def test_an_answer_that_came_late_is_not_taken_for_the_time() -> None:
+def test_a_slow_clock_response_is_not_used() -> None:
     clock = ServerClock()
     assert clock.now() is None
     # There is no better one.

@@ -322,7 +322,7 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(datab
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
 
 
-async def test_two_that_change_one_conversation_follow_one_another_from_their_first_look_on(database: Database) -> None:
+async def test_two_writers_of_one_conversation_are_serialized_from_their_first_read(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
     one, other = database.backend(), database.backend(busy_seconds=0.05)
@@ -473,7 +473,7 @@ async def test_a_position_that_is_none_of_this_server_is_refused(database: Datab
             await store.changes(f"0-{position}", wait_seconds=0)
 
 
-def test_nobody_listens_when_a_store_is_closed(database: Database) -> None:
+def test_no_connection_listens_after_the_store_is_closed(database: Database) -> None:
     async def wait() -> None:
         async with database.store() as store:
             await store.changes((await store.changes()).cursor, wait_seconds=0)

@@ -161,7 +161,7 @@ async def test_a_turn_that_cannot_be_added_keeps_the_decision_beside_it_from_bei
     assert isinstance((await store.load(name)).messages.tool("pay").status, Pending)
 
 
-async def test_a_token_of_a_conversation_that_was_deleted_is_no_good_for_the_next_one_of_that_name() -> None:
+async def test_a_token_of_a_deleted_conversation_is_invalid_for_a_new_one_of_that_id() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     await store.create(paused("pay"), id="a")

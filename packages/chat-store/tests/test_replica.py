@@ -110,7 +110,7 @@ async def test_a_tool_of_an_inner_turn_that_is_not_durable_is_written_with_the_o
             assert other.messages == conversation.messages
 
 
-async def test_a_change_of_an_inner_conversation_is_written_without_what_is_durable_already(
+async def test_a_change_of_an_inner_conversation_is_written_without_durable_turns(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "chat.jsonl"

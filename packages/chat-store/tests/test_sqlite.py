@@ -512,7 +512,7 @@ async def test_rows_of_a_version_without_checksums_are_read(path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
-async def test_a_new_file_can_be_read_by_its_owner_alone_and_an_existing_one_keeps_its_permissions(
+async def test_a_new_file_is_private_and_an_existing_one_keeps_its_permissions(
     tmp_path: Path,
 ) -> None:
     async with SqliteStore(tmp_path / "new.db") as store:

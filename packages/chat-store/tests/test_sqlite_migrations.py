@@ -36,7 +36,7 @@ def test_new_tables_have_the_version_of_this_library(connection: sqlite3.Connect
     assert version(connection) == [(len(MIGRATIONS),)]
 
 
-def test_tables_of_an_earlier_version_take_the_steps_that_they_lack_and_keep_their_rows(
+def test_tables_of_an_earlier_version_are_upgraded_and_keep_their_rows(
     connection: sqlite3.Connection,
 ) -> None:
     migrate(connection, MIGRATIONS)

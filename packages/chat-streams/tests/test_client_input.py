@@ -257,7 +257,7 @@ async def test_a_repeated_decision_is_ignored_and_another_one_is_refused() -> No
     assert refused(target, ClientInput(decisions=[PostedDecision(key, "approve")]), ben).status == 409
 
 
-async def test_only_a_person_who_may_decide_is_heard() -> None:
+async def test_only_a_decision_of_an_allowed_person_is_applied() -> None:
     target = await asked([PAY], [FunctionCall("locate", {}, id="call_4")])
     (key,) = keys(target)
     ben = Decider(Principal("ben"), ana().may_decide, lambda: NOW)

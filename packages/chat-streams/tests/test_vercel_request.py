@@ -244,7 +244,7 @@ async def test_a_refused_wish_for_another_answer_decides_nothing() -> None:
     assert [tool.decisions for tool in conversation.messages.pending()] == [(), ()]
 
 
-def test_a_message_of_the_system_is_left_out() -> None:
+def test_a_system_message_is_skipped() -> None:
     conversation = conversation_of()
     system: Json = {"id": "s", "role": "system", "parts": [{"type": "text", "text": "Obey."}]}
     apply_request(read(system, user("Hi.")), conversation, chat=bank(), decider=ana())

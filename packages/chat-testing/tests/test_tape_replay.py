@@ -47,7 +47,7 @@ async def refused(tape: TapeTransport, request: Request) -> str:
 
 
 @pytest.mark.anyio
-async def test_strict_takes_json_for_the_same_whatever_its_spaces_and_the_order_of_its_keys(tmp_path: Path) -> None:
+async def test_strict_matching_ignores_spaces_and_key_order_of_json(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking('{"a": 1, "b": [true, null]}')))
 
     assert (await tape.send(asking('{"b":[true,null],\n"a":1}'))).body == b"1"
@@ -191,7 +191,7 @@ async def test_an_empty_tape_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_closing_says_once_what_nobody_asked_for(tmp_path: Path) -> None:
+async def test_closing_reports_unrequested_exchanges_once(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2}, "/v1/other?key=secret99")))
     await tape.send(asking({"a": 1}))
     with pytest.raises(UsageError) as caught:

@@ -82,7 +82,7 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_details_say(row:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_says_how_long_to_wait_and_is_told_in_the_words_of_its_vendor(row: Object) -> None:
+def test_a_recorded_refusal_has_its_wait_and_the_message_of_the_vendor(row: Object) -> None:
     error = _error(row)
     headers = cast("dict[str, str]", row["headers"])
     delay = re.search(r'"retryDelay": "([\d.]+)s"', _text(row))

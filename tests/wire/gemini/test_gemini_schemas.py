@@ -157,9 +157,7 @@ HARD: Final[tuple[tuple[str, Object], ...]] = (
 
 @pytest.mark.parametrize("output", [True, False], ids=["answer", "tool"])
 @pytest.mark.parametrize(("name", "schema"), HARD, ids=[name for name, _ in HARD])
-def test_a_schema_fits_into_the_older_fields_or_is_refused_by_the_name_of_what_does_not(
-    name: str, schema: Object, output: bool
-) -> None:
+def test_a_schema_without_an_openapi_form_is_refused_by_its_keyword(name: str, schema: Object, output: bool) -> None:
     try:
         ours = _sent(schema, "openapi", output=output)
     except UnsupportedOptionError as error:

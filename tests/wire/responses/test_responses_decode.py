@@ -65,7 +65,7 @@ def whole(answer: Answer) -> object:
     return outcome([answer.body])
 
 
-def test_every_answer_is_understood_as_by_the_official_client_but_for_what_is_listed() -> None:
+def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exceptions() -> None:
     wrong = judge(found(), read_listed("Responses", PAGE))
     assert not wrong, "\n".join(wrong[:60])
 

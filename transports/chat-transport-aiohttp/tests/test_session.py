@@ -46,7 +46,7 @@ async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(auto
     assert caught.value.kind == "protocol"
 
 
-async def test_an_encoding_that_the_request_names_is_asked_for_and_a_body_has_no_type_that_nobody_gave_it() -> None:
+async def test_a_requested_encoding_is_sent_and_no_content_type_is_added() -> None:
     with LoopbackServer(lambda exchange: exchange.answer()) as server:
         transport = AiohttpTransport()
         await transport.send(ask(server.host, ("Accept-Encoding", "gzip"), ("x-twice", "1"), ("x-twice", "2")))

@@ -160,7 +160,7 @@ class Some:
 
 
 @pytest.mark.anyio
-async def test_an_application_that_listens_hears_that_its_reader_has_left_and_may_clean_up() -> None:
+async def test_an_application_receives_the_disconnect_and_may_clean_up() -> None:
     async def listens(receive: Receive, send: Send) -> None:
         await receive()
         await send(SSE)
@@ -183,7 +183,7 @@ async def test_an_application_that_listens_hears_that_its_reader_has_left_and_ma
 
 
 @pytest.mark.anyio
-async def test_an_application_that_waits_for_its_reader_to_take_hears_it_as_an_oserror() -> None:
+async def test_a_blocked_send_raises_oserror_when_the_reader_leaves() -> None:
     async def sends(_: Receive, send: Send) -> None:
         # The reader leaves before the first of these calls has returned, or during a later one.
         await send(SSE)
@@ -212,7 +212,7 @@ async def test_an_application_that_waits_for_something_else_is_cancelled_at_once
 
 
 @pytest.mark.anyio
-async def test_an_application_that_hears_it_and_goes_on_is_cancelled_when_its_grace_is_over() -> None:
+async def test_an_application_that_ignores_the_disconnect_is_cancelled_after_its_grace() -> None:
     async def stays(receive: Receive, send: Send) -> None:
         await receive()
         await send(SSE)
@@ -269,7 +269,7 @@ async def test_what_an_application_does_behind_its_answer_is_waited_for() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_reader_who_has_the_last_event_does_not_disturb_an_application_that_is_about_to_end(
+async def test_leaving_after_the_last_event_lets_the_application_finish(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("chat_transport_asgi._transport.DRAIN_SECONDS", 3600.0)  # a busy machine may need a while
@@ -412,7 +412,7 @@ async def test_a_refusal_keeps_so_much_of_its_body() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_host_for_which_nobody_answers_is_no_connection() -> None:
+async def test_an_unreachable_host_raises_a_connect_error() -> None:
     app = Application(raises)
     with pytest.raises(TransportError, match=r"allowed hosts are: a\.example, b\.example") as caught:
         await AsgiTransport(app, hosts=["b.example", "a.example"]).send(ASKED)

@@ -175,7 +175,7 @@ async def test_a_cancelled_reader_resets_its_stream(
             assert await anyio.to_thread.run_sync(lambda: server.resets.acquire(timeout=10))
 
 
-async def test_a_certificate_that_nobody_trusts_is_a_failure_to_connect(authority: trustme.CA) -> None:
+async def test_an_untrusted_certificate_raises_a_connect_error(authority: trustme.CA) -> None:
     transport = HttpxTransport()
     with h2_server(authority) as server:
         with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
@@ -184,7 +184,7 @@ async def test_a_certificate_that_nobody_trusts_is_a_failure_to_connect(authorit
     assert caught.value.kind == "connect"
 
 
-async def test_authorities_come_from_a_file_or_nobody_asks(authority: trustme.CA) -> None:
+async def test_certificates_are_verified_with_a_file_or_not_at_all(authority: trustme.CA) -> None:
     with authority.cert_pem.tempfile() as path, h2_server(authority) as server:
         for verify in (path, False):
             transport = HttpxTransport(http2=True, verify=verify)

@@ -155,7 +155,7 @@ def run(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
 
-def test_httpx2_is_imported_by_nobody_but_its_user() -> None:
+def test_httpx2_is_never_imported_by_the_transport() -> None:
     program = """
 import sys, httpx
 from chat_transport_httpx import HttpxTransport

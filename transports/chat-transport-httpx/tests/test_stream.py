@@ -208,7 +208,7 @@ async def test_a_server_that_compresses_unasked_is_understood(opened: Opened, en
             assert await data(stream) == [b"x" * 1000, b"y"]
 
 
-async def test_a_compressed_stream_of_several_members_that_holds_much_is_read_in_little_memory(opened: Opened) -> None:
+async def test_a_large_stream_of_several_gzip_members_is_read_in_little_memory(opened: Opened) -> None:
     event = b"data: " + b"x" * 9_992 + b"\n\n"
     bomb = gzip.compress(event * 5_000) + gzip.compress(event * 5_000)
 
@@ -357,7 +357,7 @@ async def test_a_page_in_place_of_json_lines_is_refused(opened: Opened) -> None:
     assert (error.kind, error.body) == ("protocol", b"<html>")
 
 
-async def test_an_encoding_that_nobody_can_undo_is_refused(opened: Opened) -> None:
+async def test_an_unsupported_content_encoding_is_refused(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {**SSE, "content-encoding": "zip9"}, b"?")) as server:
         error = await refused(opened, server.host)
     assert error.kind == "protocol"
@@ -373,7 +373,7 @@ async def test_what_is_not_http_at_all_is_another_protocol(opened: Opened) -> No
 # Connections that fail
 
 
-async def test_nobody_there_is_a_failure_to_connect(opened: Opened) -> None:
+async def test_a_refused_connection_raises_a_connect_error(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer()) as server:
         pass
     error = await refused(opened, server.host)

@@ -63,7 +63,7 @@ async def test_a_close_within_a_turn_is_an_error_of_the_kind_that_its_code_means
 
 
 @pytest.mark.parametrize("reset", [False, True])
-async def test_an_end_without_a_goodbye_is_never_an_answer_and_what_came_before_it_is_delivered(reset: bool) -> None:
+async def test_an_end_without_a_close_frame_raises_after_the_received_events(reset: bool) -> None:
     delivered = threading.Event()
 
     def handler(session: Session, _: bytes) -> None:

@@ -53,7 +53,7 @@ async def test_a_peer_whose_turn_is_left_is_told_that_the_client_goes_away() -> 
             assert server.sessions[0].goodbye == 1001
 
 
-async def test_the_connection_of_a_turn_that_was_read_to_its_end_is_used_again_though_nobody_asked_for_more() -> None:
+async def test_the_connection_of_a_completely_read_exchange_is_reused() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             for _ in range(3):
@@ -238,7 +238,7 @@ async def test_a_turn_that_failed_has_its_status_and_costs_its_connection() -> N
         assert server.connections == 2
 
 
-async def test_what_a_protocol_refuses_to_send_is_raised_as_it_is_and_the_connection_serves_the_next() -> None:
+async def test_a_protocol_error_before_sending_propagates_and_keeps_the_connection() -> None:
     class Picky(FrameProtocol):
         def ask(self, request: Request, key: str, /) -> str:
             if request.body == b"no":

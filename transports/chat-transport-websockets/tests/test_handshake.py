@@ -147,7 +147,7 @@ async def test_nonsense_or_nothing_in_the_place_of_a_handshake_is_told(said: byt
             assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
-async def test_an_address_where_nobody_is_is_a_failure_to_connect() -> None:
+async def test_an_unreachable_address_raises_a_connect_error() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         async with opened() as transport:
@@ -172,7 +172,7 @@ async def test_what_is_no_url_is_refused_without_its_secret() -> None:
         assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
-async def test_a_header_that_would_break_out_of_its_line_is_refused_before_anything_is_sent() -> None:
+async def test_a_header_with_a_line_break_is_refused_before_sending() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             for name, value in (("authorization", f"{SECRET}\r\nx: 1"), ("x\n", "1"), ("", "1")):
@@ -323,7 +323,7 @@ async def test_the_environment_may_name_a_proxy_unless_it_is_not_asked(clean: py
             assert len(proxy.asked) == 1
 
 
-async def test_a_proxy_that_refuses_or_is_not_there_is_a_failure_to_connect_and_keeps_its_password() -> None:
+async def test_a_failed_proxy_raises_a_connect_error_without_its_password() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(407, {}, b"no")) as refusing:
         proxies = [f"http://me:{SECRET}@{refusing.host}", f"http://me:{SECRET}@127.0.0.1:9", f"ftp://me:{SECRET}@h"]
         for proxy in proxies:
@@ -343,7 +343,7 @@ async def test_compression_is_offered_where_it_is_wanted() -> None:
     assert offered == [False, True]
 
 
-async def test_no_log_holds_a_key_however_much_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_log_contains_a_key_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with SocketServer(three) as server:
         async with opened() as transport:

@@ -120,7 +120,7 @@ async def test_send_returns_the_result_or_the_status_of_an_error() -> None:
     assert (bad.status, json.loads(bad.body)["message"]) == (404, "no")
 
 
-async def test_a_turn_that_is_left_is_cancelled_and_disturbs_nobody() -> None:
+async def test_a_left_exchange_is_cancelled_without_disturbing_the_others() -> None:
     cancelled: list[str] = []
     go_on = threading.Event()
 
@@ -149,7 +149,7 @@ async def test_a_turn_that_is_left_is_cancelled_and_disturbs_nobody() -> None:
         assert server.connections == 1
 
 
-async def test_a_turn_that_is_left_alone_on_its_connection_closes_it_where_nothing_can_be_cancelled() -> None:
+async def test_leaving_the_only_exchange_closes_a_connection_without_cancel_frames() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(piece(json.loads(message)["id"], "first"))
 
@@ -167,7 +167,7 @@ async def test_a_turn_that_is_left_alone_on_its_connection_closes_it_where_nothi
         assert server.connections == 2
 
 
-async def test_a_notification_for_nobody_is_dropped() -> None:
+async def test_a_notification_without_subscribers_is_dropped() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(json.dumps({"method": "hello", "params": {"text": "to all"}}), piece("99", "to another one"))
         answering(session, message)
@@ -226,7 +226,7 @@ async def test_a_connection_that_breaks_breaks_every_turn_behind_what_it_has_got
             assert await asyncio.gather(*[one() for _ in range(5)]) == [([b'"first"'], "stream")] * 5
 
 
-async def test_a_frame_that_cannot_be_understood_breaks_every_turn_since_it_may_be_anybody_s() -> None:
+async def test_an_unreadable_frame_fails_every_exchange_of_the_connection() -> None:
     everybody = threading.Barrier(2, timeout=30)
 
     def handler(session: Session, _: bytes) -> None:
@@ -297,7 +297,7 @@ async def test_turns_that_begin_together_open_one_connection_or_fail_together() 
     assert [getattr(error, "kind", error) for error in errors] == ["connect"] * 10
 
 
-async def test_a_turn_that_is_cancelled_while_it_opens_the_connection_does_not_take_the_others_along() -> None:
+async def test_cancelling_an_exchange_that_opens_the_connection_keeps_the_others() -> None:
     opening, go_on = threading.Event(), threading.Event()
 
     def handshake(session: Session, _: object) -> None:

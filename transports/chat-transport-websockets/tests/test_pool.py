@@ -48,7 +48,7 @@ class Clock:
 
 
 @pytest.mark.anyio
-async def test_failures_in_a_row_make_the_next_attempt_wait_longer_and_longer_but_not_for_ever() -> None:
+async def test_consecutive_failures_increase_the_delay_up_to_a_limit() -> None:
     clock = Clock()
     async with opened(back_off=clock.back_off()) as transport:
         for _ in range(7):
@@ -86,7 +86,7 @@ async def test_a_turn_that_ends_well_forgets_the_failures() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_breaks_within_a_turn_counts_and_one_that_was_left_does_not() -> None:
+async def test_only_a_connection_that_breaks_within_a_turn_counts_as_failed() -> None:
     clock = Clock()
 
     def handler(session: Session, message: bytes) -> None:
@@ -119,7 +119,7 @@ async def test_a_destination_that_fails_makes_no_other_one_wait() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_nobody_uses_is_closed_after_a_while() -> None:
+async def test_an_idle_connection_is_closed_after_a_while() -> None:
     with SocketServer(three) as server:
         async with opened(idle_connection_seconds=0.05) as transport:
             await read(transport, ask(server.host))
@@ -141,7 +141,7 @@ async def test_a_connection_that_is_too_old_begins_no_turn_and_is_closed(protoco
 
 
 @pytest.mark.anyio
-async def test_turns_that_wait_keep_their_order_where_the_connection_given_to_them_is_of_no_use() -> None:
+async def test_waiting_exchanges_keep_their_order_if_a_connection_is_unusable() -> None:
     asked: list[bytes] = []
     go_on = threading.Event()
 
@@ -189,7 +189,7 @@ async def test_a_peer_that_does_not_say_goodbye_is_not_waited_for() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("protocol", [None, Keyed()])
-async def test_a_connection_that_is_being_opened_while_the_transport_is_closed_is_not_kept(
+async def test_a_connection_opened_while_the_transport_closes_is_not_kept(
     protocol: Keyed | None,
 ) -> None:
     opening, go_on = threading.Event(), threading.Event()
@@ -209,7 +209,7 @@ async def test_a_connection_that_is_being_opened_while_the_transport_is_closed_i
 
 
 @pytest.mark.anyio
-async def test_a_turn_that_waits_while_the_transport_is_closed_leaves_no_connection_behind() -> None:
+async def test_an_exchange_that_waits_during_close_leaves_no_connection_open() -> None:
     def handler(session: Session, message: bytes) -> None:
         if message == b"short":
             session.send("end")
