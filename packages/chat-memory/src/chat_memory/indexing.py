@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from chat_core.messages import Messages
 from chat_store import ConversationStore, Job
 from chat_store.meta import ConversationMeta
 
+from chat_memory._base_memory import utc_now
 from chat_memory.citations import SessionCitation
 from chat_memory.extraction import (
     EntityRecognizer,
@@ -122,6 +123,31 @@ def index_job(conversation: str, *, key: str | None = None, at: datetime | None 
         max_attempts: how often the job is tried.
     """
     return Job(INDEX_JOB, key or f"{conversation}/{uuid4().hex}", at=at, max_attempts=max_attempts)
+
+
+async def queue_idle(
+    store: ConversationStore, idle: timedelta, *, now: Callable[[], datetime] = utc_now, max_attempts: int = 8
+) -> int:
+    """Queue a job for each open conversation that was not active for some time. Call it again and again.
+
+    A conversation is queued once after each activity, by any number of processes.
+
+    Args:
+        store: the store of the conversations.
+        idle: how long a conversation must have been idle.
+        now: returns the current time.
+        max_attempts: how often each job is tried.
+
+    Returns:
+        The number of conversations that are idle.
+    """
+    found = 0
+    for meta in await store.conversations(state="open"):
+        if meta.last_active is not None and now() - meta.last_active >= idle:
+            key = f"{meta.id}/{meta.last_active.isoformat()}"
+            await store.apply(meta.id, jobs=[index_job(meta.id, key=key, max_attempts=max_attempts)])
+            found += 1
+    return found
 
 
 @dataclass(slots=True)
