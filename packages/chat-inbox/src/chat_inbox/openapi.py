@@ -130,50 +130,42 @@ def build_document(root_path: str = "") -> Json:
     one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
     limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     paths: dict[str, object] = {
-        "/openapi.json": {"get": _describe_operation("describe", "This description.", _json_response("200", _OBJECT))},
+        "/openapi.json": {"get": _path_entry("describe", "This description.", _json_response("200", _OBJECT))},
         "/api/waiting": {
             "get": {
-                **_describe_operation(
-                    "waiting",
-                    "The waiting calls that you may see and decide.",
-                    _json_response("200", _WAITING),
+                **_path_entry(
+                    "waiting", "The waiting calls that you may see and decide.", _json_response("200", _WAITING)
                 ),
                 "parameters": [limit],
             }
         },
-        "/api/waiting/stream": {
-            "get": _describe_stream_operation("followWaiting", "`changed`, whenever the list is another one.")
-        },
+        "/api/waiting/stream": {"get": _stream_entry("followWaiting", "`changed`, whenever the list is another one.")},
         one: {
-            "get": _describe_operation(
-                "show", "A conversation.", _json_response("200", _schema_reference("Conversation")), conversation=True
+            "get": _path_entry(
+                "show", "A conversation.", _json_response("200", _reference("Conversation")), conversation=True
             )
         },
         f"{one}/resume": {
             "post": {
-                **_describe_operation(
+                **_path_entry(
                     "resume",
                     "Go on with a conversation.",
-                    _json_response("202", _schema_reference("Conversation")),
+                    _json_response("202", _reference("Conversation")),
                     conversation=True,
                 ),
                 "requestBody": _json_content(_OBJECT),
             }
         },
-        f"{one}/stream": {"get": _describe_stream_operation("follow", _EVENTS, conversation=True)},
+        f"{one}/stream": {"get": _stream_entry("follow", _EVENTS, conversation=True)},
         call: {
-            "get": _describe_operation(
-                "showCall",
-                "A call.",
-                _json_response("200", _schema_reference("CallWithSchema")),
-                conversation=True,
-                call=True,
+            "get": _path_entry(
+                "showCall", "A call.", _json_response("200", _reference("CallWithSchema")), conversation=True, call=True
             )
         },
     }
     for action, (text, properties) in _BODIES.items():
-        operation = _describe_operation(
-            action, text, _json_response("200", _schema_reference("CallWithSchema")), conversation=True, call=True
+        operation = _path_entry(
+            action, text, _json_response("200", _reference("CallWithSchema")), conversation=True, call=True
         )
         paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _decision_body(properties)}}
     return {
@@ -196,23 +188,21 @@ _EVENTS: Final = (
 )
 
 
-def _schema_reference(name: str) -> Json:
+def _reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _schema_reference("Waiting")}})
+_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _reference("Waiting")}})
 
 
 def _json_response(status: str, schema: Json) -> Json:
     return {status: {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
 
 
-def _describe_operation(
-    name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False
-) -> Json:
+def _path_entry(name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False) -> Json:
     problem = {
         "description": "Not done.",
-        "content": {"application/problem+json": {"schema": _schema_reference("Problem")}},
+        "content": {"application/problem+json": {"schema": _reference("Problem")}},
     }
     parameters = [
         {"name": word, "in": "path", "required": True, "schema": _TEXT}
@@ -223,9 +213,9 @@ def _describe_operation(
     return {**operation, "parameters": parameters} if parameters else operation
 
 
-def _describe_stream_operation(name: str, summary: str, *, conversation: bool = False) -> Json:
+def _stream_entry(name: str, summary: str, *, conversation: bool = False) -> Json:
     answer: Json = {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": _TEXT}}}}
-    operation = _describe_operation(name, summary, answer, conversation=conversation)
+    operation = _path_entry(name, summary, answer, conversation=conversation)
     after = {"name": "after", "in": "query", "schema": _TEXT, "description": "`place` of what was read before."}
     last = {"name": "last-event-id", "in": "header", "schema": _TEXT}
     found = operation.get("parameters")
