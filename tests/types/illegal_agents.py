@@ -16,6 +16,7 @@ from chat_agents import (
     Done,
     Error,
     Handoff,
+    PromptFlow,
     Text,
     ToolStatus,
 )
@@ -180,3 +181,7 @@ class Leads(AgentFlow):
 
 def x211_a_flow_that_hands_over_to_a_pausing_one_where_none_may_pause() -> None:
     bare(Leads())
+
+
+def x212_a_pausing_flow_from_a_prompt_where_none_may_pause() -> None:
+    bare(PromptFlow("asks", "Be brief.", [ScopedCollection(risky, ask_if_high)]))  # E: Paused|ask_if_high|Never

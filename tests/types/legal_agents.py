@@ -15,6 +15,7 @@ from chat_agents import (
     Done,
     Error,
     Handoff,
+    PromptFlow,
     Text,
     ToolStatus,
     to_sse_event,
@@ -208,3 +209,12 @@ async def l208_a_flow_can_pause_if_a_flow_that_it_hands_over_to_can() -> None:
     assert_type(engine.run(Reception(), AgentSession(flow="reception"), "pay"), AgentRun[Paused])
     assert_type(engine.run(Entrance(), AgentSession(flow="entrance"), "hi"), AgentRun[Never])
     assert_type(Handoff(Support(), "Payments."), Handoff[Paused])
+
+
+async def l209_a_flow_from_a_prompt_has_the_type_of_pause_of_its_scopes() -> None:
+    engine = AgentEngine(pays)
+    asks = PromptFlow("asks", "Be brief.", [ScopedCollection(risky, ask_if_high)])
+    never = PromptFlow("never", "Be brief.", [ScopedCollection(risky, refuse_if_high)])
+    assert_type(PromptFlow("talk", "Be brief."), PromptFlow[Never])
+    assert_type(engine.run(asks, AgentSession(flow="asks"), "pay"), AgentRun[Paused])
+    assert_type(engine.run(never, AgentSession(flow="never"), "pay"), AgentRun[Never])

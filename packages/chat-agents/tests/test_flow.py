@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
-from agent_helpers import Desk, call_find, collect, new_engine
-from chat_agents import AgentFlow, AgentSession
-from chat_core import Reject, RunContext
+from agent_helpers import Desk, call_find, call_pay, collect, new_engine, short
+from chat_agents import AgentFlow, AgentSession, PromptFlow
+from chat_core import FunctionCall, Reject, RunContext, ScopedCollection, ToolCollection, ToolContext
+from chat_core.tools import execute_all
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +53,43 @@ async def test_instructions_may_be_a_coroutine_function() -> None:
     await collect(engine, Awaited(), AgentSession("s-1", flow="awaited"), "hi")
 
     assert "session s-1" in str(provider.asked[0].options.instructions)
+
+
+async def test_a_flow_is_made_from_a_prompt_and_tools() -> None:
+    flow = PromptFlow("desk", "You are brief.", Desk().scopes())
+    engine, provider = new_engine(call_find(), "found", call_pay(), "paid")
+    session = AgentSession(flow="desk")
+
+    assert short(await collect(engine, flow, session, "go"))[-1] == "done answered"
+    assert short(await collect(engine, flow, session, "pay"))[-1] == "done paused"
+    assert "You are brief." in str(provider.asked[0].options.instructions)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_prompt_of_a_flow_may_be_a_function(*, is_async: bool) -> None:
+    async def ask_later(context: RunContext) -> str:
+        return f"You help {context.owner}."
+
+    flow = PromptFlow("desk", ask_later if is_async else lambda context: f"You help {context.owner}.")
+    engine, provider = new_engine("hello")
+
+    await collect(engine, flow, AgentSession(flow="desk", owner="ana"), "hi")
+
+    assert "You help ana." in str(provider.asked[0].options.instructions)
+
+
+async def test_a_tool_cannot_change_the_session_through_its_context() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def take(context: ToolContext) -> str:
+        state = cast("dict[str, object]", context.state)
+        state["mine"] = True
+        return "taken"
+
+    flow = PromptFlow("desk", "", [ScopedCollection(tools, execute_all)])
+    engine, _ = new_engine(FunctionCall("take", id="take_1"), "no")
+    session = AgentSession(flow="desk", state={"cart": {"items": [1]}})
+
+    assert "take error" in short(await collect(engine, flow, session, "go"))
+    assert dict(session.state) == {"cart": {"items": [1]}}

@@ -9,7 +9,7 @@ from chat_agents.config import AgentConfig
 from chat_agents.delegation import AgentPolicy, Budget, Delegation, ParentPolicy, SubAgent
 from chat_agents.engine import AgentEngine
 from chat_agents.events import AgentEvent, Data, Done, Error, ErrorCode, Outcome, Text, ToolStatus
-from chat_agents.flow import AgentFlow
+from chat_agents.flow import AgentFlow, PromptFlow
 from chat_agents.handoff import Handoff
 from chat_agents.run import AgentRun
 from chat_agents.session import AgentSession
@@ -36,6 +36,7 @@ __all__ = [
     "Handoff",
     "Outcome",
     "ParentPolicy",
+    "PromptFlow",
     "SessionUsage",
     "SubAgent",
     "Text",

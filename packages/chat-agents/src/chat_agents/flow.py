@@ -1,9 +1,9 @@
-"""`AgentFlow`, the instructions and tools of an agent."""
+"""`AgentFlow` and `PromptFlow`, the instructions and tools of an agent."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Generic, Never
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Never, final, overload
 
 from chat_core import Paused, Reject, RunContext, ToolScope, Withhold
 from typing_extensions import TypeVar
@@ -52,3 +52,58 @@ class AgentFlow(Generic[PauseT_co]):
         makes them wait until their outcome is recorded. Until then, the user cannot send a message.
         """
         return _INTERRUPTED
+
+
+@final
+class PromptFlow(AgentFlow[PauseT_co]):
+    """A flow from a prompt and tools, without a class of its own."""
+
+    @overload
+    def __init__(
+        self: PromptFlow[Never], name: str, instructions: str | Callable[[RunContext], str | Awaitable[str]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        instructions: str | Callable[[RunContext], str | Awaitable[str]],
+        scopes: Sequence[ToolScope[PauseT_co]],
+        *,
+        delegation: Delegation[PauseT_co] | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        instructions: str | Callable[[RunContext], str | Awaitable[str]],
+        scopes: Sequence[ToolScope[PauseT_co]] = (),
+        *,
+        delegation: Delegation[PauseT_co] | None = None,
+    ) -> None:
+        """Create the flow.
+
+        Args:
+            name: name of the flow.
+            instructions: system text of each run, or a function that returns it.
+            scopes: the tools, in scopes that decide about their calls.
+            delegation: agents to which the model can delegate tasks.
+        """
+        self.name = name
+        self._instructions = instructions
+        self._scopes = tuple(scopes)
+        self._delegation = delegation
+
+    def instructions(self, context: RunContext, /) -> str | Awaitable[str]:
+        """Return the system text of a run.
+
+        Args:
+            context: context of the run.
+        """
+        return self._instructions(context) if callable(self._instructions) else self._instructions
+
+    def scopes(self) -> Sequence[ToolScope[PauseT_co]]:
+        """Return the tools."""
+        return self._scopes
+
+    def delegation(self) -> Delegation[PauseT_co] | None:
+        """Return the agents."""
+        return self._delegation

@@ -276,9 +276,9 @@ def require_model(method: str, model: str) -> str:
     """Return the model name `model` that was passed to the builder method `method`.
 
     Raises:
-        UsageError: the name is empty or not text.
+        UsageError: the name is blank or not text.
     """
-    if not isinstance(model, str) or not model:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs the name of a model, not {model!r}"
         raise UsageError(msg)
     return model
