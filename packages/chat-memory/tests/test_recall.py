@@ -11,7 +11,7 @@ import pytest
 from chat_core import ChatOptions
 from chat_core.errors import ServerError, UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
-from chat_memory import Passage, SqliteMemory, Statement
+from chat_memory import Passage, Relation, SqliteMemory, Statement
 from chat_memory.recall import Recall, RecallResult, Weights
 
 pytestmark = pytest.mark.anyio
@@ -32,11 +32,13 @@ class Embedder:
         self.vector = vector
         self.metadata = ProviderMeta("test", model)
         self.requests = 0
+        self.texts: list[str] = []
         self.fails_at = fails_at
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         assert options == ChatOptions()
         self.requests += 1
+        self.texts += texts
         if self.requests == self.fails_at:
             raise ServerError("the embedder is down")
         return EmbeddingsResponse(
@@ -233,6 +235,7 @@ async def test_a_vector_that_is_not_finite_leaves_the_words(
 @pytest.mark.parametrize("number", [0.0, 1e300])
 async def test_vectors_of_any_finite_length_are_compared(memory: SqliteMemory, number: float) -> None:
     await tell(memory, "tea zzz")
+    await tell(memory, "rain", conversation="b")
     await Recall(memory, Embedder()).embed("ana")
     result = await Recall(memory, Embedder(vector=((0.0,) * 19 + (number,) + (0.0,) * 6))).search("ana", "tea")
     assert (texts(result), result.degraded) == (["tea zzz"], False)
@@ -266,6 +269,66 @@ async def test_another_embedder_computes_its_own_vectors(memory: SqliteMemory) -
     assert (await other.search("ana", "tea")).degraded
     assert await other.embed("ana") == 1
     assert (await memory.scope("ana").vectors("test/one"))[0] == []
+
+
+async def test_a_change_of_the_embedder_is_noticed_until_all_scopes_are_indexed_again(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for scope in ("ana", "ben"):
+        await tell(memory, "tea zzz", scope=scope)
+    assert await Recall(memory, Embedder("one")).reindex() == 2
+    assert not caplog.text
+    other = Recall(memory, Embedder("two"))
+    assert (await other.search("ben", "tea")).degraded
+    assert "in the scope 'ben', because not all of its texts have a vector of test/two" in caplog.text
+    assert await other.reindex() == 2
+    assert not (await other.search("ben", "tea")).degraded
+    assert await other.reindex() == 0
+
+
+async def test_the_names_of_speakers_are_left_out_of_the_embedded_question(memory: SqliteMemory) -> None:
+    await memory.scope("ana").add_passages([Passage("tea", "a", 0, speaker="Ana"), Passage("rain", "a", 1)])
+    embedder = Embedder()
+    recall = Recall(memory, embedder)
+    await recall.embed("ana")
+    await recall.search("ana", "Does Ana\N{RIGHT SINGLE QUOTATION MARK}s mother drink Ben's tea?")
+    await recall.search("ana", "Ana?")
+    assert embedder.texts[-2:] == ["Does mother drink Ben's tea?", "Ana?"]
+
+
+async def test_a_question_in_the_memory_is_not_taken_for_an_answer(memory: SqliteMemory) -> None:
+    await tell(memory, "Is it tea?", conversation="a")
+    await tell(memory, "It is tea.", conversation="b")
+    await tell(memory, "zzz", conversation="c")
+    recall = Recall(memory, Embedder())
+    await recall.embed("ana")
+    assert texts(await recall.search("ana", "tea"))[0] == "It is tea."
+
+
+async def test_vectors_find_what_no_word_finds(memory: SqliteMemory) -> None:
+    for number in range(9):
+        await tell(memory, f"zzz {number}", conversation=str(number))
+    await tell(memory, "kettle", conversation="tea")
+    recall = Recall(memory, Embedder())
+    await recall.embed("ana")
+    result = await recall.search("ana", "tekkle")
+    assert texts(result) == ["kettle"]
+    assert list(result.matches[0].reasons) == ["embedding"]
+
+
+async def test_equal_facts_are_ordered_by_their_distance_in_the_graph(memory: SqliteMemory) -> None:
+    scope = memory.scope("ana")
+    for subject in ("Eve", "Ben", "Kim"):
+        await scope.add(Statement(subject, "likes", "jazz", text="jazz on Mondays"))
+    await scope.relate(Relation("Acme Corp", "employs", "Ben"))
+    await scope.relate(Relation("Ben", "knows", "Kim"))
+    result = await Recall(memory, gate=0).search("ana", "Who at ACME corp likes jazz?")
+    assert [match.fact and match.fact.subject for match in result.matches] == ["Ben", "Kim", "Eve"]
+    assert [match.reasons.get("graph", 0) for match in result.matches] == pytest.approx(
+        [0.3 * result.matches[2].reasons["text"] * share for share in (0.5, 0.25, 0)]
+    )
+    result = await Recall(memory, gate=0, weights=Weights(graph=0)).search("ana", "Who at ACME corp likes jazz?")
+    assert {match.score for match in result.matches} == {result.matches[0].score}
 
 
 async def test_wrong_limits_are_refused(memory: SqliteMemory) -> None:

@@ -185,6 +185,20 @@ class Scope:
         filters = FactFilter(entity=normalize(entity))
         return await self._read_rows(lambda rows: rows.facts.find("current", filters))
 
+    async def facts_near(self, entities: Iterable[str], *, depth: int = 2, limit: int = 100) -> dict[str, int]:
+        """Implement `MemoryScope.facts_near()`."""
+        _require_positive(depth=depth, limit=limit)
+
+        def read(rows: Rows) -> dict[str, int]:
+            distances: dict[str, int] = {}
+            for name in entities:
+                for near in rows.graph.neighbors(normalize(name), depth, limit, nearest=0):
+                    distances[near.entity.id] = min(near.distance, distances.get(near.entity.id, depth))
+            links = rows.graph.links(distances, to_microseconds(rows.now))
+            return {fact: min(distances[entity] for entity in linked) for fact, linked in links.items()}
+
+        return await self._read(read)
+
     async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
         """Implement `MemoryScope.neighbors()`."""
         _require_positive(depth=depth, limit=limit)

@@ -5,6 +5,7 @@ Each document is a row of numpy arrays, and the rows of a conversation are conse
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _LENGTH: Final = 0.75
 """`b` of BM25: how much long texts are penalized."""
 _OTHER_TEXTS: Final = 100
 """Imagined texts without the words of a question, so that no word is taken for frequent in a scope of a few texts."""
+_QUESTION_MARKS: Final = ("?", "\N{FULLWIDTH QUESTION MARK}", "\N{ARABIC QUESTION MARK}")
+_NAME: Final = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}]s\b)?")
 _NEIGHBORS: Final = ((-2, 0.2), (-1, 0.4), (0, 1.0), (1, 0.6), (2, 0.3))
 """The weights of the words of a row in the rows after (negative) and before it in the conversation.
 
@@ -43,6 +46,7 @@ class TextScores:
         date: the part of the date in the question that matches the row.
         time: 1 for rows with words of time, if the question asks for a time.
         conversation: how well the conversation of the row matches, from 0 to 1.
+        question: 1 for rows that end with a question mark.
     """
 
     text: Numbers
@@ -50,6 +54,7 @@ class TextScores:
     date: Numbers
     time: Numbers
     conversation: Numbers
+    question: Numbers
 
 
 @final
@@ -65,6 +70,7 @@ class TextIndex:
         ordered = sorted(documents, key=_transcript_position)
         self.documents: Sequence[Document] = ordered
         self.row_of = {document.id: row for row, document in enumerate(ordered)}
+        self.row_of_fact = {document.fact: row for row, document in enumerate(ordered) if document.fact is not None}
         self._size = len(ordered)
         groups: dict[object, int] = {}
         self._group: Rows = np.array(
@@ -76,6 +82,7 @@ class TextIndex:
         self._dates = _rows_by(date_stems(d.said_at) if d.said_at else () for d in ordered)
         self._speakers = _rows_by(split_words(d.speaker or "") for d in ordered)
         self._tells_time: Numbers = np.array([float(not TIME_STEMS.isdisjoint(count)) for count in counts])
+        self._asks: Numbers = np.array([float(d.text.rstrip().endswith(_QUESTION_MARKS)) for d in ordered])
         lengths: Numbers = np.array([float(count.total()) for count in counts])
         every: Rows = np.arange(self._size, dtype=np.intp)
         self._length_norm = _length_norm(self._add_to_neighbors(every, lengths))
@@ -106,7 +113,18 @@ class TextIndex:
             ),
             self._tells_time if asks_for_time(question) else np.zeros(self._size),
             (conversation / (conversation.max(initial=0) or 1.0))[self._group],
+            self._asks,
         )
+
+    def without_speakers(self, question: str) -> str:
+        """Return a question without the capitalized names of speakers, or unchanged if nothing else is left."""
+
+        def keep(word: re.Match[str]) -> str:
+            name = split_words(word[0])
+            return "" if name[:1] and name[0] in self._speakers and not word[0].islower() else word[0]
+
+        remaining = " ".join(_NAME.sub(keep, question).split())
+        return remaining if split_words(remaining) else question
 
     def average_neighbors(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Average the vector of each row with the vectors of its neighbors, and return the results with length 1."""

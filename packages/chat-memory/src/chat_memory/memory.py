@@ -157,6 +157,16 @@ class MemoryScope(Protocol):
         """
         ...
 
+    async def facts_near(self, entities: Iterable[str], *, depth: int = 2, limit: int = 100) -> dict[str, int]:
+        """Return the ids of the current facts about these entities and their neighbors, with their distances.
+
+        Args:
+            entities: names or ids of entities.
+            depth: the maximum number of relations between one of them and the entity of a fact.
+            limit: the maximum number of neighbors of each entity, nearest first.
+        """
+        ...
+
     async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
         """List the entities that are connected to an entity by relations in any direction, nearest first.
 

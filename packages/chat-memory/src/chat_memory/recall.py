@@ -28,9 +28,10 @@ from chat_core.provider import EmbeddingsProvider
 
 from chat_memory._base_memory import utc_now
 from chat_memory._text_index import Numbers, TextIndex, normalize_rows
-from chat_memory._words import stems
+from chat_memory._words import split_words, stems
 from chat_memory.confidence import effective_confidence
 from chat_memory.facts import Fact
+from chat_memory.graph import Entity
 from chat_memory.memory import Memory
 from chat_memory.passages import Document, DocumentFilter
 
@@ -39,28 +40,40 @@ Vectors = npt.NDArray[np.float32]
 _log = logging.getLogger("chat_memory")
 _REFRESH_SECONDS: Final = 300.0
 """An index is read again after this time, because facts begin and end at times without a change of the scope."""
+_MAX_RELATIONS: Final = 2
+"""The number of relations between an entity that a question names and the entity of a fact."""
+_LEAST_DEVIATION: Final = 0.02
+"""The least standard deviation of similarities, so that rounding errors between equal texts decide nothing."""
+_GATE: Final = 0.24
+_GATE_WITH_VECTORS: Final = 0.37
+"""Calibrated with `benchmarks/locomo.py`."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of the properties that score a document, relative to the score of the best word match.
+    """Weights of the properties that score a document, relative to the best match of words and vectors.
 
     Attributes:
         speaker: the question names the speaker.
         date: the question names the day, the month or the year.
         time: the question asks for a time, and the document contains words of time.
         conversation: the words of the conversation as a whole match.
-        embedding: the vector of the question and the weighted mean of the vectors of the document and its neighbors
-            are similar.
+        question: the document ends with a question mark. Negative, and counts only beside vectors, because the vectors
+            of two questions are similar, whatever they ask.
+        embedding: the similarity of the vectors, in standard deviations above the mean of all documents. Compared are
+            the question, without names of speakers, and the weighted mean of the document and its neighbors.
+        graph: the fact is about an entity that the question names, or near one.
         confidence: confidence in a fact. Counts only for documents that pass the gate.
     """
 
-    speaker: float = 0.45
+    speaker: float = 0.5
     date: float = 0.6
     time: float = 0.3
-    conversation: float = 0.3
-    embedding: float = 0.4
+    conversation: float = 0.35
+    question: float = -0.12
+    embedding: float = 0.2
+    graph: float = 0.3
     confidence: float = 0.1
 
 
@@ -107,7 +120,8 @@ class Recall:
     Args:
         memory: the memory to search.
         embedder: computes vectors. Default: words alone decide.
-        gate: the lowest relevance of a match. 0 always returns the best documents.
+        gate: the lowest relevance of a match. 0 always returns the best documents. Default: 0.37 if vectors were
+            compared, and 0.24 if words alone decided.
         relative_gate: the lowest relevance of a match, as a part of that of the best match.
         weights: the weights of the score.
         max_scopes: the number of indexes that are kept.
@@ -120,14 +134,14 @@ class Recall:
         memory: Memory,
         embedder: EmbeddingsProvider | None = None,
         *,
-        gate: float = 0.24,
+        gate: float | None = None,
         relative_gate: float = 0.45,
         weights: Weights | None = None,
         max_scopes: int = 100,
         where: DocumentFilter | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        if gate < 0 or not 0 <= relative_gate <= 1 or max_scopes < 1:
+        if (gate is not None and gate < 0) or not 0 <= relative_gate <= 1 or max_scopes < 1:
             msg = (
                 "gate must be at least 0, relative_gate between 0 and 1, and max_scopes at least 1, "
                 f"not {gate!r}, {relative_gate!r} and {max_scopes!r}"
@@ -175,11 +189,13 @@ class Recall:
             return RecallResult((), 0)
         similarity = await self._compute_similarity(index, question)
         degraded = self._embedder is not None and similarity is None
-        reasons = self._score_by_reason(index.text, question, similarity)
+        near = await self._score_near(scope, index, question)
+        reasons = self._score_by_reason(index.text, question, similarity, near)
         relevance = np.sum(list(reasons.values()), axis=0)
         if (accepted := where or self._where) is not None:
             relevance = relevance * [accepted.accepts(document) for document in index.text.documents]
-        gate = max(self._gate, self._relative_gate * float(relevance.max()))
+        least = (_GATE if similarity is None else _GATE_WITH_VECTORS) if self._gate is None else self._gate
+        gate = max(least, self._relative_gate * float(relevance.max()))
         rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
         best = rows[np.lexsort((rows, -relevance[rows]))]
         matches = await self._rank_matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
@@ -231,14 +247,41 @@ class Recall:
         await rows.drop_vectors(keep=self._model)
         return stored
 
+    async def reindex(self, *, batch: int = 100) -> int:
+        """Call `embed()` for every scope of the memory, and return how many vectors were stored.
+
+        Call it after a change of the embedder. Until then, words alone decide. A call after a crash continues.
+
+        Args:
+            batch: the number of texts in a request.
+
+        Raises:
+            UsageError: there is no embedder.
+            ChatError: the embedder failed.
+        """
+        stored, after = 0, ""
+        while names := await self._memory.scopes(after=after):
+            for name in names:
+                stored += await self.embed(name, batch=batch)
+            after = names[-1]
+        return stored
+
     async def _load_index(self, scope: str) -> _ScopeIndex:
         rows = self._memory.scope(scope)
         revision = await rows.revision()
         index = self._indexes.get(scope)
         if index is None or index.revision != revision or monotonic() - index.read_at > _REFRESH_SECONDS:
             vectors: tuple[list[int], bytes] = ([], b"") if self._embedder is None else await rows.vectors(self._model)
-            build = partial(_ScopeIndex, revision, await rows.documents(), vectors, index.tokens if index else {})
+            documents, entities = await rows.documents(), await rows.entities()
+            build = partial(_ScopeIndex, revision, documents, entities, vectors, index.tokens if index else {})
             index = await finish_in_thread(build)
+            if self._embedder is not None and index.vectors is None and index.text.documents:
+                _log.warning(
+                    "words alone decide in the scope %r, because not all of its texts have a vector of %s: call "
+                    "Recall.embed() or Recall.reindex()",
+                    scope,
+                    self._model,
+                )
             self._indexes[scope] = index
         self._indexes.move_to_end(scope)
         if len(self._indexes) > self._max_scopes:
@@ -250,7 +293,7 @@ class Recall:
         if self._embedder is None or index.vectors is None:
             return None
         try:
-            response = await self._embedder.embed([question], ChatOptions())
+            response = await self._embedder.embed([index.text.without_speakers(question)], ChatOptions())
         except ChatError as error:
             _log.warning("recall without an embedder, because it failed: %s", error)
             return None
@@ -267,20 +310,38 @@ class Recall:
             return None
         scaled = vector / (np.abs(vector).max() or 1.0)
         cosine = index.vectors @ (scaled / (np.linalg.norm(scaled) or 1.0)).astype(np.float32)
-        return np.clip(cosine, 0, 1).astype(np.float64)
+        return cosine.astype(np.float64)
 
-    def _score_by_reason(self, text: TextIndex, question: str, similarity: Numbers | None) -> dict[str, Numbers]:
+    async def _score_near(self, scope: str, index: _ScopeIndex, question: str) -> Numbers:
+        """Return 1 for facts about an entity that the question names, and half as much for each relation between."""
+        near = np.zeros(len(index.text.documents))
+        named = index.entities_in(question)
+        if named and self._weights.graph:
+            distances = await self._memory.scope(scope).facts_near(named, depth=_MAX_RELATIONS)
+            for fact, distance in distances.items():
+                if (row := index.text.row_of_fact.get(fact)) is not None:
+                    near[row] = 0.5**distance
+        return near
+
+    def _score_by_reason(
+        self, text: TextIndex, question: str, similarity: Numbers | None, near: Numbers
+    ) -> dict[str, Numbers]:
         weights, scores = self._weights, text.score(question)
-        best = float(scores.text.max())
-        reasons = {
-            "text": scores.text,
+        reasons = {"text": scores.text}
+        if similarity is not None:
+            # A question without known words is answered by its vector alone.
+            scale = weights.embedding * float(scores.text.max() or max(similarity.max(), 0.0))
+            reasons["embedding"] = scale * (similarity - similarity.mean()) / max(similarity.std(), _LEAST_DEVIATION)
+        best = float(np.sum(list(reasons.values()), axis=0).max())
+        reasons |= {
             "speaker": weights.speaker * best * scores.speaker,
             "date": weights.date * best * scores.date,
             "time": weights.time * best * scores.time,
             "conversation": weights.conversation * best * scores.conversation,
+            "graph": weights.graph * best * near,
         }
         if similarity is not None:
-            reasons["embedding"] = weights.embedding * best * similarity / max(float(similarity.max()), 1e-9)
+            reasons["question"] = weights.question * best * scores.question
         return reasons
 
     async def _rank_matches(
@@ -309,6 +370,7 @@ class _ScopeIndex:
         self,
         revision: int,
         documents: Sequence[Document],
+        entities: Sequence[Entity],
         vectors: tuple[list[int], bytes],
         known: Mapping[tuple[int, str], Counter[str]],
     ) -> None:
@@ -318,6 +380,15 @@ class _ScopeIndex:
         self.tokens = {key: known.get(key) or Counter(stems(key[1])) for key in keys}
         self.text = TextIndex(documents, {key[0]: tokens for key, tokens in self.tokens.items()})
         self.vectors = self._read_vectors(*vectors)
+        self._entities = {tuple(split_words(entity.name)): entity.id for entity in entities}
+        self._longest_name = max(map(len, self._entities), default=0)
+
+    def entities_in(self, question: str) -> list[str]:
+        """Return the ids of the entities whose names are in a question."""
+        words = split_words(question)
+        lengths = range(1, min(self._longest_name, len(words)) + 1)
+        runs = (tuple(words[start : start + length]) for length in lengths for start in range(len(words) - length + 1))
+        return sorted({self._entities[run] for run in runs if run in self._entities})
 
     def _read_vectors(self, ids: Sequence[int], data: bytes) -> Vectors | None:
         """Return the vectors of all rows, averaged with their neighbors, or None if a vector is missing."""

@@ -48,6 +48,22 @@ async def neighbors_are_found_in_both_directions(memories: Memories) -> None:
             require_equal(found, expected, f"the neighbors of {name}")
 
 
+async def facts_near_entities_have_distances(memories: Memories) -> None:
+    """A fact is as far from some entities as the nearest entity that it is linked to."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        for source, target in ("ab", "bc", "cd"):
+            await ana.relate(Relation(source, "uses", target))
+        for name in "abcd":
+            await ana.add(Statement(name, "has", "a license"))
+        await memory.scope("ben").add(Statement("a", "has", "a secret"))
+        names = {fact.id: fact.subject for fact in await ana.facts()}
+        for entities, expected in ((["A"], {"a": 0, "b": 1, "c": 2}), (["a", "c"], {"a": 0, "b": 1, "c": 0, "d": 1})):
+            found = await ana.facts_near(entities)
+            require_equal({names[fact]: distance for fact, distance in found.items()}, expected, f"near {entities}")
+        require_equal(await ana.facts_near(["nobody"]), {}, "near an unknown entity")
+
+
 async def neighbors_are_limited(memories: Memories) -> None:
     """Neighbors are limited by depth and number, nearest first, and a cycle is no obstacle."""
     async with memories.open() as memory:
@@ -118,6 +134,7 @@ SCENARIOS = (
     an_entity_is_stored_once,
     a_relation_is_stored_once,
     neighbors_are_found_in_both_directions,
+    facts_near_entities_have_distances,
     neighbors_are_limited,
     a_fact_is_linked_to_its_entities,
     a_fact_that_is_not_current_is_not_linked,

