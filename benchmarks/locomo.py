@@ -140,6 +140,7 @@ async def measure(sample: Sample, embedder: TimedEmbedder | None, folder: str) -
             result.scored.append(scored)
             if embedder is not None:
                 count_found(result.methods["vectors"], scored.best_by("embedding", max(CUTS)), evidence)
+                count_found(result.methods["fused by rank"], scored.best_by_rank(max(CUTS)), evidence)
         await measure_gates(result, gates, list(methods.values())[-1], sample)
         if embedder is not None:
             await measure_seed_score(sample, embedder, memory.scope("all"), result)
@@ -255,7 +256,7 @@ async def run(text: str, embedder: EmbeddingsProvider | None, *, step: int = 1, 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--embedder", choices=("none", "local", "minilm", "e5"), default="local")
+    parser.add_argument("--embedder", choices=("none", "local", "minilm"), default="local")
     parser.add_argument("--tokenizer", type=Path, help="the tokenizer.json of all-MiniLM-L6-v2")
     parser.add_argument("--step", type=int, default=1, help="ask one of so many questions")
     parser.add_argument("--leave-one-out", action="store_true")

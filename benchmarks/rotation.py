@@ -12,6 +12,7 @@ from chat_memory.recall import Match
 PARTS = ("text", "speaker", "date", "time", "conversation", "question", "embedding")
 FACTORS = (0.0, 0.5, 0.75, 1.0, 1.33, 1.75)
 """The weights that are tried, relative to those of `Weights`."""
+RANK_CONSTANT = 60
 ROUNDS = 2
 GATES = [0.2 + 0.01 * number for number in range(21)]
 RELATIVE_GATE = 0.45
@@ -46,6 +47,12 @@ class Scored:
         """Return the names of the turns with the greatest value of one part."""
         order = np.argsort(-self.parts[:, PARTS.index(part)], kind="stable")
         return [self.names[row] for row in order[:limit]]
+
+    def best_by_rank(self, limit: int) -> list[str]:
+        """Return the names of the turns by reciprocal rank fusion of words and vectors (Cormack et al. 2009)."""
+        orders = [np.argsort(-self.parts[:, PARTS.index(part)], kind="stable") for part in ("text", "embedding")]
+        scores = sum(1 / (RANK_CONSTANT + np.argsort(order)) for order in orders)
+        return [self.names[row] for row in np.argsort(-scores, kind="stable")[:limit]]
 
     def at_10(self, factors: Numbers) -> tuple[bool, float]:
         """Return whether evidence is among the first 10, and which share of it."""
@@ -109,5 +116,5 @@ def rotate(scored: Sequence[Sequence[Scored]], foreign: Sequence[Sequence[float]
             f"{rates[1]:.1%} | {rates[2]:.1%} | {chosen} |"
         )
     weights = np.array([len(questions) for questions in scored]) / sum(map(len, scored))
-    found, dropped, passed, silent = (np.average(column, axis=0, weights=weights) for column in zip(*rows, strict=True))
-    print(f"| all | {found[0]:.3f} | {found[1]:.3f} | | {dropped:.1%} | {passed:.1%} | {silent:.1%} | |")
+    mean, dropped, passed, silent = (np.average(column, axis=0, weights=weights) for column in zip(*rows, strict=True))
+    print(f"| all | {mean[0]:.3f} | {mean[1]:.3f} | | {dropped:.1%} | {passed:.1%} | {silent:.1%} | |")

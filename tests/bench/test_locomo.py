@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCOMO = ROOT.parent / "shared" / "memory" / "locomo-visible.json"
-METHODS = {"text", "vectors", "fused", "whole", "whole, words only"}
+METHODS = {"text", "vectors", "fused", "fused by rank", "whole", "whole, words only"}
 GATES = {"ours", "ours, words only", "SeedScore, stated", "SeedScore, inferred"}
 
 Table = dict[str, list[str]]

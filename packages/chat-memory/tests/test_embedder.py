@@ -15,13 +15,10 @@ from chat_memory.embedder import LocalEmbedder
 pytestmark = pytest.mark.anyio
 
 
-async def vectors(*texts: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    found = np.array((await LocalEmbedder().embed(texts, ChatOptions())).vectors)
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-
-
 async def test_texts_of_one_topic_are_similar_without_common_words() -> None:
-    question, near, far = await vectors("Which instrument does she play?", "I practice the violin daily.", "It rained.")
+    texts = ["Which instrument does she play?", "I practice the violin daily.", "It rained."]
+    vectors = np.array((await LocalEmbedder().embed(texts, ChatOptions())).vectors)
+    question, near, far = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert question @ near > question @ far + 0.2
 
 

@@ -197,7 +197,7 @@ class Scope:
             links = rows.graph.links(distances, to_microseconds(rows.now))
             return {fact: min(distances[entity] for entity in linked) for fact, linked in links.items()}
 
-        return await self._read(read)
+        return await self._read_rows(read)
 
     async def neighbors(self, entity: str, *, depth: int = 1, limit: int = 100) -> list[Neighbor]:
         """Implement `MemoryScope.neighbors()`."""

@@ -59,8 +59,8 @@ class Weights:
         date: the question names the day, the month or the year.
         time: the question asks for a time, and the document contains words of time.
         conversation: the words of the conversation as a whole match.
-        question: the document ends with a question mark. Negative, and counts only beside vectors, because the vectors
-            of two questions are similar, whatever they ask.
+        question: the document ends with a question mark. Negative, because the vectors of two questions are similar.
+            Counts only if vectors are compared.
         embedding: the similarity of the vectors, in standard deviations above the mean of all documents. Compared are
             the question, without names of speakers, and the weighted mean of the document and its neighbors.
         graph: the fact is about an entity that the question names, or near one.

@@ -38,5 +38,11 @@ class SeedScore:
         return 0.4 * similarity + 0.3 * min(neighbors, _MAX_NEIGHBORS) / _MAX_NEIGHBORS + 0.3 * confidence
 
     def passes(self, cosine: float, confidence: float, neighbors: int = 0) -> bool:
-        """Return whether the score reaches the threshold. The arguments are those of `score()`."""
+        """Return whether the score is at least the threshold.
+
+        Args:
+            cosine: see `score()`.
+            confidence: see `score()`.
+            neighbors: see `score()`.
+        """
         return self.score(cosine, confidence, neighbors) >= self.threshold
