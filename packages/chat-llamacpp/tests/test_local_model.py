@@ -88,6 +88,42 @@ async def test_streamed_and_whole_the_same_question_has_the_same_answer(model: C
     assert stream.response.usage.output_tokens == whole.usage.output_tokens > 0
 
 
+ENGLISH = (
+    "Please tell me about the weather in Paris tomorrow, and whether I should take an umbrella or a coat with me. "
+)
+GERMAN = "Bitte überprüfen Sie die Rechnung für das Grundstück in Köln, bevor Sie die Überweisung veranlassen. "
+CHINESE = "请告诉我明天北京的天气预报以及我是否需要带雨伞。"
+CODE = """def count(items: list[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for item in items:
+        found[item] = found.get(item, 0) + 1
+    return found
+"""
+JSON = (
+    '{"id": 7, "email": "u7@example.com", "balance": 93.59, "active": true, "created_at": "2026-03-01T12:00:00+00:00"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [(ENGLISH, 1.2, 2), (CODE, 1, 1.6), (JSON, 1, 1.6), (GERMAN, 0.8, 1.5), (CHINESE, 0.7, 1.3)],
+    ids=["English", "code", "JSON", "German", "Chinese"],
+)
+async def test_estimates_are_near_the_count_of_a_small_vocabulary(
+    text: str, least: float, most: float, model: CompletionsProvider
+) -> None:
+    chat = ChatBuilder().with_model(model).with_options(ChatOptions(temperature=0, max_tokens=1)).build()
+
+    async def measure(text: str) -> tuple[int, int]:
+        messages = Messages.from_user(text)
+        estimate = (await chat.count_tokens(messages)).tokens
+        return estimate, (await chat.complete(messages)).usage.input_tokens
+
+    (short, short_counted), (long, counted) = await measure(text), await measure(text * 2)
+
+    assert least <= (long - short) / (counted - short_counted) <= most
+
+
 async def test_where_the_choice_is_the_models_it_calls_what_fits(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(payments()).build()
     messages = Messages.from_user("Pay 500 cents to Bo.")
