@@ -195,7 +195,10 @@ def event_table() -> str:
 def capabilities_of(what: str) -> Callable[[], str]:
     def write() -> str:
         kind, columns = KINDS[what]
-        return table("|".join(["capability", *columns]), rows(kind, columns, words(kind)))
+        return table(
+            "|".join(["capability", *columns]),
+            rows(kind, columns, {name: text.partition(". ")[0] for name, text in words(kind).items()}),
+        )
 
     return write
 
