@@ -85,6 +85,14 @@ def _event(delta: dict[str, Any], finish: str | None = None) -> bytes:
     return f"data: {json.dumps({**head, 'choices': [choice]})}\n\n".encode()
 
 
+def _streamed_calls(step: int) -> list[bytes]:
+    """Return the response of `_calls()` as a stream."""
+    function = {"name": "get_weather", "arguments": ARGUMENTS}
+    calls = [{"index": n, "id": f"call_{step}_{n}", "type": "function", "function": function} for n in range(PARALLEL)]
+    events = [_event({"role": "assistant", "content": None}), *[_event({"tool_calls": [call]}) for call in calls]]
+    return chunked(iter([*events, _event({}, "tool_calls"), b"data: [DONE]\n\n"]))
+
+
 def _one_call(count: int) -> list[bytes]:
     """Return a stream of one tool call whose arguments arrive in `count` deltas."""
     function = {"name": "get_weather", "arguments": '{"city": "'}
@@ -109,6 +117,12 @@ def _short(events: list[bytes]) -> list[bytes]:
 
 CROWDED: Final = {wire: _short(list(_TEXTS[wire]())) for wire in ("completions", "claude")}
 """Streams of `CROWD` text events by wire format."""
+
+LOOP_STREAMED: Final = [
+    *[_streamed_calls(step) for step in range(STEPS["streamed10"])],
+    chunked(iter([_event({"role": "assistant", "content": TEXT}), _event({}, "stop"), b"data: [DONE]\n\n"])),
+]
+"""Streamed responses of a tool loop, in order."""
 
 ARGUED: Final = {name: _one_call(count) for name, count in DELTAS.items()}
 

@@ -71,6 +71,8 @@ def result_of(row: Row, port: str, asked: Asked) -> Result:
         found, beyond = importing.measured(row, asked.count, asked.until, peers=asked.peers)
     elif row.kind == "checkpoints":
         found, table = checkpoints_of(row, asked)
+    elif row.kind == "encoders":
+        found = encoders_of(row, asked)
     else:
         found = measured(row, port, asked.count, asked.until, peers=asked.peers)
     return Result(row, found, os.getloadavg()[0], beyond, table=table, at=f"{datetime.now(UTC):%H:%M}")
@@ -97,6 +99,23 @@ def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str
         who = f"{stored.store} with {stored.messages:,} messages"
         found.append(Measured(who, us=cpu.median, pairs=stored.pairs))
     return found, checkpoints.table(rows)
+
+
+def encoders_of(row: Row, asked: Asked) -> list[Measured]:
+    """Measure the encoders for front ends, the slowest one first."""
+    slots = asked.count(row, False)
+    command = [sys.executable, str(HERE / "encoders.py"), "--json", f"--slots={slots}"]
+    try:
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)  # noqa: S603
+        rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    except (subprocess.SubprocessError, ValueError) as error:
+        failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
+        return [Measured("encoders", failure=failure)]
+    found = [
+        Measured(row["encoder"], row["ratio"], low=row["low"], high=row["high"], us=row["microseconds"], pairs=slots)
+        for row in rows
+    ]
+    return sorted(found, key=lambda item: item.ratio, reverse=True)
 
 
 def versions() -> str:

@@ -26,6 +26,10 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
 
         library = importlib.import_module(over or "httpx")
         return Raw(library, base, work, wire).works() if name == "raw" else Counting(library, base).works()
+    if who == "chat-agent":
+        from agent import Agent  # noqa: PLC0415
+
+        return Agent(base, wire).works()
     if name == "chat":
         from ours import Ours  # noqa: PLC0415
 

@@ -54,11 +54,15 @@ class Row:
     Attributes:
         encoder: name of the protocol.
         ratio: time of the encoder divided by the time of code that writes the same bytes by hand.
+        low: lower quartile of this ratio.
+        high: upper quartile.
         microseconds: time of the encoder per event.
     """
 
     encoder: str
     ratio: float
+    low: float
+    high: float
     microseconds: float
 
 
@@ -121,14 +125,15 @@ def measure(name: str, slots: int) -> Row:
     ratios: list[float] = []
     times: list[float] = []
     for _ in range(slots):
-        started = time.perf_counter()
+        started = time.process_time()
         encode_run(make)
-        between = time.perf_counter()
+        between = time.process_time()
         write()
-        ended = time.perf_counter()
+        ended = time.process_time()
         times.append(between - started)
         ratios.append((between - started) / (ended - between))
-    return Row(name, round(statistics.median(ratios), 2), round(statistics.median(times) / len(EVENTS) * 1e6, 2))
+    low, median, high = (round(value, 2) for value in statistics.quantiles(ratios, n=4, method="inclusive"))
+    return Row(name, median, low, high, round(statistics.median(times) / len(EVENTS) * 1e6, 2))
 
 
 def main(words: Sequence[str] | None = None) -> None:

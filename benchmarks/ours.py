@@ -100,7 +100,8 @@ class Ours:
             "parser": _parser(parsed_chunks()),
             **{work: _parser(big_chunks(work)) for work in ("big1", "big10")},
         }
-        return plain | parsing | {"read": _read, "write": _write, "stored10": self._stored_loop}
+        own = {"read": _read, "write": _write, "stored10": self._stored_loop, "streamed10": self._streamed_loop}
+        return plain | parsing | own
 
     def _call(self) -> Slot:
         async def slot() -> None:
@@ -157,6 +158,15 @@ class Ours:
 
         async def slot() -> None:
             require((await self._looping.complete(messages)).text)
+
+        return slot
+
+    def _streamed_loop(self) -> Slot:
+        async def slot() -> None:
+            async with self._looping.stream(Messages.from_user(SENTENCE)) as events:
+                async for _ in events:
+                    pass
+            require(events.response.text)
 
         return slot
 

@@ -23,6 +23,8 @@ NAMES: Final = {
     "chat-outputs": "tool outputs",
     "chat-jobs": "a job",
     "chat-posts": "posted input",
+    "chat-agent": "an agent",
+    "raw-by-hand": "writing by hand",
     "raw-httpx": "raw httpx",
     "raw-httpx2": "raw httpx2",
     "bytes-httpx": "raw httpx, bytes counted only",

@@ -30,7 +30,7 @@ IMPORTED: Final = (
 LIMITS: Final = {"litellm": "peers-litellm"}
 """Lock names of peers that conflict with the other peers' dependencies."""
 
-Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints"]
+Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints", "encoders"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +273,38 @@ ROWS: Final = (
         baseline="chat",
         ours=("chat-jobs", "chat-posts"),
         slots=(31, 0),
+    ),
+    Row(
+        "agent-loop",
+        "a streamed tool loop of 10 steps by an agent, compared with a chat",
+        "streamed10",
+        "request",
+        1.15,
+        baseline="chat",
+        ours=("chat-agent",),
+        slots=(31, 0),
+    ),
+    Row(
+        "agent-stream",
+        "a stream of 2,000 text events by an agent, compared with a chat",
+        "stream",
+        "event",
+        1.1,
+        baseline="chat",
+        ours=("chat-agent",),
+        slots=(31, 0),
+    ),
+    Row(
+        "encoders",
+        "a run encoded for a front end, compared with writing its bytes by hand",
+        "encoders",
+        "event",
+        1.5,
+        baseline="raw-by-hand",
+        ours=("AG-UI",),
+        kind="encoders",
+        slots=(200, 0),
+        note="The slowest encoder comes first, and the target applies to it.",
     ),
     Row(
         "deltas",

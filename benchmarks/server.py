@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, cast
 
-from answers import ARGUED, CROWDED, LOOP, STREAMED, WHOLE, wire_of
+from answers import ARGUED, CROWDED, LOOP, LOOP_STREAMED, STREAMED, WHOLE, wire_of
 from work import STEPS
 
 PACE: Final = 0.02
@@ -81,7 +81,10 @@ class _Server(asyncio.Protocol):
             step = self._asked[f"{work}/{who}"]
             over = step == STEPS[work]
             self._asked[f"{work}/{who}"] = 0 if over else step + 1
-            self._transport.write(WHOLE[wire] if over else LOOP[step])
+            if work == "streamed10":
+                self._stream(LOOP_STREAMED[step])
+            else:
+                self._transport.write(WHOLE[wire] if over else LOOP[step])
         else:
             self._transport.write(WHOLE[wire])
 

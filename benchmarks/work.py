@@ -33,7 +33,14 @@ STORED: Final = 1_000
 DOCUMENTS: Final = 10
 """Number of stored conversations in one slot. One alone takes less time than an idle process needs to warm up."""
 
-STEPS: Final[Mapping[str, int]] = {"loop10": 10, "loop50": 50, "history1000": 5, "history2000": 5, "stored10": 10}
+STEPS: Final[Mapping[str, int]] = {
+    "loop10": 10,
+    "loop50": 50,
+    "history1000": 5,
+    "history2000": 5,
+    "stored10": 10,
+    "streamed10": 10,
+}
 """Number of responses with tool calls before the final response, by name of the tool loop."""
 
 HISTORY: Final[Mapping[str, int]] = {"loop10": 0, "loop50": 0, "history1000": 1_000, "history2000": 2_000}
@@ -52,6 +59,7 @@ UNITS: Final[Mapping[str, int]] = {
     "big10": 1,
     "import": 1,
     "checkpoints": 1,
+    "encoders": 1,
     "read": STORED * DOCUMENTS,
     "write": STORED * DOCUMENTS,
     **{name: steps + 1 for name, steps in STEPS.items()},
