@@ -16,7 +16,7 @@ from chat_core.errors import (
     RateLimitedError,
     ServerError,
 )
-from chat_core.wire.errors import error_from_object, error_from_response, read_error_body
+from chat_core.wire.errors import as_error_class, error_from_object, error_from_response, read_error_body
 
 
 def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> ProviderError:
@@ -92,7 +92,8 @@ def test_a_body_comes_in_many_shapes(body: object, message: str, code: str | Non
 def test_an_error_tells_what_support_and_a_retry_need() -> None:
     headers = {"retry-after": "7", "x-request-id": "req_1"}
     error = refuse(429, {"error": {"message": "slow  down\n", "code": "rate_limit_exceeded"}}, headers)
-    assert str(error) == "p refused the request with status 429: slow down"
+    step = "(next step: send fewer requests, or allow more retries with with_retry())"
+    assert str(error) == f"p refused the request with status 429: slow down {step}"
     assert (error.retryable, error.retry_after, error.request_id) == (True, 7.0, "req_1")
     assert error.body == b'{"error": {"message": "slow  down\\n", "code": "rate_limit_exceeded"}}'
 
@@ -109,7 +110,14 @@ def test_a_retry_of_the_model_may_correct_an_invalid_call() -> None:
 
 
 def test_a_server_that_says_nothing_is_reported_so() -> None:
-    assert str(refuse(500, b"")) == "p refused the request with status 500: it said nothing"
+    assert str(refuse(500, b"")).startswith("p refused the request with status 500: it said nothing (next step: ")
+
+
+def test_an_error_of_another_class_has_the_next_step_of_that_class() -> None:
+    error = as_error_class(QuotaExceededError, refuse(400, {"error": {"message": "No credit."}}))
+    assert str(error) == (
+        "p refused the request with status 400: No credit. (next step: check the plan and the balance of the account)"
+    )
 
 
 def test_a_key_that_a_server_quotes_is_not_in_the_message() -> None:
@@ -123,7 +131,7 @@ def test_a_key_is_known_wherever_it_stands(key: str) -> None:
 
 
 def test_a_long_page_is_cut() -> None:
-    assert len(str(refuse(502, b"x" * 100_000))) < 700
+    assert len(str(refuse(502, b"x" * 100_000))) < 800
 
 
 def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:

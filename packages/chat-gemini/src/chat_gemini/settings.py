@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-from chat_core.wire.connection import Connection, MissingKeyError, read_environment
+from chat_core.wire.connection import Connection, MissingKeyError, credentials_for, read_environment
 from chat_core.wire.endpoint import Endpoint
 
 from chat_gemini.native import NativeTool
@@ -61,7 +61,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     """
     headers = dict(settings.headers)
     if not settings.has_credentials and (key := _key_from_environment(settings)) is not None:
-        headers = {KEY_HEADER: key} | headers
+        headers = {KEY_HEADER: credentials_for(KEY_HEADER, key)} | headers
     if settings.base_url is not None:
         return Endpoint(settings.base_url, headers, settings.key)
     if settings.vertex is not None:

@@ -42,7 +42,6 @@ _CONTROL_CHARACTER: Final = re.compile(r"[\0-\x1f\x7f]")
 _FAILURES: Final = {
     "connect": "no connection",
     "stream": "the connection broke",
-    "timeout": "the request timed out",
     "protocol": "the peer violated the HTTP protocol",
 }
 
@@ -145,9 +144,19 @@ class ErrorTranslation(ABC):
             detail: The part of the message in parentheses.
             cause: The exception to chain, or None.
         """
-        error = TransportError(kind, f"{describe(self.request)}: {_FAILURES[kind]} ({detail})")
+        failure = self._describe_timeout(detail) if kind == "timeout" else f"{_FAILURES[kind]} ({detail})"
+        error = TransportError(kind, f"{describe(self.request)}: {failure}")
         error.__cause__ = cause
         return error
+
+    def _describe_timeout(self, detail: str) -> str:
+        """Return which limit passed and how to change it. Of `detail`, only the name of the exception is used."""
+        name, timeouts = detail.partition(":")[0], self.request.timeouts
+        connecting = "connect" in name.lower()
+        seconds = timeouts.connect if connecting else timeouts.idle
+        what = "no connection" if connecting else "no data"
+        limit = "in time" if seconds is None else f"within {seconds:g} seconds"
+        return f"{what} {limit} ({name}); ChatOptions(timeout=…) sets the limit"
 
 
 class HttpResponse(ABC):

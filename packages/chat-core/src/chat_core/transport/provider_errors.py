@@ -16,6 +16,8 @@ from typing import Final, TypeVar
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
+    ContentFilteredError,
+    ContextLengthError,
     InvalidRequestError,
     InvalidResponseError,
     NetworkError,
@@ -46,6 +48,22 @@ STATUSES: Final[Mapping[int, type[ProviderError]]] = {
     529: OverloadedError,
 }
 """Error classes by status. Any other 4xx is `InvalidRequestError`, 3xx is `ProviderError`, the rest `ServerError`."""
+
+NEXT_STEPS: Final[Mapping[type[ProviderError], str]] = {
+    AuthenticationError: "check that the API key is valid and belongs to this server",
+    ContentFilteredError: "change the input that the provider rejected",
+    ContextLengthError: "shorten the conversation, for example with with_context()",
+    InvalidRequestError: "check the options, tools and files against what the model supports",
+    NotFoundError: "check the name of the model and the base URL",
+    OverloadedError: "try again later, or allow more retries with with_retry()",
+    PermissionDeniedError: "check what the API key and its account may use",
+    QuotaExceededError: "check the plan and the balance of the account",
+    RateLimitedError: "send fewer requests, or allow more retries with with_retry()",
+    ServerError: "try again later; if it happens again, give the request id to the provider",
+}
+"""What the caller can do about an error of each class."""
+
+_NEXT_STEP: Final = " (next step: "
 
 REQUEST_IDS: Final = (
     "x-request-id",
@@ -201,6 +219,8 @@ def provider_error(
 ) -> ProviderT:
     """Return an error for an error response, with the retry hints and the request id from the headers.
 
+    The next step for the caller is appended to the message.
+
     Args:
         kind: The class of the error.
         message: The message of the error.
@@ -210,7 +230,7 @@ def provider_error(
         code: The error code of the provider.
     """
     return kind(
-        message,
+        with_next_step(message, kind),
         status=status,
         code=code,
         request_id=request_id(headers),
@@ -218,6 +238,12 @@ def provider_error(
         retry_after=retry_after(headers),
         retryable=should_retry(headers),
     )
+
+
+def with_next_step(message: str, kind: type[ProviderError]) -> str:
+    """Return an error message with the next step for errors of class `kind`, in place of the one of another class."""
+    words, step = message.partition(_NEXT_STEP)[0], NEXT_STEPS.get(kind)
+    return words if step is None else f"{words}{_NEXT_STEP}{step})"
 
 
 def translate_transport_error(error: TransportError, provider: str) -> ChatError:

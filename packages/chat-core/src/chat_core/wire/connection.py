@@ -318,7 +318,17 @@ def require_provider_name(name: str) -> str:
 
 
 def credentials_for(header: str, secret: str) -> str:
-    """Return the value of `header` for `secret`: a bearer token in `authorization`, otherwise the secret itself."""
+    """Return the value of `header` for `secret`: a bearer token in `authorization`, otherwise the secret itself.
+
+    Raises:
+        UsageError: HTTP does not allow a character of the secret, such as a typographic quotation mark.
+    """
+    if (wrong := next((character for character in secret if not " " <= character <= "~"), None)) is not None:
+        msg = (
+            f"the key for the header {header!r} contains {wrong!r} (U+{ord(wrong):04X}), which HTTP does not allow: "
+            "copy the key again, without quotation marks and line breaks"
+        )
+        raise UsageError(msg)
     return f"Bearer {secret}" if header == AUTHORIZATION else secret
 
 

@@ -31,6 +31,7 @@ from chat_core.transport.provider_errors import (
     error_class_for_status,
     provider_error,
     reset_after,
+    with_next_step,
 )
 from chat_core.wire.error_names import ELSEWHERE, FAILED_GENERATIONS, MEANINGS, WORDS, normalize_name
 from chat_core.wire.shapes import is_list, is_object, mapping
@@ -132,7 +133,7 @@ def _mark_failed_generation(error: ErrorT) -> ErrorT:
 def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
     """Convert an error to class `kind`, with the message and attributes of `error`."""
     return kind(
-        str(error),
+        with_next_step(str(error), kind),
         status=error.status,
         code=error.code,
         request_id=error.request_id,

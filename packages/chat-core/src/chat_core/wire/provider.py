@@ -10,7 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from chat_core.errors import ChatError, ProviderError, TransportError
+from chat_core.errors import ChatError, InvalidResponseError, ProviderError, TransportError
+from chat_core.json import loads_limited
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
@@ -24,6 +25,7 @@ from chat_core.wire.endpoint import Endpoint
 ResultT = TypeVar("ResultT")
 
 _UNAUTHORIZED: Final = 401
+_SHOWN_BYTES: Final = 80
 
 
 class TransportProvider:
@@ -102,11 +104,11 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
-        _, body = await self._send_authorized(request)
-        return body
+        _, response = await self._send_authorized(request)
+        return response.body
 
-    async def _send_authorized(self, request: Request) -> tuple[Request, bytes]:
-        """Send a request with the current key. Return the request as sent, and the response body."""
+    async def _send_authorized(self, request: Request) -> tuple[Request, Response]:
+        """Send a request with the current key. Return the request as sent, and its response."""
         sent = await self._endpoint.authorize(request)
         response = await self._send(sent)
         if response.status == _UNAUTHORIZED and self._endpoint.reject_key(sent):
@@ -115,7 +117,7 @@ class TransportProvider:
         if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
             headers, body = redact_headers(response.headers, sent), redact_bytes(response.body, sent)
             raise self.response_error(response.status, headers, body)
-        return sent, response.body
+        return sent, response
 
     async def _send(self, request: Request) -> Response:
         try:
@@ -133,12 +135,13 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, the status is not 2xx, or `decode` raised a `ChatError`.
         """
-        sent, body = await self._send_authorized(request)
+        sent, response = await self._send_authorized(request)
         try:
-            return decode(body)
+            return decode(response.body)
         except ChatError as error:
-            redact_error(error, sent, body)
-            body = b""  # error trackers record the variables of each frame
+            if isinstance(error, InvalidResponseError) and not _is_json(response.body):
+                error.args = (f"{error} ({_describe_response(sent, response)})",)
+            redact_error(error, sent, response.body)
             raise
 
     @asynccontextmanager
@@ -204,3 +207,23 @@ class TransportProvider:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        loads_limited(body)
+    except ValueError:
+        return False
+    return True
+
+
+def _describe_response(request: Request, response: Response) -> str:
+    """Return where a response that is not JSON came from, and how it begins."""
+    from chat_core.transport.http import describe  # noqa: PLC0415 - only this error needs it
+
+    content_type = response.headers.get("content-type")
+    kind = f"the content type {content_type!r}" if content_type else "no content type"
+    begins = f"begins with {redact_bytes(response.body, request)[:_SHOWN_BYTES]!r}" if response.body else "is empty"
+    return (
+        f"{describe(request)} returned status {response.status} with {kind}, and the body {begins}; check the base URL"
+    )
