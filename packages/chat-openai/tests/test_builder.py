@@ -426,7 +426,7 @@ def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "a model without a name": (lambda: OpenAIBuilder().with_model(""), r"with_model\(\) needs the name of a model"),
-    "an empty key": (lambda: OpenAIBuilder().with_api_key(" "), "is its environment variable set"),
+    "an empty key": (lambda: OpenAIBuilder().with_api_key(" "), "check that the environment variable is set"),
     "a gateway that is no URL": (lambda: OpenAIBuilder().with_gateway("localhost"), "needs a URL like"),
     "a server that is no URL": (lambda: OpenAIBuilder().with_base_url("localhost"), "needs a URL like"),
     "a transport that is none": (
