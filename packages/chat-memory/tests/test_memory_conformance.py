@@ -31,12 +31,12 @@ def query(found: str, put: str) -> Callable[[MonkeyPatch], None]:
     """Return a fault: every query is executed with one text replaced by another."""
 
     def fault(patch: MonkeyPatch) -> None:
-        translate = sqlite._translate  # pyright: ignore[reportPrivateUsage] - where a query is changed
+        translate = sqlite._translate_query  # pyright: ignore[reportPrivateUsage] - where a query is changed
 
         def changed(text: str) -> str:
             return translate(text.replace(found, put))
 
-        patch.setattr(sqlite, "_translate", changed)
+        patch.setattr(sqlite, "_translate_query", changed)
 
     return fault
 

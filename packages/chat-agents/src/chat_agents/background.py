@@ -65,7 +65,7 @@ _WAITS = (InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingErro
 @final
 @dataclass(frozen=True, slots=True)
 class BackgroundAgent:
-    """A background agent of a session.
+    """An agent that works in the background of a session.
 
     Attributes:
         id: id of its conversation.

@@ -331,7 +331,7 @@ def _call_block(tool: Tool, call_id: str, provider: str) -> Json:
 
 
 def _result_block(tool: Tool, call_id: str, provider: str) -> Json:
-    if (blocks := _returned_blocks(tool)) is not None:
+    if (blocks := _content_blocks_of_result(tool)) is not None:
         return {"type": "tool_result", "tool_use_id": call_id, "content": blocks}
     text = tool.result_text()
     files = [file_block(file, provider) for file in tool.result_files]
@@ -346,7 +346,7 @@ def _result_block(tool: Tool, call_id: str, provider: str) -> Json:
     return result
 
 
-def _returned_blocks(tool: Tool) -> list[Json] | None:
+def _content_blocks_of_result(tool: Tool) -> list[Json] | None:
     """Return the tool's result if it is a list of content blocks, or `None`.
 
     At least one of the blocks must have a type in `RESULT_ONLY_BLOCKS`.

@@ -124,7 +124,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
             msg = f"{provider}: {path}[{index}] is not an embedding"
             raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
         vectors.append(vector)
-    return EmbeddingsResponse(tuple(vectors), _usage_of(response, items))
+    return EmbeddingsResponse(tuple(vectors), _embeddings_usage(response, items))
 
 
 def _parse_response(body: bytes, provider: str) -> Json:
@@ -161,7 +161,7 @@ def _read_vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
     return None
 
 
-def _usage_of(response: Json, items: list[Any]) -> Usage:
+def _embeddings_usage(response: Json, items: list[Any]) -> Usage:
     """Return the usage of an embeddings request: its reported total, or the sum of the token counts of `items`."""
     usage = read_usage(response.get("usageMetadata"))
     if usage:

@@ -87,7 +87,7 @@ def encode(
     pieces = [encode_conversation(messages.view(), dialect, options)]
     if declarations:
         pieces += [b',"tools":[', declarations, b"]"]
-    fields = _other_fields(options, extras, structured_output, dialect, tools=tools)
+    fields = _option_fields(options, extras, structured_output, dialect, tools=tools)
     pieces += [b",", dump_bytes(fields)[1:]] if fields else [b"}"]
     return b"".join([b"{", *pieces])
 
@@ -198,7 +198,7 @@ def _encode_schema(schema: Mapping[str, object], dialect: Dialect, label: str) -
 # --- Other fields -------------------------------------------------------------------------------------------
 
 
-def _other_fields(
+def _option_fields(
     options: ChatOptions,
     extras: GeminiOptions | None,
     structured_output: OutputSchema | None,

@@ -45,7 +45,7 @@ class InexpressibleError(Exception):
 Rewrite = Callable[[Mapping[str, Any], str], Json]
 
 
-def _descend(schema: Mapping[str, Any], path: str, rewrite: Rewrite) -> Json:
+def _rewrite_subschemas(schema: Mapping[str, Any], path: str, rewrite: Rewrite) -> Json:
     """Return a copy of `schema` in which `rewrite` has replaced each direct subschema."""
     result: Json = dict(schema)
     for key in MAPS:
@@ -81,7 +81,7 @@ def _rewrite_json(schema: Mapping[str, Any], path: str) -> Json:
     if path.count(".") > MAX_DEPTH:
         return dict(schema)
     schema = _with_defs(schema)
-    result = _descend(schema, path, _rewrite_json)
+    result = _rewrite_subschemas(schema, path, _rewrite_json)
     if isinstance(name := result.get("$ref"), str):
         result["$ref"] = _defs_reference(name)
         if any(not key.startswith("$") for key in result):

@@ -304,10 +304,10 @@ class BackgroundRuns:
             channel.end_run(outcome, detail)
             self.list_channel.publish("changed")
         if outcome == "elsewhere" and conversation not in self._takeovers:
-            await self._take_over(conversation)
+            await self._take_over_after_run(conversation)
 
-    async def _take_over(self, conversation: str) -> None:
-        """Wait until the run of another process ends, and start a run if the other run missed a decision made here."""
+    async def _take_over_after_run(self, conversation: str) -> None:
+        """Wait until another process ends its run, then start a run here if that run missed a decision."""
         self._takeovers.add(conversation)
         try:
             cursor = (await self._store.changes()).cursor

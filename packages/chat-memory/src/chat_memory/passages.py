@@ -129,7 +129,7 @@ def vector_to_bytes(vector: Sequence[float]) -> bytes:
     try:
         numbers = array("f", vector)
     except (OverflowError, TypeError) as error:
-        msg = f"a vector consists of 32-bit floating-point numbers: {error}"
+        msg = f"a vector must contain numbers that fit into 32-bit floats: {error}"
         raise UsageError(msg) from error
     if not numbers or not all(map(isfinite, numbers)):
         msg = "a vector must have at least one number, and all numbers must be finite"

@@ -81,7 +81,7 @@ class PostgresSession:
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
         """Implement `Session.execute()`."""
         try:
-            cursor = self._connection.execute(_translate(query), require_storable(values))
+            cursor = self._connection.execute(_translate_query(query), require_storable(values))
         except errors.ProgramLimitExceeded as error:
             msg = f"PostgreSQL cannot store a value because it is too long: {error}"
             raise UsageError(msg) from error
@@ -90,7 +90,7 @@ class PostgresSession:
     def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:
         """Implement `Session.execute_many()`."""
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translate(query), map(require_storable, rows))
+            cursor.executemany(_translate_query(query), map(require_storable, rows))
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""
@@ -172,7 +172,7 @@ class PostgresDatabase:
 
 
 @cache
-def _translate(query: str) -> bytes:
+def _translate_query(query: str) -> bytes:
     """Return a query in the dialect and with the placeholders of psycopg."""
     query = _TEXTS.sub(r"SELECT json_array_elements_text(:\1::json)", query.replace("%", "%%"))
     query = _NUMBERS.sub(r"SELECT json_array_elements_text(:\1::json)::bigint", query)

@@ -58,11 +58,11 @@ class SqliteSession:
 
     def execute(self, query: str, values: Mapping[str, Value]) -> Sequence[Row]:
         """Implement `Session.execute()`."""
-        return cast("list[Row]", self._connection.execute(_translate(query), require_storable(values)).fetchall())
+        return cast("list[Row]", self._connection.execute(_translate_query(query), require_storable(values)).fetchall())
 
     def execute_many(self, query: str, rows: Sequence[Mapping[str, Value]]) -> None:
         """Implement `Session.execute_many()`."""
-        self._connection.executemany(_translate(query), map(require_storable, rows))
+        self._connection.executemany(_translate_query(query), map(require_storable, rows))
 
     def match(self, words: Sequence[str], scope: int) -> tuple[str, Mapping[str, Value]]:
         """Implement `Session.match()`."""
@@ -107,5 +107,5 @@ class SqliteDatabase:
         self._pool.close()
 
 
-def _translate(query: str) -> str:
+def _translate_query(query: str) -> str:
     return _ARRAY.sub(r"SELECT value FROM json_each(:\1)", query) if "@" in query else query

@@ -231,7 +231,7 @@ class PartialItems:
         return last if last is not None and not last.done and last.kind() in (None, kind) else None
 
     def _create(self, event: Json, id_: object) -> PartialItem:
-        """Create and return an item that later events can find by the index and the ids in `event`."""
+        """Create a partial item, register it under the index and the ids in `event`, and return it."""
         index = event.get("output_index")
         growing = PartialItem(index if isinstance(index, int) else None)
         self.found.append(growing)
@@ -297,7 +297,7 @@ class _Matching:
             self.known[position] = growing
 
     def match_by_type(self, by_index: Mapping[int, PartialItem]) -> None:
-        """Assign each free position to the first unassigned item of the same type.
+        """Match each unmatched position of the response with the first unmatched item of the same type.
 
         Items that the response lists at their own index are skipped. `by_index` contains the items by index.
         """
@@ -318,5 +318,5 @@ class _Matching:
 
 
 def _output_index(growing: PartialItem, position: int) -> int:
-    """Return the index of an item in the response, or `position` if the index is unknown."""
+    """Return the index that the server reported for an item, or `position` if it reported none."""
     return position if growing.index is None else growing.index

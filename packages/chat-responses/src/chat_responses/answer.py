@@ -113,7 +113,7 @@ class Answer:
             if growing.call is None:
                 self._start_call(growing, item, text, out)
             else:
-                self._emit_missing_end(growing, ("arguments", 0), text, out)
+                self._emit_missing_text_end(growing, ("arguments", 0), text, out)
         elif not growing.shown:
             growing.shown = self._emit_whole_item(growing, item, out)
 
@@ -134,7 +134,7 @@ class Answer:
             self._start_call(growing, {"name": MCP_APPROVAL, "call_id": item.get("id")}, text, out)
         return True
 
-    def _emit_missing_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
+    def _emit_missing_text_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
         """Append a delta for the rest of `text` if the deltas received so far are the beginning of `text`."""
         place = growing.place_of_end(place, text)
         known = received_length(growing.pieces.get(place, ()), text)
@@ -188,7 +188,7 @@ class Answer:
     def text_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `output_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("text", list_index(event, "content_index")), text, out)
+        self._emit_missing_text_end(self._items.at(event), ("text", list_index(event, "content_index")), text, out)
 
     def part_done(self, event: Json, out: list[Delta]) -> None:
         """Handle the event at the end of a content part, and append the missing end of its text to `out`.
@@ -205,7 +205,7 @@ class Answer:
             return
         text = require_text(part.get("text") or part.get("refusal") or "", "part.text")
         index = list_index(event, "summary_index" if name == "summary" else "content_index")
-        self._emit_missing_end(self._items.at(event), (name, index), text, out)
+        self._emit_missing_text_end(self._items.at(event), (name, index), text, out)
 
     def annotation_added(self, event: Json, _out: list[Delta]) -> None:
         """Handle `output_text.annotation.added`: store the citation in `event` with its item."""
@@ -232,7 +232,7 @@ class Answer:
     def summary_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_summary_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
+        self._emit_missing_text_end(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
 
     def reasoning_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_text.delta`: append the text of `event` to its item and to `out`."""
@@ -243,7 +243,7 @@ class Answer:
     def reasoning_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `reasoning_text.done`: append the text of `event` that was not received as deltas to `out`."""
         text = require_text(event.get("text") or "", "text")
-        self._emit_missing_end(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
+        self._emit_missing_text_end(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
 
     def arguments_delta(self, event: Json, out: list[Delta]) -> None:
         """Handle a delta of call arguments: append the text of `event` to its call and to `out`."""
@@ -258,7 +258,7 @@ class Answer:
         growing = self._items.at(event)
         if not growing.item.get("name") and event.get("name"):
             growing.item = {**growing.item, "name": event["name"]}
-        self._emit_missing_end(growing, ("arguments", 0), text, out)
+        self._emit_missing_text_end(growing, ("arguments", 0), text, out)
 
     def partial_image(self, event: Json, out: list[Delta]) -> None:
         """Handle `image_generation_call.partial_image`: append the preview image of `event` to `out`."""

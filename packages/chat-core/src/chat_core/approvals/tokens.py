@@ -238,7 +238,7 @@ def read_token(token: str, secrets: Mapping[str, bytes], retired: Collection[str
     try:
         return _read_claims(claims, secrets[key])
     except (TypeError, ValueError, OverflowError) as error:
-        msg = "the signature is valid, but this version cannot read the contents of the token"
+        msg = "the signature is valid, but this version cannot read the token: upgrade the library"
         raise ApprovalRefusedError(msg, "malformed") from error
 
 

@@ -184,7 +184,7 @@ class Triage(Generic[PauseT]):
             definition: definition of the inner chat as a tool.
             tools_inside: tools of the inner chat.
         """
-        if self._looks_inside and _may_only_wait(tools_inside, inner):
+        if self._looks_inside and _appears_to_only_wait(tools_inside, inner):
             waiting = inner.pending()
             # The scope of the chat has the pauses of the chats inside it.
             tools = cast("ChatTools[PauseT]", tools_inside)
@@ -442,7 +442,7 @@ def _is_resumable(tool: Tool) -> bool:
     return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
 
 
-def _may_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
+def _appears_to_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
     """Return whether the unresolved calls of an inner chat appear to be waiting, so that none can run yet.
 
     This is an estimate from statuses and times. If True, the strategies of the inner chat are asked before the chat
@@ -473,7 +473,7 @@ def _only_waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]
         end = status.at if status.kind == "schedule" else status.expires_at
         return status.kind is not None and (end is None or tools.now() < end)
     if isinstance(definition, SubchatDefinition) and (isinstance(status, Suspended) or _is_resumable(tool)):
-        return tool.inner is not None and _may_only_wait(definition.tools_for(tool.inner), tool.inner)
+        return tool.inner is not None and _appears_to_only_wait(definition.tools_for(tool.inner), tool.inner)
     if isinstance(status, Running) and definition.idempotent:
         return False
     return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)

@@ -41,7 +41,7 @@ class RunRecord:
         streamed: whether `stream()` started the run.
         conversation_id: ID of the stored conversation, or `None` if it is not stored.
         name: tool name of the chat, if the chat runs as a tool of another chat.
-        goes_on: whether the run started with calls that an earlier run left unresolved.
+        goes_on: whether the run continues an earlier run, such as after a pause or a crash.
         outcome: how the run ended.
         pause: the pause, if the run paused.
         finish_reason: the model's finish reason, if the run was answered.

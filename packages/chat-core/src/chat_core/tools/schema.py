@@ -168,9 +168,9 @@ class Arguments:
         """
         if type(arguments) is Plain and arguments.read_by is self:
             return arguments
-        return self._read_all(arguments)
+        return self._read_arguments(arguments)
 
-    def _read_all(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def _read_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         try:
             text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -191,7 +191,7 @@ class Arguments:
         Raises:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
-        value = self._read_all(arguments)
+        value = self._read_arguments(arguments)
         if _is_unchanged(value, arguments):
             # The received values, which are read-only where they are nested.
             ordered = {name: arguments[name] for name in self._wire_names if name in arguments}

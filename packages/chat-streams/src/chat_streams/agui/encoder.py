@@ -233,7 +233,7 @@ class AGUIEncoder:
         return sent
 
     def _is_unused(self, name: str, call_id: str) -> bool:
-        """Return whether a call can be sent before it is complete, because its id will not change."""
+        """Return whether an incomplete call can be sent, because it runs on the server and its id is unique."""
         if name in self._client_tools or any(call.call_id == call_id for call in self._calls.values()):
             return False
         return all(tool.id != call_id for tool in self._list_tools())

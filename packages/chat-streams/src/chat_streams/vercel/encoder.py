@@ -234,7 +234,7 @@ class VercelEncoder:
         return before + chunk("tool-input-delta", toolCallId=id, inputTextDelta=event.arguments)
 
     def _is_unused(self, id: str) -> bool:  # noqa: A002
-        """Return whether the call will keep the provider's id. A repeated id is replaced when the turn is added."""
+        """Return whether an id is not used by another call. A repeated id is replaced when the turn is added."""
         try:
             self._messages.tool(id)
         except KeyError:

@@ -125,7 +125,7 @@ class TapeTransport:
         await checkpoint()
         self._count += 1
         actual = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
-        index = next((index for index in self._candidates() if not self._differences(index, actual)), None)
+        index = next((index for index in self._candidate_indexes() if not self._differences(index, actual)), None)
         if index is None:
             raise UsageError(self._describe_mismatch(actual))
         self._remaining.remove(index)
@@ -134,12 +134,12 @@ class TapeTransport:
             await self._sleep(entry.after or entry.failed)
         return entry
 
-    def _candidates(self) -> list[int]:
+    def _candidate_indexes(self) -> list[int]:
         """Return the indexes of the recorded exchanges that the next request may match."""
         return self._remaining if self._match == "lenient" else self._remaining[:1]
 
     def _differences(self, index: int, actual: TapedRequest) -> list[str]:
-        """Return the differences between a request and a recorded one that the match rule does not allow."""
+        """Return the differences between a request and a recorded request that the matching rule forbids."""
         recorded = self._entries[index].request
         if self._match == "strict":
             return _differences.list_differences(recorded, actual, self._headers)
