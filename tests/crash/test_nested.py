@@ -32,7 +32,7 @@ from .worker import Order
 THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
 PARTS = 8 if THOROUGH else 1
 """Number of tests that share the kills of a store, because a test may take five minutes."""
-KILLS = 23 if THOROUGH else 4
+KILLS = 24 if THOROUGH else 4
 """Number of kills at random times, for each store and part."""
 
 
