@@ -322,10 +322,7 @@ class Run(Generic[OutT, PauseT]):
         return (self.last,)
 
     async def _fit_context(self) -> Sequence[Compacting | Compacted] | None:
-        """Apply the context policy.
-
-        Return the events that report a reduced request, or `None` if the request already fits.
-        """
+        """Apply the context policy. Return the events of a reduction, or `None` if the request needs none."""
         fit = self._context_fit
         if fit is None:
             from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy
