@@ -64,6 +64,7 @@ ALSO: Final = (
     "chat_core.wire.shapes",
     "chat_core.wire.strict",
     "chat_core.wire.surrogates",
+    "chat_memory.cached_embedder",
     "chat_memory.core_blocks",
     "chat_memory.embedder",
     "chat_memory.extraction",
