@@ -23,6 +23,7 @@ from typing import Final
 from chat_core import Chat, ChatBuilder, ChatOptions, ChatProvider, Text, Turn
 from chat_core.testing import ScriptedProvider
 from chat_memory import DocumentFilter, MemoryScope, SqliteMemory
+from chat_memory.embedder import LocalEmbedder
 from chat_memory.extraction import ExtractedFact, ExtractedRelation, Extraction
 from chat_memory.graph_export import to_svg
 from chat_memory.indexing import Indexer, index_job
@@ -110,10 +111,11 @@ async def tell(folder: Path, *, script: bool, unattended: bool) -> None:
         SqliteStore(folder / "sessions.db") as store,
         SqliteMemory(folder / "memory.db") as memory,
     ):
-        recall = Recall(memory, where=DocumentFilter(kinds=["fact"]))
+        # The default gate is calibrated for long conversations. Here, only a few facts compete.
+        recall = Recall(memory, LocalEmbedder(), gate=0.15, where=DocumentFilter(kinds=["fact"]))
         builder = ChatBuilder().with_model(model).with_options(options).with_instructions(INSTRUCTIONS)
         chat = builder.with_memory(recall, scope=lambda context: context.owner).build()
-        indexer = Indexer(memory, Rules(), scope=lambda meta: meta.owner)
+        indexer = Indexer(memory, Rules(), scope=lambda meta: meta.owner, recall=recall)
         for number, (age, text) in enumerate(SESSIONS, 1):
             await talk(chat, store, f"session-{number}", text, now - timedelta(days=age))
             await store.close(f"session-{number}", jobs=[index_job(f"session-{number}")])
