@@ -49,12 +49,11 @@ def imported(package: Package) -> set[str]:
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
-                # It loads the default transport by name; a wheel that offers it brings the transport.
-                names |= (
-                    {"chat_transport_httpx"}
-                    if node.module == "chat_core.wire.connection" and package.name != "chat-core"
-                    else set()
-                )
+                # Its builders load the default transport by name; a wheel that offers one brings the transport.
+                builds = node.module == "chat_core.wire.connection" and [a.name for a in node.names] != [
+                    "MissingKeyError"
+                ]
+                names |= {"chat_transport_httpx"} if builds and package.name != "chat-core" else set()
     names -= {package.import_name, *sys.stdlib_module_names}
     own = {other.import_name: other.name for other in PACKAGES}
     found = packages_distributions()

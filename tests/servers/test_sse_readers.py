@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import httpx
 import pytest
 import sseclient
-from chat_agents import Data, Done, Error, Text, ToolStatus, to_sse_event
+from chat_agents import AgentEvent, Data, Done, Error, Text, ToolStatus, to_sse_event
 from chat_core import TextDelta, Usage
 from chat_streams import PlainEncoder
 from httpx_sse import EventSource
@@ -70,7 +70,7 @@ def test_random_texts_of_an_agent_arrive_with_newlines_as_line_ends(read: Reader
 
 @pytest.mark.parametrize("read", READERS)
 def test_the_other_events_of_an_agent_arrive_as_json(read: Reader) -> None:
-    events = [
+    events: list[AgentEvent] = [
         ToolStatus("pay", "call_1", "calling", ALPHABET),
         Data("chart", {"text": ALPHABET}),
         Error("tool_error", "It failed."),

@@ -162,7 +162,7 @@ async def test_a_rule_of_any_chat_on_the_path_is_asked() -> None:
         inner = office.chat([pay("a"), pay("b", 900)], "Paid.", rule=inner_rule)
         model = ScriptedProvider(FunctionCall("ask", {"request": "pay"}, id="o"), "Done.", by_history=True)
         builder = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Ask."))
-        builder = builder.with_clock(lambda now=office.now: now)
+        builder = builder.with_clock(lambda: NOON)
         chat = (builder if outer_rule is None else builder.with_grant_rule(outer_rule)).build()
         messages = Messages.from_user("pay")
         await chat.complete(messages)

@@ -241,7 +241,12 @@ def provider_error(
 
 
 def with_next_step(message: str, kind: type[ProviderError]) -> str:
-    """Return an error message with the next step for errors of class `kind`, in place of the one of another class."""
+    """Return an error message that ends with the next step for errors of class `kind`.
+
+    Args:
+        message: The message. If it ends with the next step for another class, that step is replaced.
+        kind: The class of the error.
+    """
     words, step = message.partition(_NEXT_STEP)[0], NEXT_STEPS.get(kind)
     return words if step is None else f"{words}{_NEXT_STEP}{step})"
 
