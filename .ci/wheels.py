@@ -21,7 +21,7 @@ REPORTS = ROOT / ".nox" / "reports"
 PACKAGES = {file.parent.name: file.parent.relative_to(ROOT) for file in ROOT.glob("*/*/pyproject.toml")}
 EXTRAS = {
     "chat-core": "[prices]",
-    "chat-memory": "[embedder,postgres]",
+    "chat-memory": "[embedder,postgres,spacy]",
     "chat-store": "[postgres]",
     "chat-transport-httpx": "[http2,httpx2]",
 }

@@ -14,7 +14,7 @@ from typing import Final, Self, cast, final
 from chat_core import ChatOptions
 from chat_core.concurrency import finish_in_thread
 from chat_core.json import dumps
-from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
+from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
 from chat_store.sql.sqlite_pool import SqlitePool
 
 from chat_memory.passages import vector_to_bytes
@@ -40,7 +40,7 @@ class CachedEmbedder:
         self, embedder: EmbeddingsProvider, path: str | os.PathLike[str], *, busy_seconds: float = 10.0
     ) -> None:
         self._embedder = embedder
-        self.metadata = embedder.metadata
+        self.metadata: ProviderMeta = embedder.metadata
         self._pool = SqlitePool(path, busy_seconds, _MIGRATIONS, "chat_memory_cache_schema")
 
     async def __aenter__(self) -> Self:

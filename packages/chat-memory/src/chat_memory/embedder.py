@@ -45,7 +45,7 @@ class LocalEmbedder:
             raise UsageError(msg)
         # The package is not imported: its modules configure the log of the application.
         self._folder = Path(found.submodule_search_locations[0])
-        self.metadata = ProviderMeta(_PACKAGE, f"l2_supercat_256@{version(_PACKAGE)}")
+        self.metadata: ProviderMeta = ProviderMeta(_PACKAGE, f"l2_supercat_256@{version(_PACKAGE)}")
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed()`. There are no options."""

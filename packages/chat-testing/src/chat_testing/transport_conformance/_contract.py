@@ -6,7 +6,7 @@ from typing import Final
 
 CLAUSES: Final = {
     # chat_core.transport.protocol
-    "moves": "Sends requests to a server and returns its responses.",
+    "moves": "Protocol for objects that send requests to a server and return its responses.",
     "shared": "A transport is safe to share between tasks.",
     "loops": "It may be used from several event loops, one after another.",
     "limits": "The bodies and streams that it receives have limits, after decompression, and an option for each.",
