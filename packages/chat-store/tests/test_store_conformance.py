@@ -117,7 +117,7 @@ class HasNoFence(StoreLog):
 
 
 class DropsWhatIsLate(StoreLog):
-    def _append_late(self, transaction: WriteTransaction, batch: Batch) -> None: ...
+    def _append_late_entry(self, transaction: WriteTransaction, batch: Batch) -> None: ...
 
 
 class LeavesDeadRunsTheirFence(StoreLog):

@@ -6,12 +6,10 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 from chat_core.transport import Headers, Transport
 from chat_testing.transport_conformance import (
-    TRANSPORT_SCENARIOS,
     Peer,
     Play,
     Received,
@@ -108,10 +106,3 @@ class TestAsgiTransport(TransportConformance):
         return AsgiTransport(
             peer, hosts=[HOST], max_body_bytes=self.max_body_bytes, max_stream_bytes=self.max_stream_bytes
         )
-
-
-def test_the_readme_gives_the_number_of_scenarios_that_it_passes() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    claimed = [scenario for scenario in TRANSPORT_SCENARIOS if scenario.is_claimed(TestAsgiTransport.capabilities)]
-
-    assert f"passes {len(claimed)} of the {len(TRANSPORT_SCENARIOS)} scenarios" in readme
