@@ -215,7 +215,7 @@ async def test_every_store_method_refuses_wrong_arguments(store: MemoryStore | S
         assert await store.jobs() == []
 
 
-def test_the_table_has_every_method_of_a_store() -> None:
+def test_argument_cases_cover_every_store_method() -> None:
     methods = {name for name in vars(ConversationStore) if not name.startswith("_")}
     assert {name.split()[0] for name, _, _ in STORE_CALLS} == methods - {"aclose"}
 

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e12, float("inf"), float("nan")])
-def test_a_lease_has_a_length_that_a_date_can_be_added_to(seconds: float) -> None:
+def test_lease_seconds_must_be_positive_and_fit_into_a_date(seconds: float) -> None:
     with pytest.raises(UsageError, match="lease_seconds must be positive"):
         MemoryStore(lease_seconds=seconds)
 
 
-async def test_a_time_beyond_every_date_is_refused() -> None:
+async def test_a_time_outside_the_years_1_to_9999_is_refused() -> None:
     edge = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))
     with pytest.raises(UsageError, match="years 1 to 9999"):
         await MemoryStore().waiting(before=edge)
@@ -33,7 +33,7 @@ async def test_a_time_beyond_every_date_is_refused() -> None:
     assert await sweep(MemoryStore(), now=datetime.max.replace(tzinfo=UTC)) == []
 
 
-async def test_a_lease_is_as_long_where_the_clock_has_a_zone_with_summer_time() -> None:
+async def test_a_lease_keeps_its_length_across_a_summer_time_change() -> None:
     clock = Clock()
     clock.time = datetime(2030, 10, 27, 2, 59, 50, tzinfo=ZoneInfo("Europe/Berlin"), fold=0)
     async with MemoryStore(now=clock) as store, store.open("a") as run, store.open("a") as other:
@@ -46,13 +46,13 @@ async def test_a_lease_is_as_long_where_the_clock_has_a_zone_with_summer_time() 
         await other.claim()
 
 
-async def test_a_time_without_a_zone_is_refused() -> None:
+async def test_a_time_without_a_time_zone_is_refused() -> None:
     with pytest.raises(UsageError, match="zone"):
         await MemoryStore().waiting(before=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the point
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud83d"])
-async def test_a_name_that_no_database_keeps_is_refused(name: str) -> None:
+async def test_a_name_with_a_nul_or_a_surrogate_is_refused(name: str) -> None:
     store = MemoryStore()
     with pytest.raises(UsageError, match="cannot be stored"):
         store.open(name)
@@ -67,14 +67,14 @@ async def test_ids_are_random_unless_given() -> None:
         assert len({first, second, third.id}) == 3
 
 
-async def test_stores_and_conversations_are_what_their_protocols_say() -> None:
+async def test_memory_store_and_its_conversations_implement_the_protocols() -> None:
     async with MemoryStore() as store, store.open() as conversation:
         assert isinstance(store, ConversationStore)
         assert isinstance(conversation, OpenConversation)
         assert conversation.renew_every == 10
 
 
-async def test_the_history_of_an_open_conversation_is_that_of_the_store() -> None:
+async def test_open_conversation_history_equals_store_history() -> None:
     store = MemoryStore()
     async with store.open("a") as conversation:
         conversation.messages.user("Hello.")
@@ -82,7 +82,7 @@ async def test_the_history_of_an_open_conversation_is_that_of_the_store() -> Non
         assert await conversation.history() == await store.history("a")
 
 
-async def test_messages_of_a_live_run_are_not_saved_from_outside() -> None:
+async def test_saving_messages_that_a_run_is_using_is_refused() -> None:
     store = MemoryStore()
     name = await store.create(paused("a"))
     found = await store.load(name)
@@ -90,7 +90,7 @@ async def test_messages_of_a_live_run_are_not_saved_from_outside() -> None:
         await store.save(name, found.messages, revision=found.revision)
 
 
-async def test_two_that_begin_one_conversation_at_once_are_merged_or_told() -> None:
+async def test_saving_an_open_empty_conversation_merges_one_created_meanwhile() -> None:
     store = MemoryStore()
     async with store.open("a") as late:
         await store.create(paused("x"), id="a")
@@ -100,7 +100,7 @@ async def test_two_that_begin_one_conversation_at_once_are_merged_or_told() -> N
     assert isinstance((await store.load("a")).messages.tool("x").status, Approved)
 
 
-async def test_leaving_the_block_gives_the_lease_back() -> None:
+async def test_closing_a_conversation_releases_its_lease() -> None:
     store = MemoryStore()
     name = await store.create(paused("a"))
     async with store.open(name) as conversation:
@@ -109,7 +109,7 @@ async def test_leaving_the_block_gives_the_lease_back() -> None:
         await conversation.claim()
 
 
-async def test_decisions_beside_a_claim_of_ones_own_are_saved_under_it() -> None:
+async def test_saving_decisions_after_a_claim_keeps_the_lease() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("a"))
@@ -122,7 +122,7 @@ async def test_decisions_beside_a_claim_of_ones_own_are_saved_under_it() -> None
         await conversation.renew()
 
 
-async def test_a_run_writes_under_a_claim_alone() -> None:
+async def test_writing_a_turn_or_renewing_without_a_claim_is_refused() -> None:
     store = MemoryStore()
     async with store.open("a") as conversation:
         turn = answer()
@@ -133,7 +133,7 @@ async def test_a_run_writes_under_a_claim_alone() -> None:
             await conversation.renew()
 
 
-async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None:
+async def test_releasing_a_deleted_conversation_does_nothing() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("a"))
@@ -146,7 +146,7 @@ async def test_a_run_whose_conversation_was_deleted_gives_back_nothing() -> None
             await conversation.release()
 
 
-async def test_a_new_conversation_is_distinct_from_a_deleted_one_of_the_same_id() -> None:
+async def test_a_new_conversation_differs_from_a_deleted_one_with_the_same_id() -> None:
     store = MemoryStore()
     await store.create(paused("a"), id="1")
     with pytest.raises(UnknownConversationError, match="was deleted"):
@@ -157,7 +157,7 @@ async def test_a_new_conversation_is_distinct_from_a_deleted_one_of_the_same_id(
     assert (await store.load("1")).revision == 0
 
 
-async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
+async def test_renewing_after_another_run_took_over_raises_lease_lost() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("a"))
@@ -172,14 +172,14 @@ async def test_a_run_that_was_overtaken_says_when_it_only_renews() -> None:
     assert [entry.event for entry in await store.history(name) if entry.event == "late"] == []
 
 
-async def test_a_fork_is_refused_the_conversation_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_conversation_opened_before_a_fork_is_refused_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MemoryStore().open("a") as conversation:
         with monkeypatch.context() as child, pytest.raises(UsageError, match=r"before os\.fork\(\)"):
             child.setattr(os, "getpid", lambda: 1)
             await conversation.save()
 
 
-async def test_times_are_told_in_utc_whatever_they_were_given_in() -> None:
+async def test_due_times_are_returned_in_utc() -> None:
     store = MemoryStore(now=lambda: datetime(2030, 1, 1, tzinfo=UTC))
     await store.create(Messages.from_user("Hello."), id="a")
     (due,) = await store.due()
@@ -187,7 +187,7 @@ async def test_times_are_told_in_utc_whatever_they_were_given_in() -> None:
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal"])
-async def test_a_response_that_its_provider_withdrew_leaves_nothing_due(reason: FinishReason) -> None:
+async def test_a_response_withdrawn_by_the_provider_leaves_nothing_due(reason: FinishReason) -> None:
     tools = ToolCollection()
 
     @tools.tool

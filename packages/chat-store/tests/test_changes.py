@@ -51,12 +51,12 @@ async def woken_by(waiting: ConversationStore, writing: ConversationStore) -> Ch
     return found[0]
 
 
-async def test_a_store_in_memory_wakes_those_who_share_it() -> None:
+async def test_memory_stores_that_share_a_backend_wake_each_other() -> None:
     here = MemoryStore()
     assert len((await woken_by(here, MemoryStore(beside=here))).conversations) == 1
 
 
-async def test_a_change_of_another_thread_and_its_loop_wakes() -> None:
+async def test_a_change_in_another_thread_and_event_loop_wakes_a_waiter() -> None:
     store = MemoryStore()
     cursor = (await store.changes()).cursor
 
@@ -70,13 +70,13 @@ async def test_a_change_of_another_thread_and_its_loop_wakes() -> None:
             await to_thread.run_sync(write)
 
 
-async def test_a_sqlite_file_is_watched_for_the_changes_of_others(path: Path) -> None:
+async def test_a_change_by_another_sqlite_store_wakes_a_waiter(path: Path) -> None:
     async with SqliteStore(path) as here, SqliteStore(path) as there:
         assert len((await woken_by(here, there)).conversations) == 1
     assert watching() == []
 
 
-async def test_a_change_of_the_same_sqlite_store_is_told_at_once(path: Path) -> None:
+async def test_a_change_by_the_same_sqlite_store_wakes_a_waiter_without_polling(path: Path) -> None:
     async with SqliteStore(path, poll_seconds=0.001) as store:
         await store.changes((await store.changes()).cursor, wait_seconds=0)
     # Nobody looks at the file for a day.
@@ -84,7 +84,7 @@ async def test_a_change_of_the_same_sqlite_store_is_told_at_once(path: Path) -> 
         assert len((await woken_by(store, store)).conversations) == 1
 
 
-async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_changes_of_a_removed_file_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 0.01)
     async with SqliteStore(path) as store:
         cursor = (await store.changes()).cursor
@@ -93,7 +93,7 @@ async def test_whoever_waits_for_a_file_that_is_gone_is_told_so(path: Path, monk
             await store.changes(cursor)
 
 
-async def test_whoever_waits_when_the_store_is_closed_is_told_so(path: Path) -> None:
+async def test_closing_the_store_raises_in_a_task_waiting_for_changes(path: Path) -> None:
     store = SqliteStore(path)
     cursor = (await store.changes()).cursor
 
@@ -108,7 +108,7 @@ async def test_whoever_waits_when_the_store_is_closed_is_told_so(path: Path) -> 
             await store.aclose()
 
 
-async def test_whoever_looks_again_while_the_store_is_being_closed_is_told_so(
+async def test_a_poll_during_the_close_of_the_store_raises_store_closed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store: Any = SqliteStore(path)
@@ -141,7 +141,7 @@ async def test_whoever_looks_again_while_the_store_is_being_closed_is_told_so(
             await store.aclose()
 
 
-async def test_a_wait_ends_when_a_time_has_come() -> None:
+async def test_waiting_for_changes_ends_when_a_scheduled_time_arrives() -> None:
     begun, ticking = datetime.now(UTC), [0.0]
     # The clock stands until there is a cursor, however long that takes.
     store = MemoryStore(now=lambda: begun + timedelta(seconds=ticking[0] and time.monotonic() - ticking[0]))
@@ -154,7 +154,7 @@ async def test_a_wait_ends_when_a_time_has_come() -> None:
     assert [item.conversation for item in await store.due()] == [name]
 
 
-async def test_a_cursor_from_a_machine_whose_clock_is_ahead_misses_nothing() -> None:
+async def test_a_cursor_from_a_clock_that_is_ahead_misses_no_change() -> None:
     clock = Clock()
     ahead = MemoryStore(now=lambda: clock() + timedelta(minutes=5))
     store = MemoryStore(now=clock, beside=ahead)
@@ -167,14 +167,14 @@ async def test_a_cursor_from_a_machine_whose_clock_is_ahead_misses_nothing() -> 
 
 
 @pytest.mark.parametrize("cursor", ["7", "x-1", "1-", "1-x", "1--1", "0-99", "9" * 30 + "-0"])
-async def test_what_is_no_cursor_is_refused(cursor: str, path: Path) -> None:
+async def test_an_invalid_cursor_is_refused(cursor: str, path: Path) -> None:
     async with SqliteStore(path) as store:
         for refusing in (store, MemoryStore()):
             with pytest.raises(UsageError, match="is not a cursor of this database"):
                 await refusing.changes(cursor, wait_seconds=0)
 
 
-async def test_a_number_of_a_change_is_not_given_again_when_its_conversation_was_deleted(path: Path) -> None:
+async def test_change_numbers_are_not_reused_after_a_conversation_is_deleted(path: Path) -> None:
     async with SqliteStore(path) as store:
         for one in (store, MemoryStore()):
             await one.create(paused("a"), id="old")

@@ -123,7 +123,7 @@ def count_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_opening_a_file_that_was_looked_at_2000_times_reads_a_bounded_amount(
+async def test_opening_a_file_after_2000_claims_reads_a_bounded_amount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Journal, "disk", NoDisk())
@@ -142,7 +142,7 @@ async def test_opening_a_file_that_was_looked_at_2000_times_reads_a_bounded_amou
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_opening_an_often_read_conversation_reads_a_bounded_amount(
+async def test_opening_a_conversation_after_many_claims_reads_a_bounded_amount(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A commit to a disk takes long, so databases have a tenth of the entries and of the limit.
@@ -194,7 +194,7 @@ async def live(conversation: OpenConversation | FileConversation) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_snapshot_keeps_the_marks_of_an_answer_before_a_summary(store: ConversationStore) -> None:
+async def test_a_snapshot_keeps_the_delivery_marks_of_a_replaced_answer(store: ConversationStore) -> None:
     messages = Messages.from_user("hi")
     messages.append("model", answer())
     name = await store.create(messages.user("bye"))
@@ -214,7 +214,7 @@ async def test_a_snapshot_keeps_the_marks_of_an_answer_before_a_summary(store: C
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_file_says_the_same_with_its_snapshots_and_without(
+async def test_a_file_reads_the_same_with_and_without_its_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "chat.jsonl"
@@ -237,7 +237,7 @@ async def test_a_file_says_the_same_with_its_snapshots_and_without(
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_store_says_the_same_after_snapshots(store: ConversationStore) -> None:
+async def test_a_store_loads_the_same_messages_after_snapshots(store: ConversationStore) -> None:
     before = await store.create(paused("a", "b"), id="before")
     async with store.open(before) as conversation:
         await live(conversation)
@@ -250,7 +250,7 @@ async def test_a_store_says_the_same_after_snapshots(store: ConversationStore) -
 
 
 @pytest.mark.usefixtures("eager")
-async def test_posted_turns_and_their_keys_outlast_a_snapshot(store: ConversationStore) -> None:
+async def test_posted_turns_and_their_keys_survive_a_snapshot(store: ConversationStore) -> None:
     name = await store.create(paused("a"))
     assert await store.post(name, Turn([Text("And now?")]), key="1")
     async with store.open(name) as conversation:
@@ -269,7 +269,7 @@ async def test_posted_turns_and_their_keys_outlast_a_snapshot(store: Conversatio
 
 
 @pytest.mark.usefixtures("eager")
-async def test_changes_of_a_revision_before_the_snapshot_are_merged(store: ConversationStore) -> None:
+async def test_changes_based_on_a_revision_before_the_snapshot_are_merged(store: ConversationStore) -> None:
     name = await store.create(paused("a", "b"))
     early = await store.load(name)
     async with store.open(name) as conversation:
@@ -283,7 +283,7 @@ async def test_changes_of_a_revision_before_the_snapshot_are_merged(store: Conve
 
 
 @pytest.mark.usefixtures("eager")
-async def test_an_object_that_did_not_see_the_entries_before_a_snapshot_receives_them(
+async def test_an_open_conversation_receives_entries_written_before_a_snapshot(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full: list[bool] = []
@@ -313,7 +313,7 @@ async def test_an_object_that_did_not_see_the_entries_before_a_snapshot_receives
 
 
 @pytest.mark.usefixtures("eager")
-async def test_an_object_opened_before_the_conversation_was_stored_reads_the_snapshot(store: ConversationStore) -> None:
+async def test_a_conversation_opened_before_its_creation_reads_the_snapshot(store: ConversationStore) -> None:
     async with store.open("x") as early:
         await store.create(paused("a"), id="x")
         async with store.open("x") as conversation:
@@ -323,7 +323,7 @@ async def test_an_object_opened_before_the_conversation_was_stored_reads_the_sna
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_run_that_was_overtaken_is_so_after_a_snapshot(tmp_path: Path) -> None:
+async def test_a_run_that_lost_its_lease_cannot_write_after_a_snapshot(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "chat.jsonl"
     async with FileConversation.create(path, paused("a"), now=clock) as slow:
@@ -358,7 +358,7 @@ def split_last_line(path: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_snapshot_that_a_crash_cut_is_ignored(tmp_path: Path) -> None:
+async def test_a_snapshot_truncated_by_a_crash_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     before, last = await compacted(path)
     async with FileConversation.open(path) as conversation:
@@ -371,7 +371,7 @@ async def test_a_snapshot_that_a_crash_cut_is_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_damaged_snapshot_is_an_error(tmp_path: Path) -> None:
+async def test_a_damaged_snapshot_raises_invalid_document(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     before, last = await compacted(path)
     for place in range(60, len(last) - 1, 31):
@@ -383,7 +383,7 @@ async def test_a_damaged_snapshot_is_an_error(tmp_path: Path) -> None:
                 pass
 
 
-async def test_a_file_without_snapshots_is_read_whole(tmp_path: Path) -> None:
+async def test_a_file_without_snapshots_is_read_completely(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     async with FileConversation.create(path, Messages.from_user("x" * 3 * SMALLEST_TAIL)) as conversation:
         await look(conversation)

@@ -70,7 +70,7 @@ async def stored(path: Path) -> Messages:
         return conversation.messages
 
 
-async def test_decisions_inside_a_chat_that_is_a_tool_come_together_by_path(path: Path) -> None:
+async def test_decisions_on_nested_calls_of_one_tool_are_merged(path: Path) -> None:
     messages = waiting("outer")
     outer = messages.tool("outer")
     outer.approve()
@@ -212,7 +212,7 @@ async def _play(path: Path, actions: list[Action]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(actions=ACTIONS)
-def test_two_writers_lose_no_decision_and_start_no_call_twice(
+def test_concurrent_writers_lose_no_decision_and_start_no_call_twice(
     tmp_path_factory: pytest.TempPathFactory, actions: list[Action]
 ) -> None:
     anyio.run(_play, tmp_path_factory.mktemp("two") / "chat.jsonl", actions)

@@ -27,31 +27,31 @@ def modules_after(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-def test_type_checkers_see_the_names_that_exist_at_run_time() -> None:
+def test_all_lists_the_names_that_type_checkers_see() -> None:
     assert sorted(imported_for_checkers()) == chat_store.__all__
     assert set(chat_store.__all__) <= set(dir(chat_store))
 
 
 @pytest.mark.parametrize(("name", "module"), imported_for_checkers().items())
-def test_a_name_is_defined_in_its_module(name: str, module: str) -> None:
+def test_a_lazily_exported_name_is_the_object_of_its_module(name: str, module: str) -> None:
     assert getattr(chat_store, name) is getattr(sys.modules[module], name)
 
 
-def test_a_missing_name_is_an_attribute_error() -> None:
+def test_an_unknown_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'chat_store' has no attribute 'FileConversion'"):
         getattr(chat_store, "File" + "Conversion")
 
 
-def test_importing_the_package_loads_nothing_else() -> None:
+def test_importing_chat_store_loads_no_other_package() -> None:
     assert modules_after("import chat_store").isdisjoint({"chat_core", "anyio", "sqlite3", "psycopg"})
 
 
-def test_a_file_conversation_loads_no_database() -> None:
+def test_importing_file_conversation_loads_no_database_driver() -> None:
     loaded = modules_after("from chat_store import FileConversation")
     assert loaded.isdisjoint(
         {"sqlite3", "psycopg", "chat_store.store", "chat_store._store_log", "chat_core.engine.run"}
     )
 
 
-def test_a_sqlite_store_does_not_load_psycopg() -> None:
+def test_importing_sqlite_store_does_not_load_psycopg() -> None:
     assert "psycopg" not in modules_after("from chat_store import SqliteStore")

@@ -94,7 +94,7 @@ async def stored(path: Path) -> Messages:
 # --- Resting ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_created_is_what_is_opened(path: Path) -> None:
+async def test_opening_a_created_file_returns_the_same_messages_and_id(path: Path) -> None:
     messages = waiting("one")
     odd = FunctionCall("odd", {"text": "\ud800 \u2028 \n \0 ü"})
     messages.append("model", Turn([Tool(odd, id='" \n/ü')]))
@@ -106,7 +106,7 @@ async def test_what_was_created_is_what_is_opened(path: Path) -> None:
     assert names_in(path.parent) == ["chat.jsonl"]
 
 
-async def test_opening_what_is_not_there_makes_an_empty_conversation(path: Path) -> None:
+async def test_opening_a_missing_file_creates_an_empty_conversation(path: Path) -> None:
     async with FileConversation.open(path) as conversation:
         first = conversation.id
         conversation.messages.user("Hello \ud83d, a lone half of a pair.")
@@ -115,7 +115,7 @@ async def test_opening_what_is_not_there_makes_an_empty_conversation(path: Path)
         assert conversation.messages.contents[0].text == "Hello \ud83d, a lone half of a pair."
 
 
-async def test_a_file_with_another_id_is_not_the_conversation_that_was_asked_for(path: Path) -> None:
+async def test_opening_a_file_with_another_id_is_refused(path: Path) -> None:
     async with FileConversation.open(path, id="a"):
         pass
     with pytest.raises(UsageError, match="'a', not 'b'"):
@@ -123,7 +123,7 @@ async def test_a_file_with_another_id_is_not_the_conversation_that_was_asked_for
             pytest.fail("opened")
 
 
-async def test_creating_does_not_overwrite(path: Path) -> None:
+async def test_creating_a_conversation_does_not_overwrite_an_existing_file(path: Path) -> None:
     await store(path, waiting("one"))
     with pytest.raises(FileExistsError):
         await store(path, Messages())
@@ -131,14 +131,14 @@ async def test_creating_does_not_overwrite(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"notes\n", b"{}\n", b'{"format":"other"}', b"\xff\xfe"])
-async def test_another_file_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+async def test_a_file_in_another_format_is_refused_and_not_changed(path: Path, content: bytes) -> None:
     overwrite(path, content)
     with pytest.raises(InvalidDocumentError):
         await stored(path)
     assert content_of(path) == content
 
 
-async def test_a_later_version_is_refused_with_any_checksum(path: Path) -> None:
+async def test_a_file_of_a_later_version_is_refused_whatever_its_checksum(path: Path) -> None:
     content = b'{"format":"chat-conversation","version":2,"n":1,"sha":"?"}\n'
     overwrite(path, content)
     with pytest.raises(NewerVersionError, match="version 2"):
@@ -146,7 +146,7 @@ async def test_a_later_version_is_refused_with_any_checksum(path: Path) -> None:
     assert content_of(path) == content
 
 
-async def test_a_lease_without_a_length_is_refused(path: Path) -> None:
+async def test_lease_seconds_of_zero_is_refused(path: Path) -> None:
     with pytest.raises(UsageError, match="lease"):
         async with FileConversation.open(path, lease_seconds=0):
             pytest.fail("opened")
@@ -155,7 +155,7 @@ async def test_a_lease_without_a_length_is_refused(path: Path) -> None:
 # --- Deciding --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_decision_is_stored_when_the_block_is_left(path: Path) -> None:
+async def test_a_decision_is_stored_when_the_block_exits(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana", arguments={"cents": 5})
@@ -165,7 +165,7 @@ async def test_a_decision_is_stored_when_the_block_is_left(path: Path) -> None:
     assert tool.decisions[0].by == "ana"
 
 
-async def test_a_block_that_is_left_by_an_error_stores_nothing_more(path: Path) -> None:
+async def test_an_exception_in_the_block_prevents_the_final_save(path: Path) -> None:
     await store(path, waiting("one", "two"))
     with pytest.raises(ZeroDivisionError):
         async with FileConversation.open(path) as conversation:
@@ -178,7 +178,7 @@ async def test_a_block_that_is_left_by_an_error_stores_nothing_more(path: Path) 
     assert isinstance(messages.tool("two").status, Pending)
 
 
-async def test_decisions_of_two_people_on_two_calls_are_both_kept(path: Path) -> None:
+async def test_decisions_of_two_people_on_two_calls_are_merged(path: Path) -> None:
     await store(path, waiting("one", "two"))
     async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
         ana.messages.tool("one").approve(by="ana")
@@ -192,7 +192,7 @@ async def test_decisions_of_two_people_on_two_calls_are_both_kept(path: Path) ->
     assert [tool.decisions[0].by for tool in (await stored(path)).contents[1].tools] == ["ana", "ben"]
 
 
-async def test_of_two_decisions_on_one_call_the_first_holds_and_the_second_is_told(path: Path) -> None:
+async def test_the_second_of_two_decisions_on_one_call_raises_a_conflict(path: Path) -> None:
     await store(path, waiting("one", "two"))
     async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
         ana.messages.tool("one").approve(by="ana")
@@ -208,7 +208,7 @@ async def test_of_two_decisions_on_one_call_the_first_holds_and_the_second_is_to
     assert isinstance((await stored(path)).tool("two").status, Rejected)
 
 
-async def test_a_conflict_is_raised_on_leaving_the_block_too(path: Path) -> None:
+async def test_a_conflicting_decision_raises_when_the_block_exits(path: Path) -> None:
     await store(path, waiting("one"))
     with pytest.raises(ConflictError):
         async with FileConversation.open(path) as ana:
@@ -218,7 +218,7 @@ async def test_a_conflict_is_raised_on_leaving_the_block_too(path: Path) -> None
     assert isinstance((await stored(path)).tool("one").status, Rejected)
 
 
-async def test_turns_that_were_added_in_two_places_are_not_shuffled(path: Path) -> None:
+async def test_turns_added_by_two_writers_raise_a_conflict(path: Path) -> None:
     await store(path, Messages.from_user("Hello."))
     with pytest.raises(ConflictError, match="order"):
         async with FileConversation.open(path) as one, FileConversation.open(path) as two:
@@ -247,7 +247,7 @@ class Counted(FrozenList[Turn]):
 
 
 @pytest.mark.parametrize("long", ["content", "conversation"])
-async def test_a_durable_write_looks_at_no_more_turns_of_a_longer_history(
+async def test_a_durable_write_reads_no_more_turns_of_a_longer_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: str
 ) -> None:
     whole = Messages.__iter__
@@ -286,7 +286,7 @@ async def test_a_durable_write_looks_at_no_more_turns_of_a_longer_history(
     assert await work(5) == await work(501)
 
 
-async def test_turns_that_others_added_come_with_the_next_save(path: Path) -> None:
+async def test_saving_fetches_turns_added_by_other_writers(path: Path) -> None:
     await store(path, Messages.from_user("Hello."))
     async with FileConversation.open(path) as one, FileConversation.open(path) as two:
         one.messages.append("model", Turn([call("one")]))
@@ -337,9 +337,7 @@ async def cancelled_in_a_write(gate: Gate, work: Coroutine[object, object, objec
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_write_that_asyncio_cancels_is_waited_for_and_known_to_be_done(
-    path: Path, gate: Callable[[], Gate]
-) -> None:
+async def test_a_save_cancelled_by_asyncio_completes_and_is_not_repeated(path: Path, gate: Callable[[], Gate]) -> None:
     async with FileConversation.create(path, waiting("a")) as conversation:
         conversation.messages.tool("a").approve()
         await cancelled_in_a_write(gate(), conversation.save())
@@ -349,7 +347,7 @@ async def test_a_write_that_asyncio_cancels_is_waited_for_and_known_to_be_done(
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_file_whose_opening_asyncio_cancels_is_closed(path: Path, gate: Callable[[], Gate]) -> None:
+async def test_cancelling_the_opening_of_a_file_closes_its_descriptors(path: Path, gate: Callable[[], Gate]) -> None:
     async def open_it() -> None:
         async with FileConversation.open(path):
             pass
@@ -372,7 +370,7 @@ class Full(Disk):
         raise OSError(errno.ENOSPC, "no room")
 
 
-async def test_a_lease_that_cannot_be_given_back_in_writing_is_given_up(
+async def test_a_release_that_cannot_be_written_still_frees_the_lease(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with FileConversation.create(path, waiting("a")) as conversation:
@@ -386,7 +384,7 @@ async def test_a_lease_that_cannot_be_given_back_in_writing_is_given_up(
             await elsewhere.release()
 
 
-async def test_a_call_that_was_refused_here_and_approved_elsewhere_waits_again_here(path: Path) -> None:
+async def test_a_rejection_that_conflicts_with_an_approval_is_undone(path: Path) -> None:
     async with FileConversation.create(path, waiting("a", "b")) as here:
         async with FileConversation.open(path) as elsewhere:
             elsewhere.messages.tool("a").approve()
@@ -397,7 +395,7 @@ async def test_a_call_that_was_refused_here_and_approved_elsewhere_waits_again_h
         assert [tool.id for tool in here.messages.pending()] == ["a", "b"]
 
 
-async def test_a_fork_is_a_file_with_the_first_turns_the_owner_and_the_description(tmp_path: Path) -> None:
+async def test_a_fork_of_a_file_keeps_the_first_turns_owner_and_description(tmp_path: Path) -> None:
     messages = Messages(state={"step": 1}).user("One.")
     messages.append("model", Turn([Text("Yes.")], finish_reason="stop"))
     messages.user("Two.", state={"step": 2})
@@ -418,7 +416,7 @@ async def test_a_fork_is_a_file_with_the_first_turns_the_owner_and_the_descripti
         assert await new.jobs() == []
 
 
-async def test_a_fork_of_a_file_has_no_call_that_can_still_run(tmp_path: Path) -> None:
+async def test_forking_a_file_with_pending_calls_is_refused(tmp_path: Path) -> None:
     async with FileConversation.create(tmp_path / "old", paused("a")) as old:
         with pytest.raises(PendingToolsError):
             await old.fork(tmp_path / "new")
@@ -426,7 +424,7 @@ async def test_a_fork_of_a_file_has_no_call_that_can_still_run(tmp_path: Path) -
         assert await old.fork(tmp_path / "new", 1, id="early") == "early"
 
 
-async def test_closing_after_a_run_died_keeps_the_history_readable(path: Path) -> None:
+async def test_closing_a_file_after_a_run_died_keeps_the_history_readable(path: Path) -> None:
     clock = Clock()
     async with (
         FileConversation.create(path, waiting("a"), now=clock) as dead,

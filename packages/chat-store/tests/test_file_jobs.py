@@ -32,7 +32,7 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-async def test_decisions_description_and_jobs_are_one_line(path: Path) -> None:
+async def test_apply_writes_decisions_description_and_jobs_as_one_line(path: Path) -> None:
     async with FileConversation.create(path, paused("a"), owner="ana") as conversation:
         before = len(read(path).splitlines())
         conversation.messages.tool("a").approve()
@@ -50,7 +50,7 @@ async def test_decisions_description_and_jobs_are_one_line(path: Path) -> None:
         ]
 
 
-async def test_a_refused_decision_stores_neither_description_nor_jobs(path: Path) -> None:
+async def test_a_conflicting_apply_stores_neither_description_nor_jobs(path: Path) -> None:
     async with FileConversation.create(path, paused("a")) as here, FileConversation.open(path) as there:
         here.messages.tool("a").approve()
         await here.save()
@@ -82,7 +82,7 @@ async def test_a_job_in_a_file_has_a_lease_a_fence_and_attempts(path: Path) -> N
         assert [job.key for job in await there.jobs(state="cancelled")] == ["2"]
 
 
-async def test_a_failed_job_in_a_file_is_tried_again(path: Path) -> None:
+async def test_a_failed_job_in_a_file_is_retried(path: Path) -> None:
     clock = Clock()
     async with FileConversation.create(path, Messages(), now=clock) as conversation:
         await conversation.apply(jobs=[Job("run", "1", max_attempts=2, backoff_seconds=60)])
@@ -95,7 +95,7 @@ async def test_a_failed_job_in_a_file_is_tried_again(path: Path) -> None:
             clock.advance(seconds=60)
 
 
-async def test_a_closed_file_is_only_read(path: Path) -> None:
+async def test_a_closed_file_can_be_read_and_not_written(path: Path) -> None:
     async with FileConversation.create(path, paused("a", "b")) as conversation:
         await conversation.close(jobs=[Job("index", "1")])
         await conversation.close(jobs=[Job("index", "2")])
@@ -116,7 +116,7 @@ async def test_a_closed_file_is_only_read(path: Path) -> None:
         await conversation.release()
 
 
-async def test_a_dead_run_writes_nothing_after_the_file_was_closed(path: Path) -> None:
+async def test_a_dead_run_cannot_write_after_the_file_was_closed(path: Path) -> None:
     clock = Clock()
     with pytest.raises(LeaseLostError):
         async with (
@@ -131,7 +131,7 @@ async def test_a_dead_run_writes_nothing_after_the_file_was_closed(path: Path) -
             await run.write_turn((), "model", turn)
 
 
-async def test_posts_in_a_file_are_appended_once_by_the_run(path: Path) -> None:
+async def test_a_run_appends_each_post_of_a_file_once(path: Path) -> None:
     async with FileConversation.create(path, Messages.from_user("One.")) as run, FileConversation.open(path) as other:
         await run.claim()
         assert await other.post(Turn([Text("Two.")]), key="2")
@@ -147,7 +147,7 @@ async def test_posts_in_a_file_are_appended_once_by_the_run(path: Path) -> None:
 
 
 @pytest.mark.parametrize("work", ["apply", "take", "post", "close"])
-async def test_a_line_cut_by_a_crash_leaves_nothing_of_the_write(path: Path, work: str) -> None:
+async def test_a_line_truncated_by_a_crash_is_ignored_completely(path: Path, work: str) -> None:
     clock: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC)  # noqa: E731
     async with FileConversation.create(path, paused("a"), now=clock) as conversation:
         await conversation.apply(jobs=[Job("run", "0")])

@@ -40,7 +40,7 @@ def test_two_descriptors_of_one_process_exclude_each_other(path: Path) -> None:
     os.close(one)
 
 
-def test_a_lock_ends_with_its_process(path: Path) -> None:
+def test_a_file_lock_is_released_when_its_process_dies(path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -55,7 +55,7 @@ def test_a_lock_ends_with_its_process(path: Path) -> None:
         os.close(fd)
 
 
-def test_waiting_for_a_lock_ends_when_it_is_given_back_or_when_time_is_up(path: Path) -> None:
+def test_waiting_for_a_file_lock_ends_on_release_or_timeout(path: Path) -> None:
     one, two = _file_lock.open_file(path, create=True), _file_lock.open_file(path, create=False)
     assert _file_lock.try_lock(one)
     with pytest.raises(TimeoutError, match=r"0\.02 seconds"), _file_lock.locked(two, 0.02):
@@ -76,13 +76,13 @@ def test_waiting_for_a_lock_ends_when_it_is_given_back_or_when_time_is_up(path: 
     os.close(two)
 
 
-def test_what_is_not_there_is_not_created_by_looking(path: Path) -> None:
+def test_opening_a_missing_file_without_create_does_not_create_it(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         _file_lock.open_file(path, create=False)
     assert not path.exists()
 
 
-def test_everything_is_appended_and_read_from_any_place(path: Path) -> None:
+def test_write_all_appends_and_read_from_starts_at_any_offset(path: Path) -> None:
     fd = _file_lock.open_file(path, create=True)
     data = bytes(range(256)) * 8192
     _file_lock.write_all(fd, data)
@@ -94,7 +94,7 @@ def test_everything_is_appended_and_read_from_any_place(path: Path) -> None:
     os.close(fd)
 
 
-def test_a_conversation_cannot_be_read_by_another_user(path: Path) -> None:
+def test_a_conversation_file_is_private_to_its_user(path: Path) -> None:
     os.close(_file_lock.open_file(path, create=True))
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o077 == 0

@@ -86,7 +86,7 @@ async def stored(path: Path) -> Messages:
 # --- Running ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_claim_makes_everything_durable_that_was_done_here(path: Path) -> None:
+async def test_a_claim_stores_the_unsaved_changes(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").reject("no")
@@ -97,7 +97,7 @@ async def test_a_claim_makes_everything_durable_that_was_done_here(path: Path) -
         await conversation.release()
 
 
-async def test_a_live_run_keeps_others_from_running_until_it_is_released(path: Path) -> None:
+async def test_a_live_run_blocks_other_claims_until_it_is_released(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as mine, FileConversation.open(path) as yours:
         await mine.claim()
@@ -113,7 +113,7 @@ async def test_a_live_run_keeps_others_from_running_until_it_is_released(path: P
     assert names_in(path.parent) == ["chat.jsonl"]
 
 
-async def test_leaving_the_block_gives_the_lease_back(path: Path) -> None:
+async def test_an_exception_in_the_block_releases_the_lease(path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         async with FileConversation.open(path) as mine:
             await mine.claim()
@@ -122,7 +122,7 @@ async def test_leaving_the_block_gives_the_lease_back(path: Path) -> None:
         await yours.claim()
 
 
-async def test_a_write_without_a_claim_is_the_callers_mistake(path: Path) -> None:
+async def test_writing_without_a_claim_raises_usage_error(path: Path) -> None:
     async with FileConversation.create(path, waiting("one")) as conversation:
         tool = conversation.messages.tool("one")
         with pytest.raises(UsageError, match="claim"):
@@ -133,7 +133,7 @@ async def test_a_write_without_a_claim_is_the_callers_mistake(path: Path) -> Non
             await conversation.write_turn((), "model", Turn([]))
 
 
-async def test_a_turn_and_the_life_of_its_tool_are_written_step_by_step(path: Path) -> None:
+async def test_a_turn_and_each_status_of_its_tool_are_stored_when_written(path: Path) -> None:
     async with FileConversation.create(path, Messages.from_user("Pay.")) as conversation:
         await conversation.claim()
         turn = Turn([Tool(FunctionCall("pay"), id="one")], finish_reason="tool_calls")
@@ -150,7 +150,7 @@ async def test_a_turn_and_the_life_of_its_tool_are_written_step_by_step(path: Pa
         assert conversation.revision == revision == 3
 
 
-async def test_a_tool_takes_its_turn_with_it_where_that_was_not_written(path: Path) -> None:
+async def test_writing_a_tool_also_stores_its_unwritten_turn(path: Path) -> None:
     async with FileConversation.create(path, Messages.from_user("Pay.")) as conversation:
         await conversation.claim()
         conversation.messages.append("model", Turn([call("one")]))
@@ -158,7 +158,7 @@ async def test_a_tool_takes_its_turn_with_it_where_that_was_not_written(path: Pa
         assert (await stored(path)) == conversation.messages
 
 
-async def test_two_siblings_are_written_at_the_same_time_in_any_order(path: Path) -> None:
+async def test_parallel_tool_calls_are_stored_in_any_order(path: Path) -> None:
     ids = [f"call_{number}" for number in range(8)]
     async with FileConversation.create(path, waiting(*ids)) as conversation:
         await conversation.claim()
@@ -176,7 +176,7 @@ async def test_two_siblings_are_written_at_the_same_time_in_any_order(path: Path
         assert (await stored(path)) == conversation.messages
 
 
-async def test_a_decision_made_during_a_run_reaches_it_with_its_next_write(path: Path) -> None:
+async def test_a_decision_made_during_a_run_is_merged_by_its_next_write(path: Path) -> None:
     await store(path, waiting("one", "two"))
     async with FileConversation.open(path) as run, FileConversation.open(path) as person:
         await run.claim()
@@ -192,7 +192,7 @@ async def test_a_decision_made_during_a_run_reaches_it_with_its_next_write(path:
         assert isinstance((await stored(path)).tool("one").status, Completed)
 
 
-async def test_a_call_that_was_decided_meanwhile_does_not_start(path: Path) -> None:
+async def test_a_call_rejected_by_another_writer_cannot_be_started(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as run, FileConversation.open(path) as person:
         run.messages.tool("one").approve()
@@ -209,7 +209,7 @@ async def test_a_call_that_was_decided_meanwhile_does_not_start(path: Path) -> N
 
 
 @pytest.mark.parametrize("state", ["running", "looked at", "due", "turn"])
-async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, state: str) -> None:
+async def test_calls_and_turns_of_a_live_run_cannot_be_changed_by_others(path: Path, state: str) -> None:
     messages = waiting("one", "two")
     due = Tool(FunctionCall("pay"), id="due")
     due.schedule(datetime(2020, 1, 1, tzinfo=UTC))
@@ -236,7 +236,7 @@ async def test_what_a_live_run_is_at_cannot_be_decided_by_others(path: Path, sta
         await person.save()
 
 
-async def test_saving_beside_a_run_on_the_same_messages_is_refused(path: Path) -> None:
+async def test_saving_messages_in_use_by_a_run_is_refused(path: Path) -> None:
     async with FileConversation.create(path, waiting("one")) as conversation:
         with conversation.messages.lend(), pytest.raises(ConversationBusyError):
             await conversation.save()
@@ -245,7 +245,7 @@ async def test_saving_beside_a_run_on_the_same_messages_is_refused(path: Path) -
 # --- Leases ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stalled_run_is_overtaken_and_its_later_writes_are_late(path: Path) -> None:
+async def test_a_run_that_lost_its_lease_cannot_write(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one", "two"))
     async with (
@@ -289,7 +289,7 @@ async def test_a_stalled_run_is_overtaken_and_its_later_writes_are_late(path: Pa
     assert len(messages) == 2
 
 
-async def test_an_overtaken_object_may_run_again_when_it_added_nothing(path: Path) -> None:
+async def test_a_conversation_that_lost_its_lease_can_be_claimed_again(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one"))
     async with FileConversation.open(path, now=clock) as old, FileConversation.open(path, now=clock) as new:
@@ -306,7 +306,7 @@ async def test_an_overtaken_object_may_run_again_when_it_added_nothing(path: Pat
 
 
 @pytest.mark.parametrize("how", ["renew", "write"])
-async def test_renewing_and_writing_prolong_the_lease(path: Path, how: str) -> None:
+async def test_renewing_or_writing_extends_the_lease(path: Path, how: str) -> None:
     clock = Clock()
     await store(path, waiting("one", "two"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
@@ -322,7 +322,7 @@ async def test_renewing_and_writing_prolong_the_lease(path: Path, how: str) -> N
             await other.claim()
 
 
-async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path: Path) -> None:
+async def test_without_its_lock_file_a_lease_ends_by_the_clock(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
@@ -334,7 +334,7 @@ async def test_where_the_file_of_a_run_was_deleted_the_clock_alone_decides(path:
         await other.claim()
 
 
-async def test_the_files_of_runs_whose_processes_died_are_removed(path: Path) -> None:
+async def test_lock_files_of_dead_runs_are_removed(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one"))
     async with FileConversation.open(path, now=clock) as run:
@@ -374,9 +374,7 @@ def kill(conversation: FileConversation) -> None:
     log.drop_lease()
 
 
-async def test_where_the_file_system_ignores_locks_the_clock_alone_decides(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_file_locks_a_lease_ends_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ignore(_: int) -> bool:
         return True
 
@@ -391,7 +389,7 @@ async def test_where_the_file_system_ignores_locks_the_clock_alone_decides(
         await other.claim()
 
 
-async def test_an_object_from_before_a_fork_is_refused_and_ends_nothing(
+async def test_a_forked_child_cannot_use_or_release_the_lease_of_its_parent(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(path, waiting("one"))

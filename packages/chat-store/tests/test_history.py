@@ -69,7 +69,7 @@ async def stored(path: Path) -> Messages:
         return conversation.messages
 
 
-async def test_the_history_tells_what_happened_and_who_decided(path: Path) -> None:
+async def test_the_history_lists_events_with_approver_time_and_holder(path: Path) -> None:
     clock = Clock()
     await store(path, waiting("one"))
     async with FileConversation.open(path, now=clock) as conversation:

@@ -44,7 +44,7 @@ def lease_end(job: StoredJob | None) -> datetime:
     return job.lease_until
 
 
-async def test_a_block_ends_before_its_lease_if_the_database_cannot_be_reached() -> None:
+async def test_a_job_block_stops_before_its_lease_ends_if_the_database_is_down() -> None:
     backend = Unreliable()
     store = BaseStore(backend, 2.0, utc_now)
     await store.create(Messages(), jobs=[Job("run", "1")])
@@ -64,7 +64,7 @@ async def test_a_block_ends_before_its_lease_if_the_database_cannot_be_reached()
     assert stopped[0] < ends[0]
 
 
-async def test_a_block_ends_before_its_lease_if_a_renewal_hangs() -> None:
+async def test_a_job_block_stops_before_its_lease_ends_if_a_renewal_hangs() -> None:
     backend, answered = Unreliable(), threading.Event()
 
     def wait() -> None:
@@ -88,7 +88,7 @@ async def test_a_block_ends_before_its_lease_if_a_renewal_hangs() -> None:
     assert stopped[0] < ends[0]
 
 
-async def test_a_block_continues_if_the_database_can_be_reached_again_in_time() -> None:
+async def test_a_job_block_continues_if_the_database_returns_in_time() -> None:
     backend = Unreliable()
     failures = [None, None]
 
@@ -107,7 +107,7 @@ async def test_a_block_continues_if_the_database_can_be_reached_again_in_time() 
     assert [job.state for job in await store.jobs()] == ["done"]
 
 
-async def test_an_error_of_a_block_that_was_stopped_is_raised() -> None:
+async def test_an_error_in_the_cleanup_of_a_stopped_job_block_is_raised() -> None:
     backend = Unreliable()
     store = BaseStore(backend, 0.3, utc_now)
     await store.create(Messages(), jobs=[Job("run", "1")])
@@ -123,7 +123,7 @@ async def test_an_error_of_a_block_that_was_stopped_is_raised() -> None:
                 raise ValueError(msg)
 
 
-async def test_an_error_of_a_block_is_raised_while_the_database_cannot_be_reached() -> None:
+async def test_an_error_in_a_job_block_is_raised_while_the_database_is_down() -> None:
     backend = Unreliable()
     store = BaseStore(backend, 30, utc_now)
     await store.create(Messages(), jobs=[Job("run", "1")])
@@ -137,7 +137,7 @@ async def test_an_error_of_a_block_is_raised_while_the_database_cannot_be_reache
     assert "no route to the database" in failure.value.__notes__[0]
 
 
-async def test_a_long_job_keeps_its_lease() -> None:
+async def test_the_lease_of_a_long_job_is_renewed() -> None:
     async with MemoryStore(lease_seconds=0.5) as store:
         await store.create(Messages(), jobs=[Job("run", "1")])
         async with store.take_job("run"):

@@ -22,7 +22,7 @@ class Clock:
         return self.time
 
 
-def test_a_job_needs_an_attempt_a_time_with_a_zone_and_a_finite_backoff() -> None:
+def test_a_job_with_invalid_attempts_time_or_backoff_is_refused() -> None:
     assert Job("run", "1", max_attempts=1, backoff_seconds=0, at=datetime.now(UTC)).max_attempts == 1
     with pytest.raises(UsageError, match=r"max_attempts must be a whole number from 1 to .*, not 0"):
         Job("run", "1", max_attempts=0)
@@ -45,7 +45,7 @@ def test_a_job_needs_an_attempt_a_time_with_a_zone_and_a_finite_backoff() -> Non
     ],
     ids=["no kind", "no key", "a null character", "half a character", "no JSON", "infinite"],
 )
-async def test_a_job_that_cannot_be_stored_is_refused_with_its_change(job: Job) -> None:
+async def test_a_job_that_cannot_be_stored_is_refused_with_the_whole_change(job: Job) -> None:
     async with MemoryStore() as store:
         name = await store.create(Messages.from_user("Hello."))
 
@@ -57,7 +57,7 @@ async def test_a_job_that_cannot_be_stored_is_refused_with_its_change(job: Job) 
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-async def test_an_error_is_stored_up_to_its_limit(extra: int) -> None:
+async def test_a_long_job_error_is_truncated(extra: int) -> None:
     text = "x" * (MAX_ERROR_CHARACTERS - len("ValueError: ") + extra)
     async with MemoryStore() as store:
         await store.create(Messages(), jobs=[Job("run", "1")])
@@ -71,7 +71,7 @@ async def test_an_error_is_stored_up_to_its_limit(extra: int) -> None:
         assert len(job.error) == min(MAX_ERROR_CHARACTERS, MAX_ERROR_CHARACTERS + extra)
 
 
-async def test_the_backoff_doubles_up_to_its_limit() -> None:
+async def test_the_backoff_of_a_job_doubles_up_to_the_maximum() -> None:
     clock = Clock()
     async with MemoryStore(now=clock) as store:
         await store.create(Messages(), jobs=[Job("run", "1", max_attempts=2000, backoff_seconds=1000)])
@@ -103,7 +103,7 @@ async def test_the_lease_of_a_job_is_renewed_while_its_block_runs() -> None:
         assert [job.state for job in await store.jobs()] == ["done"]
 
 
-async def test_a_cancelled_job_cancels_the_block_of_its_worker() -> None:
+async def test_cancelling_a_job_cancels_the_block_of_its_worker() -> None:
     async with MemoryStore(lease_seconds=0.1) as store:
         await store.create(Messages(), jobs=[Job("run", "1")])
 
@@ -115,14 +115,14 @@ async def test_a_cancelled_job_cancels_the_block_of_its_worker() -> None:
         assert [job.state for job in await store.jobs()] == ["cancelled"]
 
 
-async def test_taking_a_job_without_a_kind_says_what_is_missing() -> None:
+async def test_take_job_without_a_kind_raises_usage_error() -> None:
     async with MemoryStore() as store:
         with pytest.raises(UsageError, match="take_job\\('index'\\)"):
             async with store.take_job():
                 pass
 
 
-async def test_a_lease_that_expired_exactly_now_is_lost() -> None:
+async def test_a_job_lease_is_lost_at_its_exact_end() -> None:
     clock = Clock()
     async with MemoryStore(lease_seconds=30, now=clock) as store:
         await store.create(Messages(), jobs=[Job("run", "1"), Job("run", "2")])
@@ -133,7 +133,7 @@ async def test_a_lease_that_expired_exactly_now_is_lost() -> None:
                 clock.time += timedelta(seconds=30)
 
 
-async def test_a_worker_that_was_overtaken_does_not_end_the_job() -> None:
+async def test_a_worker_that_lost_its_lease_does_not_end_the_job() -> None:
     clock = Clock()
     taken, ended = anyio.Event(), anyio.Event()
     async with MemoryStore(lease_seconds=30, now=clock) as here, MemoryStore(beside=here, now=clock) as there:

@@ -104,7 +104,7 @@ def read_at_once(path: Path) -> Messages:
         log.close()
 
 
-async def test_a_journal_that_is_cut_at_any_byte_has_every_whole_line_and_goes_on(path: Path, tmp_path: Path) -> None:
+async def test_a_journal_truncated_at_any_byte_keeps_every_complete_line(path: Path, tmp_path: Path) -> None:
     await journal_of_every_kind(path)
     data = content_of(path)
     ends = [place + 1 for place, byte in enumerate(data) if byte == ord("\n")]
@@ -127,7 +127,7 @@ async def test_a_journal_that_is_cut_at_any_byte_has_every_whole_line_and_goes_o
             assert (await stored(copy)).contents[-1].text == "on"
 
 
-async def test_zeros_at_the_end_are_a_write_that_a_power_failure_cut(path: Path) -> None:
+async def test_zeros_at_the_end_are_read_as_an_incomplete_write(path: Path) -> None:
     await journal_of_every_kind(path)
     before = await stored(path)
     data = content_of(path)
@@ -145,7 +145,7 @@ async def test_zeros_at_the_end_are_a_write_that_a_power_failure_cut(path: Path)
         assert await stored(path) == before, tail
 
 
-async def test_zeros_that_are_not_whole_sectors_are_damage(path: Path) -> None:
+async def test_zeros_that_do_not_fill_sectors_are_damage(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana@example.com")
@@ -158,7 +158,7 @@ async def test_zeros_that_are_not_whole_sectors_are_damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["with a length", "without a length"])
-async def test_a_changed_line_feed_at_the_end_is_damage_and_no_unfinished_write(path: Path, *, early: bool) -> None:
+async def test_a_changed_last_line_feed_is_damage(path: Path, *, early: bool) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana")
@@ -179,7 +179,7 @@ def without_length(line: bytes) -> bytes:
     return b'%s,"crc":"%08x"}\n' % (body[:-1], crc32(body))
 
 
-async def test_a_last_line_whose_end_was_overwritten_is_damage(path: Path) -> None:
+async def test_a_last_line_with_an_overwritten_end_is_damage(path: Path) -> None:
     await store(path, waiting("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana")
@@ -190,7 +190,7 @@ async def test_a_last_line_whose_end_was_overwritten_is_damage(path: Path) -> No
             await stored(path)
 
 
-async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
+async def test_a_changed_or_missing_line_is_refused(path: Path) -> None:
     await journal_of_every_kind(path)
     data = content_of(path)
     lines = data.splitlines(keepends=True)
@@ -204,7 +204,7 @@ async def test_a_line_that_was_changed_is_refused(path: Path) -> None:
         await stored(path)
 
 
-async def test_a_line_that_follows_from_nothing_is_refused(path: Path) -> None:
+async def test_an_entry_that_contradicts_earlier_entries_is_refused(path: Path) -> None:
     await store(path, waiting("one"))
     tool = {"type": "tool", "id": "x", "call": {"name": "f"}, "status": {"type": "approved"}}
     entries: list[dict[str, object]] = [
@@ -218,7 +218,7 @@ async def test_a_line_that_follows_from_nothing_is_refused(path: Path) -> None:
             await stored(path)
 
 
-async def test_a_file_that_was_replaced_or_removed_is_noticed(path: Path) -> None:
+async def test_a_replaced_or_removed_file_is_detected(path: Path) -> None:
     await store(path, waiting("one"))
     data = content_of(path)
     with pytest.raises(InvalidDocumentError, match="replaced"):
@@ -239,7 +239,7 @@ class FullDisk(Disk):
         raise OSError(28, "No space left on device")
 
 
-async def test_a_write_that_fails_leaves_no_trace_and_can_be_repeated(
+async def test_a_failed_write_leaves_the_file_unchanged_and_can_be_repeated(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(path, waiting("one"))
@@ -256,7 +256,7 @@ async def test_a_write_that_fails_leaves_no_trace_and_can_be_repeated(
     assert isinstance((await stored(path)).tool("one").status, Approved)
 
 
-async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) -> None:
+async def test_a_tool_state_that_could_not_be_decoded_is_not_written(path: Path) -> None:
     async with FileConversation.create(path, waiting("one")) as conversation:
         conversation.messages.tool("one").approve()
         await conversation.claim()
@@ -272,7 +272,7 @@ async def test_a_result_that_could_not_be_read_again_is_not_written(path: Path) 
         tool.adopt(tool.with_status(Running("x")))
 
 
-async def test_a_stranger_who_never_stops_writing_keeps_a_run_from_beginning(
+async def test_a_file_lock_held_by_another_process_makes_writes_time_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_journal, "LOCK_TIMEOUT", 0.01)
@@ -308,7 +308,7 @@ class SlowDisk(Disk):
         super().write(fd, data)
 
 
-async def test_a_write_that_has_begun_is_finished_when_its_task_is_cancelled(
+async def test_a_write_in_progress_completes_when_its_task_is_cancelled(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store(path, waiting("one"))

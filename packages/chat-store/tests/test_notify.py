@@ -53,9 +53,7 @@ def poller(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Poller
     assert watching() == []
 
 
-async def test_a_notifier_is_notified_when_watching_begins_and_with_each_change(
-    watched: Watched, poller: Poller
-) -> None:
+async def test_a_notifier_is_notified_when_polling_begins_and_on_each_change(watched: Watched, poller: Poller) -> None:
     notifier = Notifier()
     with anyio.fail_after(BOUND):
         poller.add(notifier)
@@ -67,7 +65,7 @@ async def test_a_notifier_is_notified_when_watching_begins_and_with_each_change(
         poller.remove(notifier)
 
 
-async def test_a_database_that_cannot_be_watched_is_watched_again(watched: Watched, poller: Poller) -> None:
+async def test_polling_restarts_after_the_database_could_not_be_opened(watched: Watched, poller: Poller) -> None:
     watched.failures = 3
     notifier = Notifier()
     poller.add(notifier)
@@ -77,7 +75,7 @@ async def test_a_database_that_cannot_be_watched_is_watched_again(watched: Watch
     poller.remove(notifier)
 
 
-async def test_the_thread_ends_without_waiters_and_restarts_with_the_next_waiter(
+async def test_the_polling_thread_ends_without_waiters_and_restarts_with_one(
     watched: Watched, poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "_LINGER_SECONDS", 0.0)
@@ -91,7 +89,7 @@ async def test_the_thread_ends_without_waiters_and_restarts_with_the_next_waiter
                 await anyio.sleep(0.01)
 
 
-async def test_a_thread_whose_watch_failed_ends_without_waiters(
+async def test_a_polling_thread_that_failed_ends_without_waiters(
     watched: Watched, poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify, "_LINGER_SECONDS", 0.0)
@@ -104,7 +102,7 @@ async def test_a_thread_whose_watch_failed_ends_without_waiters(
             await anyio.sleep(0.01)
 
 
-async def test_no_thread_watches_after_the_store_is_closed(watched: Watched, poller: Poller) -> None:
+async def test_a_closed_poller_starts_no_thread(watched: Watched, poller: Poller) -> None:
     poller.close()
     notifier = Notifier()
     poller.add(notifier)
@@ -112,7 +110,7 @@ async def test_no_thread_watches_after_the_store_is_closed(watched: Watched, pol
     poller.remove(notifier)
 
 
-def test_a_notifier_of_a_closed_loop_does_nothing() -> None:
+def test_notifying_a_notifier_of_a_closed_loop_does_nothing() -> None:
     notifiers = Notifiers()
 
     async def leave_one() -> None:
@@ -124,7 +122,7 @@ def test_a_notifier_of_a_closed_loop_does_nothing() -> None:
     assert len(notifiers) == 2
 
 
-async def test_a_notifier_may_be_notified_from_any_thread() -> None:
+async def test_a_notifier_can_be_notified_from_any_thread() -> None:
     notifier = Notifier()
     with anyio.fail_after(BOUND):
         await to_thread.run_sync(notifier.notify)

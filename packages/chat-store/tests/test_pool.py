@@ -38,7 +38,7 @@ def test_a_slow_clock_response_is_not_used() -> None:
     assert third is None or third >= NOON + timedelta(hours=1)
 
 
-def test_a_time_that_is_read_while_another_thread_sets_it_is_not_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_read_during_an_update_is_not_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, later = ServerClock(), NOON + timedelta(seconds=4)
 
     class Moment(float):
@@ -63,7 +63,7 @@ def test_a_time_that_is_read_while_another_thread_sets_it_is_not_ahead(monkeypat
         "postgresql://ana:one,secret/half@127.0.0.1/db",
     ],
 )
-def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str) -> None:
+def test_an_unencoded_character_in_a_password_is_refused_without_leaking_it(dsn: str) -> None:
     with pytest.raises(UsageError, match="must be percent-encoded") as caught:
         bounded_dsn(dsn, 10)
     assert "secret" not in str(caught.value)
@@ -80,11 +80,11 @@ def test_what_is_left_of_a_password_is_not_taken_for_a_server_and_told(dsn: str)
         "",
     ],
 )
-def test_an_address_that_is_right_is_taken(dsn: str) -> None:
+def test_a_valid_postgresql_address_is_accepted(dsn: str) -> None:
     assert "application_name=chat-store" in bounded_dsn(dsn, 10)
 
 
-def test_a_connection_is_used_again(postgres: PostgresServer) -> None:
+def test_a_pool_reuses_its_connection(postgres: PostgresServer) -> None:
     pool = Pool(postgres.dsn, 10, 2, nothing)
     seen: set[int] = set()
     for _ in range(5):
@@ -94,7 +94,7 @@ def test_a_connection_is_used_again(postgres: PostgresServer) -> None:
     assert len(seen) == 1
 
 
-def test_what_was_not_committed_is_taken_back(postgres: PostgresServer) -> None:
+def test_uncommitted_changes_are_rolled_back(postgres: PostgresServer) -> None:
     pool = Pool(postgres.dsn, 10, 1, nothing)
     with pool.connection(begin) as connection:
         connection.execute("CREATE TABLE never (x INTEGER)")
@@ -103,7 +103,7 @@ def test_what_was_not_committed_is_taken_back(postgres: PostgresServer) -> None:
     pool.close()
 
 
-def test_what_does_not_begin_is_told_and_leaves_no_connection(postgres: PostgresServer) -> None:
+def test_a_failing_begin_statement_raises_and_frees_the_connection(postgres: PostgresServer) -> None:
     pool = Pool(postgres.dsn, 10, 1, nothing)
     for _ in range(3):
         with pytest.raises(OSError, match="syntax error"), pool.connection(lambda: b"NONSENSE"):
@@ -111,7 +111,7 @@ def test_what_does_not_begin_is_told_and_leaves_no_connection(postgres: Postgres
     pool.close()
 
 
-def test_an_error_is_told_though_its_connection_has_died_meanwhile(postgres: PostgresServer) -> None:
+def test_an_error_in_a_block_is_raised_if_its_connection_was_also_lost(postgres: PostgresServer) -> None:
     pool = Pool(postgres.dsn, 10, 1, nothing)
     with pytest.raises(ZeroDivisionError), pool.connection(begin) as connection:
         with psycopg.connect(postgres.dsn) as other:
@@ -122,7 +122,7 @@ def test_an_error_is_told_though_its_connection_has_died_meanwhile(postgres: Pos
     pool.close()
 
 
-def test_connections_have_bounds_unless_the_address_has_its_own(postgres: PostgresServer) -> None:
+def test_connections_have_default_timeouts_unless_the_address_sets_them(postgres: PostgresServer) -> None:
     pool = Pool(f"{postgres.dsn} connect_timeout=77", 5, 1, nothing)
     with pool.connection(begin) as connection:
         parameters = connection.info.get_parameters()

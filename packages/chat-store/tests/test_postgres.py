@@ -110,7 +110,7 @@ def own_server() -> Iterator[PostgresServer]:
 # --- The tables -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_tables_stand_in_the_schema_of_the_caller_and_nowhere_else(database: Database) -> None:
+async def test_the_tables_are_created_in_the_given_schema_only(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"))
 
@@ -120,14 +120,14 @@ async def test_the_tables_stand_in_the_schema_of_the_caller_and_nowhere_else(dat
     assert ("public",) not in {(schema,) for schema, _ in found}
 
 
-async def test_two_schemas_are_two_stores(database: Database) -> None:
+async def test_stores_in_two_schemas_share_no_conversations(database: Database) -> None:
     async with database.store() as one, database.store(schema=uuid4().hex) as other:
         await one.create(paused("a"), id="a")
         assert [item.conversation for item in await one.waiting()] == ["a"]
         assert await other.waiting() == []
 
 
-async def test_a_history_is_not_written_again_at_every_step(database: Database) -> None:
+async def test_later_writes_do_not_store_the_history_again(database: Database) -> None:
     long = Messages.from_user("x" * 1_000_000)
     long.append("model", paused("a")[-1].turns[0])
     async with database.store() as store:
@@ -146,7 +146,7 @@ async def test_a_history_is_not_written_again_at_every_step(database: Database) 
     assert max(sizes[1:]) < 1_000
 
 
-async def test_many_stores_that_make_the_tables_at_once_make_them_once(database: Database) -> None:
+async def test_concurrent_stores_create_the_tables_once(database: Database) -> None:
     async def use(number: int) -> None:
         async with database.store(busy_seconds=BOUND) as store:
             await store.create(paused("a"), id=str(number))
@@ -158,7 +158,7 @@ async def test_many_stores_that_make_the_tables_at_once_make_them_once(database:
         assert len(await store.waiting()) == 8
 
 
-async def test_whoever_waits_for_another_one_to_make_the_tables_sees_them(database: Database) -> None:
+async def test_a_store_that_waits_for_a_migration_sees_the_new_tables(database: Database) -> None:
     name = uuid4().hex
     dsn = f"{database.dsn} application_name={name} options='-c default_transaction_isolation=serializable'"
     waits = (
@@ -190,7 +190,7 @@ async def test_tables_of_a_later_version_are_refused(database: Database) -> None
             await store.waiting()
 
 
-async def test_tables_that_are_gone_are_told(database: Database) -> None:
+async def test_missing_tables_raise_invalid_document(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
         database.execute("DROP TABLE chat_entries")
@@ -207,7 +207,9 @@ async def test_tables_that_are_gone_are_told(database: Database) -> None:
         ("chat_entries SET crc = NULL, entry = '\\xff'", "entry 1 of the conversation 'x' cannot be read"),
     ],
 )
-async def test_a_damaged_row_is_told_with_its_conversation(database: Database, change: str, told: str) -> None:
+async def test_a_damaged_row_raises_an_error_that_names_its_conversation(
+    database: Database, change: str, told: str
+) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="x")
         database.execute("DROP TRIGGER chat_conversations_crc ON chat_conversations")
@@ -219,7 +221,7 @@ async def test_a_damaged_row_is_told_with_its_conversation(database: Database, c
         assert await store.waiting() == []
 
 
-async def test_a_process_of_a_version_without_checksums_may_change_rows_after_an_upgrade(database: Database) -> None:
+async def test_rows_changed_by_a_version_without_checksums_can_be_read(database: Database) -> None:
     async with database.store() as store:
         name = await store.create(paused("a"), person="ana")
         # What the previous version executes to renew a lease: it sets all columns that it knows.
@@ -233,7 +235,7 @@ async def test_a_process_of_a_version_without_checksums_may_change_rows_after_an
         assert database.execute("SELECT crc IS NULL FROM chat_conversations") == [(False,)]
 
 
-async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(database: Database) -> None:
+async def test_a_damaged_row_in_chat_waits_is_read_from_the_conversation(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a", "b"), id="x", person="ana")
         before = await store.waiting()
@@ -242,7 +244,7 @@ async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(databas
             assert await store.waiting() == before
 
 
-async def test_rows_of_a_version_without_checksums_are_read(database: Database) -> None:
+async def test_rows_written_without_checksums_can_be_read(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="x")
         for table in ("chat_conversations", "chat_entries", "chat_waits"):
@@ -253,7 +255,7 @@ async def test_rows_of_a_version_without_checksums_are_read(database: Database) 
         assert database.execute("SELECT crc IS NULL FROM chat_entries ORDER BY number") == [(True,), (False,)]
 
 
-async def test_any_text_is_a_legal_id_of_a_call(database: Database) -> None:
+async def test_a_tool_call_id_may_contain_any_text(database: Database) -> None:
     ids = [" ", "a/b", "\ud83d", "\x00", "'; --", "é", "%s", "long" * 10_000]
     async with database.store() as store:
         name = await store.create(paused(*[call(id) for id in ids]))  # noqa: A001
@@ -264,7 +266,7 @@ async def test_any_text_is_a_legal_id_of_a_call(database: Database) -> None:
         assert await store.waiting() == []
 
 
-async def test_an_id_that_no_index_takes_is_refused(database: Database) -> None:
+async def test_a_conversation_id_too_long_for_an_index_is_refused(database: Database) -> None:
     name = "".join([uuid4().hex for _ in range(400)])
     async with database.store() as store:
         with pytest.raises(UsageError, match="too long for an index"):
@@ -273,7 +275,7 @@ async def test_an_id_that_no_index_takes_is_refused(database: Database) -> None:
 
 
 @pytest.mark.parametrize("schema", ["", "x" * 64, "a\0b"])
-def test_a_schema_has_a_name_that_postgresql_takes(schema: str) -> None:
+def test_an_invalid_schema_name_is_refused(schema: str) -> None:
     with pytest.raises(UsageError, match="schema must be a name"):
         PostgresStore("dbname=x", schema=schema)
 
@@ -308,7 +310,7 @@ async def test_writers_of_different_conversations_do_not_wait_for_each_other(dat
         await to_thread.run_sync(backend.close)
 
 
-async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(database: Database) -> None:
+async def test_a_locked_row_makes_a_write_time_out_and_loses_no_decision(database: Database) -> None:
     async with database.store(busy_seconds=0.05) as store:
         await store.create(paused("a"), id="a")
         async with store.open("a") as conversation:
@@ -322,7 +324,7 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(datab
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
 
 
-async def test_two_writers_of_one_conversation_are_serialized_from_their_first_read(database: Database) -> None:
+async def test_writers_of_one_conversation_are_serialized_from_their_first_read(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"), id="a")
     one, other = database.backend(), database.backend(busy_seconds=0.05)
@@ -334,7 +336,7 @@ async def test_two_writers_of_one_conversation_are_serialized_from_their_first_r
     other.close()
 
 
-async def test_two_that_begin_one_conversation_at_once_follow_one_another(database: Database) -> None:
+async def test_concurrent_creations_of_one_conversation_are_serialized(database: Database) -> None:
     one, other = database.backend(), database.backend(busy_seconds=0.05)
     with one.write_transaction("a") as transaction:
         assert transaction.read_head() is None
@@ -345,7 +347,7 @@ async def test_two_that_begin_one_conversation_at_once_follow_one_another(databa
     other.close()
 
 
-async def test_of_many_stores_that_begin_one_conversation_at_once_one_does(database: Database) -> None:
+async def test_only_one_of_many_concurrent_creations_succeeds(database: Database) -> None:
     outcomes: Counter[str] = Counter()
 
     async def begin() -> None:
@@ -363,7 +365,7 @@ async def test_of_many_stores_that_begin_one_conversation_at_once_one_does(datab
     assert outcomes == {"stored": 1, "ConversationExistsError": 7}
 
 
-async def test_connections_are_bounded_and_waited_for(database: Database) -> None:
+async def test_the_pool_limits_connections_and_callers_wait_for_one(database: Database) -> None:
     backend = database.backend(connections=1, busy_seconds=0.05)
     with backend.read_transaction("a"), pytest.raises(TimeoutError, match="all 1 connections of the store"):
         await to_thread.run_sync(lambda: backend.read_transaction("b").__enter__())
@@ -382,7 +384,7 @@ async def test_connections_are_bounded_and_waited_for(database: Database) -> Non
         assert [(await store.load(str(number))).revision for number in range(20)] == [5] * 20
 
 
-async def test_many_workers_share_what_is_due_and_each_conversation_is_run_once(database: Database) -> None:
+async def test_concurrent_workers_run_each_due_conversation_once(database: Database) -> None:
     async with database.store() as store:
         for number in range(12):
             await store.create(Messages.from_user("Hello."), id=str(number))
@@ -414,7 +416,7 @@ async def test_many_workers_share_what_is_due_and_each_conversation_is_run_once(
 # --- Changes --------------------------------------------------------------------------------------------------------
 
 
-async def test_of_two_writes_that_end_in_another_order_than_they_began_both_are_told(database: Database) -> None:
+async def test_changes_reports_writes_that_commit_in_another_order_than_they_began(database: Database) -> None:
     """A number for each write, in the order of their beginnings, would be behind the cursor when the first one ends."""
     async with database.store() as store:
         for name in "ab":
@@ -431,7 +433,7 @@ async def test_of_two_writes_that_end_in_another_order_than_they_began_both_are_
         assert [item.conversation for item in after.conversations] == ["a"]
 
 
-async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
+async def test_a_notification_wakes_a_waiter_without_polling(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
@@ -452,7 +454,7 @@ async def test_whoever_waits_is_told_by_the_server_and_not_by_looking_again(
             cursor = (await here.changes(cursor)).cursor
 
 
-async def test_whoever_waits_goes_on_when_their_connection_was_cut(
+async def test_waiting_for_changes_continues_after_its_connection_was_lost(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
@@ -467,13 +469,13 @@ async def test_whoever_waits_goes_on_when_their_connection_was_cut(
 
 
 @pytest.mark.parametrize("position", ["x", "1:2", "9:1:", "1:1:1", "99999999999999999999:1:", "-1:1:", "1:999999999:"])
-async def test_a_position_that_is_none_of_this_server_is_refused(database: Database, position: str) -> None:
+async def test_a_cursor_with_an_invalid_position_is_refused(database: Database, position: str) -> None:
     async with database.store() as store:
         with pytest.raises(UsageError, match="is not a cursor of this database"):
             await store.changes(f"0-{position}", wait_seconds=0)
 
 
-def test_no_connection_listens_after_the_store_is_closed(database: Database) -> None:
+def test_closing_the_store_ends_the_listening_thread(database: Database) -> None:
     async def wait() -> None:
         async with database.store() as store:
             await store.changes((await store.changes()).cursor, wait_seconds=0)
@@ -485,7 +487,7 @@ def test_no_connection_listens_after_the_store_is_closed(database: Database) -> 
 # --- Clocks ---------------------------------------------------------------------------------------------------------
 
 
-async def test_leases_are_compared_by_the_clock_of_the_server(
+async def test_leases_are_compared_by_the_clock_of_the_database_server(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ahead(datetime):
@@ -507,7 +509,7 @@ async def test_leases_are_compared_by_the_clock_of_the_server(
         assert (await here.history(name))[0].at <= datetime.now(UTC) + timedelta(days=1)
 
 
-async def test_the_clock_is_asked_for_again_when_it_was_not_read_for_long(
+async def test_an_old_clock_reading_is_read_again_from_the_server(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = database.backend(connections=1)
@@ -535,7 +537,7 @@ class FailingCommitter(Committer):
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
-async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
+async def test_a_failed_commit_stores_nothing_and_can_be_repeated(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with database.store() as store:
@@ -558,7 +560,7 @@ async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
-async def test_a_write_that_took_place_without_saying_so_is_found(
+async def test_a_commit_that_succeeded_but_raised_is_detected(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with database.store() as store:
@@ -573,7 +575,7 @@ async def test_a_write_that_took_place_without_saying_so_is_found(
         assert [type(tool.status) for tool in (await store.load(name)).messages.pending()] == [Approved, Approved]
 
 
-async def test_connections_that_have_died_are_replaced(database: Database) -> None:
+async def test_lost_connections_are_replaced(database: Database) -> None:
     async with database.store(busy_seconds=BOUND) as store:
         names = [str(number) for number in range(6)]
 
@@ -589,7 +591,7 @@ async def test_connections_that_have_died_are_replaced(database: Database) -> No
                 conversation.messages.tool("a").approve()
 
 
-async def test_a_server_that_starts_again_is_waited_for(own_server: PostgresServer) -> None:
+async def test_a_save_waits_for_a_server_that_restarts(own_server: PostgresServer) -> None:
     async with PostgresStore(own_server.dsn, busy_seconds=BOUND) as store:
         name = await store.create(paused("a"))
         async with store.open(name) as conversation:
@@ -601,7 +603,7 @@ async def test_a_server_that_starts_again_is_waited_for(own_server: PostgresServ
         assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
 
 
-async def test_a_server_that_is_gone_is_told_and_the_conversation_goes_on_when_it_is_back(
+async def test_a_conversation_continues_after_the_server_was_down(
     own_server: PostgresServer,
 ) -> None:
     async with PostgresStore(own_server.dsn, busy_seconds=0.2) as store:
@@ -625,20 +627,20 @@ async def test_a_server_that_is_gone_is_told_and_the_conversation_goes_on_when_i
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
-async def test_a_server_that_never_answered_is_told_at_once(tmp_path: object) -> None:
+async def test_a_server_that_was_never_reachable_raises_immediately(tmp_path: object) -> None:
     async with PostgresStore(f"host={tmp_path} user=postgres", busy_seconds=1e6) as store:
         with pytest.raises(OSError, match="PostgreSQL cannot be reached"):
             await store.waiting()
 
 
 @pytest.mark.parametrize("dsn", ["nonsense with secret", "postgresql://ana:secret@[::1/db"])
-def test_what_is_no_address_is_refused_and_not_told(dsn: str) -> None:
+def test_an_invalid_address_is_refused_without_leaking_the_password(dsn: str) -> None:
     with pytest.raises(UsageError, match="needs an address that libpq can read") as caught:
         PostgresStore(dsn)
     assert "secret" not in str(caught.value)
 
 
-async def test_a_database_in_an_encoding_that_cannot_keep_any_text_is_refused(database: Database) -> None:
+async def test_a_database_without_utf8_encoding_is_refused(database: Database) -> None:
     name = f"latin_{uuid4().hex}"
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(
@@ -649,7 +651,7 @@ async def test_a_database_in_an_encoding_that_cannot_keep_any_text_is_refused(da
             await store.waiting()
 
 
-async def test_a_commit_is_durable_also_where_the_database_says_that_it_need_not_be(
+async def test_commits_are_durable_even_if_synchronous_commit_is_off(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = f"{database.dsn} options='-c synchronous_commit=off'"
@@ -669,7 +671,7 @@ async def test_a_commit_is_durable_also_where_the_database_says_that_it_need_not
     assert seen == [("on",), ("on",)]
 
 
-async def test_a_store_that_was_closed_says_so(database: Database) -> None:
+async def test_a_closed_store_raises_usage_error(database: Database) -> None:
     store = database.store()
     await store.create(paused("a"), id="a")
     await store.aclose()
@@ -677,21 +679,23 @@ async def test_a_store_that_was_closed_says_so(database: Database) -> None:
         await store.load("a")
 
 
-def test_a_connection_in_use_is_closed_when_it_is_given_back(database: Database) -> None:
+def test_a_connection_in_use_is_closed_when_it_is_returned(database: Database) -> None:
     backend = database.backend(connections=1)
     with backend.read_transaction("a") as transaction:
         backend.close()
         assert transaction.read_head() is None
 
 
-def test_a_fork_is_refused_the_store_of_its_parent(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_opened_before_a_fork_is_refused_in_the_child(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = database.backend(connections=1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(UsageError, match=r"before os\.fork"), backend.read_transaction("a"):
         pass
 
 
-def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
+def test_closing_a_store_in_a_forked_child_keeps_the_connections_of_the_parent(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = database.backend(connections=1)
@@ -707,7 +711,7 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
     backend.close()
 
 
-async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(database: Database) -> None:
+async def test_saving_a_conversation_deleted_while_open_raises_unknown(database: Database) -> None:
     async with database.store() as store:
         name = await store.create(paused("a"))
         with pytest.raises(UnknownConversationError, match="was deleted"):
@@ -721,7 +725,7 @@ async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(data
 # --- Without it -----------------------------------------------------------------------------------------------------
 
 
-def test_the_package_does_not_import_psycopg() -> None:
+def test_importing_chat_store_does_not_import_psycopg() -> None:
     program = """
 import sys
 import chat_store, chat_store.testing
@@ -730,7 +734,7 @@ assert not any(name.split(".")[0] in ("psycopg", "psycopg_pool") for name in sys
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_where_psycopg_is_not_there_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_psycopg_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "chat_store.postgres")
     with pytest.raises(UsageError, match=r'needs psycopg: pip install "chat-store\[postgres\]"'):

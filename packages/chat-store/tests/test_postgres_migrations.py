@@ -39,7 +39,7 @@ def database(postgres: PostgresServer) -> Database:
     return Database(postgres)
 
 
-def test_tables_take_the_steps_that_they_lack_and_keep_their_rows(database: Database) -> None:
+def test_missing_migration_steps_are_applied_and_rows_are_kept(database: Database) -> None:
     for migrations in (FIRST, FIRST, SECOND):
         database.migrate(migrations)
 
@@ -48,7 +48,7 @@ def test_tables_take_the_steps_that_they_lack_and_keep_their_rows(database: Data
         assert connection.execute("SELECT version FROM budget_schema").fetchall() == [(2,)]
 
 
-def test_a_step_that_fails_takes_the_others_back(database: Database) -> None:
+def test_a_failing_migration_step_rolls_back_the_others(database: Database) -> None:
     database.migrate(FIRST)
 
     with pytest.raises(psycopg.errors.SyntaxError):

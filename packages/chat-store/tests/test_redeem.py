@@ -54,7 +54,7 @@ def keys(clock: Clock | None = None) -> ApprovalKeys:
     )
 
 
-async def test_of_many_processes_that_redeem_one_token_at_once_one_decides(tmp_path: Path) -> None:
+async def test_one_of_many_processes_redeeming_the_same_token_decides(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     async with SqliteStore(path) as store:
         name = await store.create(paused("pay"))
@@ -94,7 +94,7 @@ def _line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-async def test_of_many_tasks_that_redeem_tokens_of_one_call_one_decides() -> None:
+async def test_one_of_many_tasks_redeeming_tokens_of_one_call_decides() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("pay"))
@@ -116,7 +116,7 @@ async def test_of_many_tasks_that_redeem_tokens_of_one_call_one_decides() -> Non
     assert Counter(ends) == {"decided here": 1, "decided": 9}
 
 
-async def test_a_token_is_redeemed_while_a_run_is_live_but_not_on_what_it_is_at() -> None:
+async def test_a_token_is_redeemed_during_a_run_unless_the_call_is_running() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("open", "busy"))
@@ -144,7 +144,7 @@ async def test_a_token_is_redeemed_while_a_run_is_live_but_not_on_what_it_is_at(
     assert isinstance((await store.load(name)).messages.tool("open").status, Approved)
 
 
-async def test_a_turn_that_cannot_be_added_keeps_the_decision_beside_it_from_being_made() -> None:
+async def test_a_conflicting_turn_prevents_the_redeemed_decision() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused("pay"))
@@ -161,7 +161,7 @@ async def test_a_turn_that_cannot_be_added_keeps_the_decision_beside_it_from_bei
     assert isinstance((await store.load(name)).messages.tool("pay").status, Pending)
 
 
-async def test_a_token_of_a_deleted_conversation_is_invalid_for_a_new_one_of_that_id() -> None:
+async def test_a_token_is_invalid_for_a_new_conversation_with_the_same_id() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     await store.create(paused("pay"), id="a")
@@ -188,7 +188,7 @@ def _later(messages: Messages) -> Messages:
     return messages
 
 
-async def test_a_token_of_a_snapshot_is_good_in_the_conversation_as_it_is_opened() -> None:
+async def test_a_token_bound_to_a_snapshot_is_redeemed_in_the_open_conversation() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     name = await store.create(paused(call("pay", expires_at=clock.after(hours=1))))
@@ -217,7 +217,7 @@ async def stored(path: Path, messages: Messages) -> Messages:
         return messages
 
 
-async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_told(tmp_path: Path) -> None:
+async def test_the_second_redemption_of_a_token_is_refused_as_used(tmp_path: Path) -> None:
     path, clock = tmp_path / "chat.jsonl", Clock()
     token = keys(clock).bind("chat-1", await stored(path, paused("call_1")), ["call_1"], person="ana@example.com")
 
@@ -233,7 +233,7 @@ async def test_of_two_who_redeem_one_token_at_once_one_decides_and_the_other_is_
         assert len(conversation.messages.tool("call_1").decisions) == 1
 
 
-async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
+async def test_ten_concurrent_redemptions_of_one_token_make_one_decision(tmp_path: Path) -> None:
     path, clock = tmp_path / "chat.jsonl", Clock()
     token = keys(clock).bind("chat-1", await stored(path, paused("call_1")), ["call_1"])
     ends: list[str] = []
@@ -255,7 +255,7 @@ async def test_ten_at_once_are_one_decision(tmp_path: Path) -> None:
     assert [end for end in ends if end != "used"] in (["approve"], ["reject"])
 
 
-async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_decided(tmp_path: Path) -> None:
+async def test_the_second_of_two_tokens_finds_the_call_already_decided(tmp_path: Path) -> None:
     path, clock = tmp_path / "chat.jsonl", Clock()
     messages = await stored(path, nested())
     mine, yours = (keys(clock).bind("chat-1", messages, ["outer", "inner"]) for _ in range(2))
@@ -268,7 +268,7 @@ async def test_of_two_tokens_redeemed_at_once_the_second_one_finds_the_call_deci
     assert caught.value.reason == "decided"
 
 
-async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_path: Path) -> None:
+async def test_a_conflict_on_another_call_prevents_the_redeemed_decision(tmp_path: Path) -> None:
     path, clock = tmp_path / "chat.jsonl", Clock()
     token = keys(clock).bind("chat-1", await stored(path, paused("call_1", "call_2")), ["call_1"])
 
@@ -283,7 +283,7 @@ async def test_where_something_else_cannot_be_written_nothing_is_decided(tmp_pat
         assert isinstance(conversation.messages.tool("call_1").status, Pending)
 
 
-async def test_a_choice_is_one_of_two(tmp_path: Path) -> None:
+async def test_redeem_refuses_an_unknown_choice(tmp_path: Path) -> None:
     messages, clock = paused("call_1"), Clock()
     async with FileConversation.create(tmp_path / "chat.jsonl", messages, id="chat-1") as conversation:
         token = keys(clock).bind("chat-1", messages, ["call_1"])

@@ -52,7 +52,7 @@ async def begin(conversation: OpenConversation) -> tuple[Tool, Messages]:
     return outer_of(conversation)
 
 
-async def test_a_tool_of_an_inner_conversation_is_written_by_its_path(opened: Open) -> None:
+async def test_a_tool_of_an_inner_conversation_is_stored_under_its_path(opened: Open) -> None:
     async with opened() as conversation:
         _, inner = await begin(conversation)
         tool = inner.tool("inner")
@@ -67,7 +67,7 @@ async def test_a_tool_of_an_inner_conversation_is_written_by_its_path(opened: Op
         assert conversation.messages.tool("outer", "inner").status == Completed("paid")
 
 
-async def test_the_marks_of_an_answer_before_a_summary_are_stored(opened: Open) -> None:
+async def test_delivery_marks_of_an_answer_before_a_summary_are_stored(opened: Open) -> None:
     async with opened() as conversation, opened() as other:
         conversation.messages.append("user", Turn([Text("hi")]))
         conversation.messages.append("model", Turn([Text("Hello.")], finish_reason="stop"))
@@ -87,7 +87,7 @@ async def test_the_marks_of_an_answer_before_a_summary_are_stored(opened: Open) 
                 assert delivered == [None, None, None, True, None]
 
 
-async def test_a_turn_of_an_inner_conversation_is_written_with_the_tool_that_has_it(opened: Open) -> None:
+async def test_a_turn_of_an_inner_conversation_is_stored_under_its_tool(opened: Open) -> None:
     async with opened() as conversation:
         _, inner = await begin(conversation)
         turn = Turn([Text("And this one."), call("second")])
@@ -101,7 +101,7 @@ async def test_a_turn_of_an_inner_conversation_is_written_with_the_tool_that_has
             assert isinstance(other.messages.tool("outer", "second").status, Approved)
 
 
-async def test_a_tool_of_an_inner_turn_that_is_not_durable_is_written_with_the_outer_tool(opened: Open) -> None:
+async def test_writing_an_inner_tool_also_stores_its_unwritten_turn(opened: Open) -> None:
     async with opened() as conversation:
         _, inner = await begin(conversation)
         inner.append("model", Turn([call("second")]))
@@ -110,7 +110,7 @@ async def test_a_tool_of_an_inner_turn_that_is_not_durable_is_written_with_the_o
             assert other.messages == conversation.messages
 
 
-async def test_a_change_of_an_inner_conversation_is_written_without_durable_turns(
+async def test_writing_an_inner_change_does_not_repeat_stored_turns(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "chat.jsonl"
@@ -139,7 +139,7 @@ async def test_a_change_of_an_inner_conversation_is_written_without_durable_turn
         assert "".join([turn.text for content in last.inner for turn in content.turns]).endswith("short" * 4)
 
 
-async def test_decisions_inside_do_not_conflict_with_the_status_of_the_tool_around_them(opened: Open) -> None:
+async def test_inner_decisions_do_not_conflict_with_the_status_of_the_outer_tool(opened: Open) -> None:
     async with opened() as conversation:
         outer, inner = await begin(conversation)
         async with opened() as other:
@@ -152,7 +152,7 @@ async def test_decisions_inside_do_not_conflict_with_the_status_of_the_tool_arou
             assert other.messages == conversation.messages
 
 
-async def test_an_inner_turn_of_another_process_reaches_an_open_conversation(opened: Open) -> None:
+async def test_an_inner_turn_of_another_process_is_received_on_save(opened: Open) -> None:
     async with opened() as conversation, opened() as other:
         _, inner = await begin(conversation)
         await other.save()
@@ -165,7 +165,7 @@ async def test_an_inner_turn_of_another_process_reaches_an_open_conversation(ope
         assert other.messages == conversation.messages
 
 
-async def test_inner_turns_on_both_sides_are_refused(opened: Open) -> None:
+async def test_inner_turns_added_by_two_writers_raise_a_conflict(opened: Open) -> None:
     async with opened() as conversation, opened() as other:
         _, inner = await begin(conversation)
         await other.save()
@@ -181,7 +181,7 @@ async def test_inner_turns_on_both_sides_are_refused(opened: Open) -> None:
         last._turns = FrozenList(last.turns[:-1])  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_an_inner_tool_that_was_decided_elsewhere_is_a_conflict(opened: Open) -> None:
+async def test_an_inner_tool_decided_by_another_writer_raises_a_conflict(opened: Open) -> None:
     async with opened() as conversation:
         outer = call("outer")
         outer.approve()
@@ -198,7 +198,7 @@ async def test_an_inner_tool_that_was_decided_elsewhere_is_a_conflict(opened: Op
         assert isinstance(conversation.messages.tool("outer", "inner").status, Approved)
 
 
-async def test_a_path_leads_to_the_tool_and_to_the_turn_that_are_written(opened: Open) -> None:
+async def test_writing_a_tool_or_turn_under_a_wrong_path_is_refused(opened: Open) -> None:
     async with opened() as conversation:
         outer, inner = await begin(conversation)
         tool = inner.tool("inner")

@@ -89,7 +89,7 @@ def writing(path: Path) -> Generator[None]:
 # --- The file -------------------------------------------------------------------------------------------------------
 
 
-async def test_one_file_holds_everything_when_the_store_is_closed(path: Path) -> None:
+async def test_a_closed_store_leaves_one_database_file(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
 
@@ -98,7 +98,7 @@ async def test_one_file_holds_everything_when_the_store_is_closed(path: Path) ->
         assert (await store.load(name)).messages.tool("a")
 
 
-async def test_the_file_may_hold_the_tables_of_an_application(path: Path) -> None:
+async def test_the_database_may_contain_tables_of_the_application(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
         connection.commit()
@@ -110,7 +110,7 @@ async def test_the_file_may_hold_the_tables_of_an_application(path: Path) -> Non
     assert {name for name in tables if not str(name).startswith(("chat_", "sqlite_"))} == {"customers"}
 
 
-async def test_a_history_is_not_written_again_at_every_step(path: Path) -> None:
+async def test_later_writes_do_not_store_the_history_again(path: Path) -> None:
     long = Messages.from_user("x" * 1_000_000)
     long.append("model", paused("a")[-1].turns[0])
     async with SqliteStore(path) as store:
@@ -129,7 +129,7 @@ async def test_a_history_is_not_written_again_at_every_step(path: Path) -> None:
     assert max(sizes[1:]) < 1_000
 
 
-async def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused_and_not_changed(path: Path) -> None:
     content = b"Dear diary, " * 1000
     await anyio.Path(path).write_bytes(content)
     async with SqliteStore(path) as store:
@@ -141,7 +141,7 @@ async def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is open keeps its name there")
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_a_file_that_was_removed_or_replaced_is_not_written_any_more(path: Path, *, replaced: bool) -> None:
+async def test_a_removed_or_replaced_file_is_not_written(path: Path, *, replaced: bool) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
         with pytest.raises(InvalidDocumentError, match="removed or replaced"):
@@ -152,7 +152,7 @@ async def test_a_file_that_was_removed_or_replaced_is_not_written_any_more(path:
                     await anyio.Path(path).touch()
 
 
-async def test_a_path_is_that_of_the_folder_in_which_the_store_was_made(
+async def test_a_relative_path_is_resolved_when_the_store_is_created(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -163,7 +163,7 @@ async def test_a_path_is_that_of_the_folder_in_which_the_store_was_made(
     assert await anyio.Path(path).exists()
 
 
-async def test_a_folder_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+async def test_a_missing_folder_raises_os_error(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "none" / "chats.db") as store:
         with pytest.raises(OSError, match="cannot be read or written"):
             await store.waiting()
@@ -182,12 +182,12 @@ async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ":memory:"])
-async def test_a_store_without_a_file_is_another_one(name: str) -> None:
+async def test_an_in_memory_path_is_refused_with_a_hint_to_memory_store(name: str) -> None:
     with pytest.raises(UsageError, match="MemoryStore"):
         SqliteStore(name)
 
 
-async def test_any_text_is_a_legal_id_of_a_call(path: Path) -> None:
+async def test_a_tool_call_id_may_contain_any_text(path: Path) -> None:
     ids = ["", " ", "a/b", "\ud83d", "\x00", "'; --", "é"]
     async with SqliteStore(path) as store:
         name = await store.create(paused(*[call(id) for id in ids if id]))  # noqa: A001
@@ -213,7 +213,7 @@ async def test_a_reader_does_not_wait_for_a_writer(path: Path) -> None:
                 pass
 
 
-async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(path: Path) -> None:
+async def test_a_locked_file_makes_a_write_time_out_and_loses_no_decision(path: Path) -> None:
     async with SqliteStore(path, busy_seconds=0.05) as store:
         name = await store.create(paused("a"))
         async with store.open(name) as conversation:
@@ -227,7 +227,7 @@ async def test_a_writer_that_does_not_end_is_a_timeout_and_nothing_is_lost(path:
         assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
 
 
-async def test_a_file_that_somebody_writes_in_another_mode_is_a_timeout(path: Path) -> None:
+async def test_a_file_locked_in_another_journal_mode_times_out(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
     with writing(path):
@@ -238,14 +238,14 @@ async def test_a_file_that_somebody_writes_in_another_mode_is_a_timeout(path: Pa
         assert await store.waiting() == []
 
 
-async def test_threads_of_one_process_wait_for_each_other_too(path: Path) -> None:
+async def test_writers_in_threads_of_one_process_exclude_each_other(path: Path) -> None:
     backend = SqliteBackend(path, 0.05)
     with backend.write_transaction("a"), pytest.raises(TimeoutError, match="another writer"):
         await to_thread.run_sync(lambda: backend.write_transaction("b").__enter__())
     backend.close()
 
 
-async def test_many_conversations_are_written_at_the_same_time(path: Path) -> None:
+async def test_many_conversations_are_written_concurrently(path: Path) -> None:
     async with SqliteStore(path) as store:
 
         async def talk(number: int) -> None:
@@ -280,9 +280,7 @@ class FullDisk(Committer):
             raise sqlite3.OperationalError(msg)
 
 
-async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_commit_stores_nothing_and_can_be_repeated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
@@ -303,7 +301,7 @@ async def test_a_write_that_failed_is_not_there_and_can_be_made_again(
         assert (await store.load(name)).messages.tool("a").status == Completed("paid")
 
 
-async def test_a_write_that_took_place_without_saying_so_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_succeeded_but_raised_is_detected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a", "b"))
         async with store.open(name) as conversation:
@@ -316,7 +314,7 @@ async def test_a_write_that_took_place_without_saying_so_is_found(path: Path, mo
         assert [type(tool.status) for tool in (await store.load(name)).messages.pending()] == [Approved, Approved]
 
 
-async def test_a_store_that_was_closed_says_so(path: Path) -> None:
+async def test_a_closed_store_raises_usage_error(path: Path) -> None:
     store = SqliteStore(path)
     await store.create(paused("a"), id="a")
     await store.aclose()
@@ -336,7 +334,7 @@ async def test_entries_of_a_later_version_are_refused(path: Path) -> None:
             await store.load(name)
 
 
-async def test_marks_of_a_turn_that_does_not_exist_are_damage(path: Path) -> None:
+async def test_marks_of_a_missing_turn_raise_invalid_document(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"), id="x")
         async with store.open(name) as conversation:
@@ -371,7 +369,9 @@ async def test_marks_of_a_turn_that_does_not_exist_are_damage(path: Path) -> Non
         ),
     ],
 )
-async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str, number: int, told: str) -> None:
+async def test_a_missing_or_damaged_entry_raises_invalid_document(
+    path: Path, change: str, number: int, told: str
+) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"), id="x")
         async with store.open(name) as conversation:
@@ -393,7 +393,7 @@ async def test_an_entry_that_is_lost_or_damaged_is_told(path: Path, change: str,
         "crc = NULL, until = 'never'", "crc = NULL, entries = 'x'", "crc = NULL, due = 9e99", "crc = 7",
     ],
 )  # fmt: skip
-async def test_a_damaged_row_of_a_conversation_is_told_and_changes_nothing_for_others(path: Path, change: str) -> None:
+async def test_a_damaged_conversation_row_does_not_affect_other_conversations(path: Path, change: str) -> None:
     async with SqliteStore(path) as store:
         for id in ("x", "y"):  # noqa: A001
             await store.create(Messages.from_user("Hello."), id=id)
@@ -411,7 +411,7 @@ async def test_a_damaged_row_of_a_conversation_is_told_and_changes_nothing_for_o
         assert await store.create(Messages.from_user("Hello."), id="x") == "x"
 
 
-async def test_a_process_of_a_version_without_checksums_may_change_rows_after_an_upgrade(path: Path) -> None:
+async def test_rows_changed_by_a_version_without_checksums_can_be_read(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"), person="ana")
         # What the previous version executes to renew a lease: it sets all columns that it knows.
@@ -438,9 +438,7 @@ class FailsToRollBack(sqlite3.Connection):
         return super().execute(sql, *values)
 
 
-async def test_a_connection_that_cannot_roll_back_is_not_used_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_connection_that_cannot_roll_back_is_discarded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailsToRollBack))
     async with SqliteStore(path, busy_seconds=0.5) as store:
         await store.create(paused("a"), id="a")
@@ -450,7 +448,7 @@ async def test_a_connection_that_cannot_roll_back_is_not_used_again(
         assert await store.create(paused("b"), id="b") == "b"
 
 
-async def test_a_due_time_beyond_every_date_is_listed_as_due_now(path: Path) -> None:
+async def test_a_due_time_outside_the_date_range_is_listed_as_due_now(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(Messages.from_user("Hello."), id="x")
         execute(path, f"UPDATE chat_conversations SET due = {-(2**62)}")  # noqa: S608
@@ -465,7 +463,7 @@ async def test_a_due_time_beyond_every_date_is_listed_as_due_now(path: Path) -> 
         "moment = 5", "crc = 7",
     ],
 )  # fmt: skip
-async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(path: Path, change: str) -> None:
+async def test_a_damaged_row_in_chat_waits_is_read_from_the_conversation(path: Path, change: str) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a", "b"), id="x", person="ana")
         await store.create(paused("c"), id="y")
@@ -477,7 +475,7 @@ async def test_a_damaged_row_of_what_waits_is_read_from_the_conversation(path: P
 
 
 @pytest.mark.parametrize("change", ["tool = 'b', crc = 7", "place = 9", "place = 'x'"])
-async def test_what_waits_in_a_row_that_no_call_belongs_to_is_left_out_and_logged(
+async def test_a_row_in_chat_waits_without_a_call_is_skipped_and_logged(
     path: Path, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with SqliteStore(path) as store:
@@ -487,7 +485,7 @@ async def test_what_waits_in_a_row_that_no_call_belongs_to_is_left_out_and_logge
         assert "'x' is damaged" in caplog.text
 
 
-async def test_one_damaged_conversation_does_not_hide_what_waits_in_others(
+async def test_a_damaged_conversation_does_not_hide_the_waits_of_others(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with SqliteStore(path) as store:
@@ -499,7 +497,7 @@ async def test_one_damaged_conversation_does_not_hide_what_waits_in_others(
         assert "entry 1 of the conversation 'x' is damaged" in caplog.text
 
 
-async def test_rows_of_a_version_without_checksums_are_read(path: Path) -> None:
+async def test_rows_written_without_checksums_can_be_read(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"), id="x")
         for table in ("chat_conversations", "chat_entries", "chat_waits"):
@@ -512,7 +510,7 @@ async def test_rows_of_a_version_without_checksums_are_read(path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
-async def test_a_new_file_is_private_and_an_existing_one_keeps_its_permissions(
+async def test_a_new_file_is_private_and_an_existing_file_keeps_its_mode(
     tmp_path: Path,
 ) -> None:
     async with SqliteStore(tmp_path / "new.db") as store:
@@ -526,7 +524,7 @@ async def test_a_new_file_is_private_and_an_existing_one_keeps_its_permissions(
         assert mode_of(old) == 0o640
 
 
-async def test_a_write_ahead_log_that_was_removed_while_it_was_open_is_noticed(path: Path) -> None:
+async def test_a_write_ahead_log_removed_while_open_is_detected(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"), id="x")
         remove_beside(path, "-wal")
@@ -534,7 +532,7 @@ async def test_a_write_ahead_log_that_was_removed_while_it_was_open_is_noticed(p
             await store.load("x")
 
 
-async def test_a_write_ahead_log_that_was_removed_after_a_crash_is_noticed(path: Path, tmp_path: Path) -> None:
+async def test_a_write_ahead_log_removed_after_a_crash_is_detected(path: Path, tmp_path: Path) -> None:
     crashed = tmp_path / "crashed.db"
     async with SqliteStore(path) as store:
         await store.create(paused("a"), id="x")
@@ -552,7 +550,7 @@ async def test_a_write_ahead_log_that_was_removed_after_a_crash_is_noticed(path:
         assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
 
 
-def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:
+def test_a_connection_in_use_is_closed_when_it_is_returned(path: Path) -> None:
     backend = SqliteBackend(path, 1)
     with backend.read_transaction("a") as transaction:
         backend.close()
@@ -560,14 +558,14 @@ def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_a_fork_is_refused_the_store_of_its_parent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_opened_before_a_fork_is_refused_in_the_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = SqliteBackend(path, 1)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(UsageError, match=r"before os\.fork"), backend.read_transaction("a"):
         pass
 
 
-def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
+def test_closing_a_store_in_a_forked_child_keeps_the_connections_of_the_parent(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = SqliteBackend(path, 1)
@@ -579,7 +577,7 @@ def test_a_fork_that_closes_the_store_leaves_the_connections_to_its_parent(
     backend.close()
 
 
-async def test_a_conversation_that_was_deleted_while_it_was_open_is_unknown(path: Path) -> None:
+async def test_saving_a_conversation_deleted_while_open_raises_unknown(path: Path) -> None:
     async with SqliteStore(path) as store:
         name = await store.create(paused("a"))
         with pytest.raises(UnknownConversationError, match="was deleted"):

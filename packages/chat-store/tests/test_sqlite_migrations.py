@@ -28,7 +28,7 @@ def version(connection: sqlite3.Connection) -> list[tuple[int]]:
     return connection.execute("SELECT version FROM chat_schema").fetchall()
 
 
-def test_new_tables_have_the_version_of_this_library(connection: sqlite3.Connection) -> None:
+def test_new_tables_have_the_current_schema_version(connection: sqlite3.Connection) -> None:
     migrate(connection, MIGRATIONS)
     migrate(connection, MIGRATIONS)
 
@@ -52,7 +52,7 @@ def test_tables_of_an_earlier_version_are_upgraded_and_keep_their_rows(
     assert version(connection) == [(len(NEXT),)]
 
 
-def test_a_step_that_fails_takes_the_others_back(connection: sqlite3.Connection) -> None:
+def test_a_failing_migration_step_rolls_back_the_others(connection: sqlite3.Connection) -> None:
     migrate(connection, MIGRATIONS)
 
     with pytest.raises(sqlite3.OperationalError):

@@ -13,13 +13,13 @@ from chat_store.sql.sqlite_pool import SqlitePool
 NOTES = (("CREATE TABLE notes (text TEXT)",),)
 
 
-def test_a_place_where_processes_cannot_share_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_database_that_cannot_use_write_ahead_logging_is_refused(tmp_path: Path) -> None:
     pool = SqlitePool(tmp_path / "notes.db", 1, NOTES)
     with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(OSError, match="journal mode 'memory'"):
         pool._use_wal(connection)  # pyright: ignore[reportPrivateUsage] - such a place is hard to find
 
 
-def test_two_packages_keep_tables_of_their_own_in_one_file(tmp_path: Path) -> None:
+def test_two_packages_keep_separate_tables_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     notes, names = SqlitePool(path, 1, NOTES), SqlitePool(path, 1, (("CREATE TABLE names (n TEXT)",),), "schema_b")
     with notes.write() as connection:
@@ -34,7 +34,7 @@ def test_two_packages_keep_tables_of_their_own_in_one_file(tmp_path: Path) -> No
         pass
 
 
-def test_a_block_that_fails_writes_nothing(tmp_path: Path) -> None:
+def test_an_exception_in_a_write_block_rolls_back(tmp_path: Path) -> None:
     pool = SqlitePool(tmp_path / "notes.db", 1, NOTES)
     with pytest.raises(KeyError), pool.write() as connection:
         connection.execute("INSERT INTO notes VALUES ('a')")

@@ -22,7 +22,7 @@ async def count_due(open_store: Callable[[], ConversationStore]) -> int:
 
 
 @pytest.mark.anyio
-async def test_a_store_is_entered_by_its_protocol(tmp_path: Path) -> None:
+async def test_stores_are_context_managers_by_their_protocol(tmp_path: Path) -> None:
     assert await count_due(MemoryStore) == 0
     assert await count_due(lambda: SqliteStore(tmp_path / "chats.db")) == 0
 
@@ -38,7 +38,7 @@ def test_a_chat_runs_on_a_stored_conversation_without_an_event_loop(tmp_path: Pa
         assert call(lambda: store.load(name)).messages[-1].text == "Hello."
 
 
-def test_a_file_is_opened_without_an_event_loop_and_saved_at_the_end(tmp_path: Path) -> None:
+def test_a_file_is_opened_and_saved_without_an_event_loop(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     with enter(FileConversation.create(path, paused("a", "b"))) as conversation:
         conversation.messages.tool("a").approve()
@@ -50,7 +50,7 @@ def test_a_file_is_opened_without_an_event_loop_and_saved_at_the_end(tmp_path: P
         assert not isinstance(conversation.messages.tool("b").status, Approved)
 
 
-def test_an_error_at_the_end_of_a_block_is_raised(tmp_path: Path) -> None:
+def test_a_conflict_at_the_end_of_a_synchronous_block_is_raised(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     with enter(FileConversation.create(path, paused("a"))):
         pass

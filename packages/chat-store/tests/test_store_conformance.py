@@ -507,19 +507,19 @@ ALL_WRONG = [
 
 
 @pytest.mark.parametrize("wrong", ALL_WRONG, ids=lambda wrong: f"{wrong}-{wrong.scenario}")
-def test_a_store_that_is_wrong_in_one_way_fails_at_the_scenario_that_names_it(wrong: Wrong) -> None:
+def test_a_faulty_store_fails_the_scenario_that_names_its_fault(wrong: Wrong) -> None:
     with pytest.raises(AssertionError, match=wrong.scenario):
         anyio.run(run, SCENARIOS[wrong.scenario], wrong.factory())
 
 
-def test_what_a_store_raises_is_told_with_the_scenario() -> None:
+def test_an_exception_of_the_store_is_reported_with_the_scenario() -> None:
     with pytest.raises(AssertionError, match=r"a_lease_runs_out: .*ConflictError") as caught:
         anyio.run(run, SCENARIOS["a_lease_runs_out"], Wrong("", KeepsDeadRuns).factory())
 
     assert isinstance(caught.value.__cause__, ConflictError)
 
 
-def test_what_several_tasks_raise_is_told_as_the_first_of_it() -> None:
+def test_an_exception_group_of_the_store_is_reported_by_its_first_error() -> None:
     async def a_group(_: Stores) -> None:
         msg = "several"
         raise ExceptionGroup(msg, [ExceptionGroup(msg, [ValueError("this one")]), ValueError("that one")])
@@ -528,12 +528,12 @@ def test_what_several_tasks_raise_is_told_as_the_first_of_it() -> None:
         anyio.run(run, a_group, Wrong("").factory())
 
 
-def test_a_class_without_stores_says_what_it_needs() -> None:
+def test_a_conformance_class_without_stores_raises_not_implemented() -> None:
     with pytest.raises(NotImplementedError, match="StoreConformance needs a method stores"):
         StoreConformance().stores()
 
 
-def test_every_scenario_is_a_test_of_the_class_and_says_what_it_is_about() -> None:
+def test_every_scenario_is_a_test_with_the_docstring_of_the_scenario() -> None:
     for name, scenario in SCENARIOS.items():
         assert getattr(StoreConformance, f"test_{name}").__doc__ == scenario.__doc__
         assert scenario.__doc__

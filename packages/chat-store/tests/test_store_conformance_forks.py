@@ -84,7 +84,7 @@ class ForgetsRedactions(BaseStore):
         ("a_redaction_names_what_exists", RedactsNothing),
     ],
 )
-def test_a_wrong_store_fails_at_the_scenario_that_names_its_fault(scenario: str, store: type[BaseStore]) -> None:
+def test_a_faulty_store_fails_the_scenario_that_names_its_fault(scenario: str, store: type[BaseStore]) -> None:
     backend = MemoryBackend()
 
     def factory(now: Callable[[], datetime]) -> BaseStore:

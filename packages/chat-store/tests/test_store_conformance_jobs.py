@@ -111,7 +111,7 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
 
 
 @pytest.mark.parametrize(("scenario", "log", "backend"), ALL_WRONG)
-def test_a_wrong_store_fails_at_the_scenario_that_names_its_fault(
+def test_a_faulty_store_fails_the_scenario_that_names_its_fault(
     scenario: str, log: type[ManagedLog], backend: type[MemoryBackend]
 ) -> None:
     shared = backend()

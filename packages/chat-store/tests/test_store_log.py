@@ -104,7 +104,7 @@ class Actor:
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_nothing_that_was_acknowledged_is_lost_and_no_effect_is_doubled(seed: int) -> None:
+async def test_random_actors_lose_no_acknowledged_write_and_repeat_no_effect(seed: int) -> None:
     world = World(seed)
     await world.store.create(paused(*CALLS), id="chat")
     with suppress(ZeroDivisionError):

@@ -29,7 +29,7 @@ def ids(swept: list[Swept]) -> dict[str, list[str]]:
     return {item.conversation: ["/".join(wait.path) for wait in item.waits] for item in swept}
 
 
-async def test_what_is_late_is_rejected_and_told_with_what_it_was_about() -> None:
+async def test_sweep_rejects_expired_calls_and_returns_their_waits() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     late = paused(call("late", expires_at=clock.after(hours=2)), call("open"), call("at", at=clock.after(hours=1)))
@@ -51,7 +51,7 @@ async def test_what_is_late_is_rejected_and_told_with_what_it_was_about() -> Non
     assert await sweep(store, now=clock.after(hours=2)) == []
 
 
-async def test_what_was_swept_is_due_and_a_run_goes_on_with_it() -> None:
+async def test_a_swept_conversation_is_due_and_its_run_continues() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     await store.create(paused(call("late", expires_at=clock.after(hours=1))), id="a")
@@ -67,7 +67,7 @@ async def test_what_was_swept_is_due_and_a_run_goes_on_with_it() -> None:
     assert "was not approved in time" in (await store.load("a")).messages.tool("late").result_text()
 
 
-async def test_what_is_late_in_a_chat_that_is_a_tool_is_rejected_there() -> None:
+async def test_sweep_rejects_an_expired_call_of_an_inner_chat() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     agent = Tool(FunctionCall("bank", {"request": "pay"}), id="ask")
@@ -85,7 +85,7 @@ async def test_what_is_late_in_a_chat_that_is_a_tool_is_rejected_there() -> None
     assert stored.tool("ask", "open").status == Pending("approval")
 
 
-async def test_a_sweep_may_be_for_one_person_and_for_so_many() -> None:
+async def test_sweep_can_be_limited_to_a_person_and_a_number_of_conversations() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     for name, person in (("a", "ana"), ("b", "ben"), ("c", "ben")):
@@ -99,7 +99,7 @@ async def test_a_sweep_may_be_for_one_person_and_for_so_many() -> None:
     assert len(ids(await sweep(store, now=clock()))) == 1
 
 
-async def test_the_clock_is_the_machines_unless_told_and_has_a_zone() -> None:
+async def test_sweep_uses_the_current_time_by_default_and_needs_a_time_zone() -> None:
     clock = Clock()
     clock.advance(days=-366 * 10)
     store = MemoryStore()
@@ -110,7 +110,7 @@ async def test_the_clock_is_the_machines_unless_told_and_has_a_zone() -> None:
     assert ids(await sweep(store)) == {"a": ["late"]}
 
 
-async def test_of_many_that_sweep_at_once_one_tells_of_each_call(tmp_path: Path) -> None:
+async def test_only_one_of_many_concurrent_sweeps_reports_a_call(tmp_path: Path) -> None:
     clock = Clock()
     async with SqliteStore(tmp_path / "chats.db", now=clock) as store:
         for name in "abc":
@@ -152,7 +152,7 @@ class Meddled(MemoryStore):
             tool.approve(at=self._now() - timedelta(hours=1))
 
 
-async def test_a_decision_in_the_same_moment_holds_and_the_rest_is_swept() -> None:
+async def test_a_decision_during_a_sweep_is_kept_and_other_calls_are_rejected() -> None:
     clock = Clock()
     store = Meddled(clock)
     await store.create(paused(*[call(name, expires_at=clock.after(hours=1)) for name in ("one", "two")]), id="a")
@@ -164,7 +164,7 @@ async def test_a_decision_in_the_same_moment_holds_and_the_rest_is_swept() -> No
     assert [type(messages.tool(name).status).__name__ for name in ("one", "two")] == ["Approved", "Rejected"]
 
 
-async def test_one_that_is_always_overtaken_gives_up_for_now() -> None:
+async def test_sweep_gives_up_on_a_conversation_with_repeated_conflicts() -> None:
     clock = Clock()
     store = Meddled(clock)
     store.times = 100
@@ -175,7 +175,7 @@ async def test_one_that_is_always_overtaken_gives_up_for_now() -> None:
     assert await sweep(store, now=clock()) == []
 
 
-async def test_a_conversation_that_is_gone_meanwhile_is_left_out() -> None:
+async def test_sweep_skips_a_conversation_deleted_meanwhile() -> None:
     clock = Clock()
 
     class Forgetful(MemoryStore):
@@ -189,7 +189,7 @@ async def test_a_conversation_that_is_gone_meanwhile_is_left_out() -> None:
     assert await sweep(store, now=clock()) == []
 
 
-async def test_what_fails_in_one_conversation_keeps_nothing_of_the_others_untold() -> None:
+async def test_sweep_reports_rejected_calls_despite_an_error_in_one_conversation() -> None:
     clock = Clock()
 
     class Damaged(MemoryStore):
@@ -243,7 +243,7 @@ async def running(store: MemoryStore, clock: Clock) -> AsyncGenerator[anyio.Even
         go_on.set()
 
 
-async def test_a_live_run_keeps_what_it_is_at_and_hears_of_what_was_swept() -> None:
+async def test_sweep_rejects_an_expired_call_beside_the_running_call_of_a_live_run() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     busy = call("busy", expires_at=clock.after(hours=1))

@@ -20,7 +20,7 @@ NOON = datetime(2030, 1, 1, 12, 0, 0, 7, tzinfo=UTC)
         (None, None),
     ],
 )
-def test_a_time_is_a_number_of_microseconds(time: datetime | None, number: int | None) -> None:
+def test_a_time_is_converted_to_microseconds_and_back(time: datetime | None, number: int | None) -> None:
     assert to_microseconds(time) == number
     assert from_microseconds(number) == time
 
@@ -34,10 +34,10 @@ def test_a_time_is_a_number_of_microseconds(time: datetime | None, number: int |
     ],
     ids=lambda wait: wait.kind,
 )
-def test_a_wait_is_read_as_it_was_written(wait: Wait) -> None:
+def test_a_wait_is_decoded_as_it_was_encoded(wait: Wait) -> None:
     assert wait_from_columns(wait.kind, wait_to_column(wait), "c", wait.owner) == wait
 
 
-def test_a_name_becomes_a_text_that_every_database_keeps() -> None:
+def test_a_name_is_encoded_as_text_that_every_database_can_store() -> None:
     assert name_to_column("a\0\ud83d").encode().isascii()
     assert "\0" not in name_to_column("a\0b")

@@ -107,7 +107,7 @@ async def test_a_call_behind_a_waiting_call_is_due_when_the_approval_of_that_cal
     assert office.posted == 1
 
 
-async def test_a_time_that_a_failing_policy_lets_pass_does_not_make_due_again() -> None:
+async def test_a_time_that_passed_during_a_policy_error_is_not_due_again() -> None:
     office = Office()
     await office.store.create(Messages.from_user("Pay and post."))
     await office.work()
@@ -120,7 +120,7 @@ async def test_a_time_that_a_failing_policy_lets_pass_does_not_make_due_again() 
 
 
 @pytest.mark.parametrize(("decided", "broken"), [("pay", "audit"), ("pay", "pay")])
-async def test_a_decision_during_a_run_that_a_policy_fails_is_used(decided: str, broken: str) -> None:
+async def test_a_decision_made_during_a_run_with_a_policy_error_is_used(decided: str, broken: str) -> None:
     store, ran, breaks = MemoryStore(now=Clock()), list[str](), set[str]()
     tools = ToolCollection()
 
@@ -165,7 +165,7 @@ async def test_a_decision_during_a_run_that_a_policy_fails_is_used(decided: str,
     assert await store.due() == []
 
 
-async def test_a_time_that_passes_behind_an_interrupted_call_does_not_make_due_again() -> None:
+async def test_a_time_that_passes_behind_an_interrupted_call_is_not_due_again() -> None:
     office = Office()
     name = await office.store.create(Messages.from_user("Pay and post."))
     await office.work()
@@ -180,7 +180,7 @@ async def test_a_time_that_passes_behind_an_interrupted_call_does_not_make_due_a
         assert await office.store.due() == []
 
 
-async def test_a_time_that_comes_during_a_run_makes_due() -> None:
+async def test_a_scheduled_time_that_arrives_during_a_run_makes_the_conversation_due() -> None:
     office = Office()
 
     def slow_policy(call: FunctionCall, _meta: None) -> Action[Paused]:
@@ -233,7 +233,7 @@ class Billing:
         return [(item.conversation, item.since) for item in await self.store.due()]
 
 
-async def test_an_answer_whose_hook_raised_is_due_until_the_hook_has_run() -> None:
+async def test_an_answer_is_due_until_its_failing_hook_succeeds() -> None:
     billing = Billing()
     name = await billing.store.create(Messages.from_user("hi"))
     with pytest.raises(OSError, match="billing"):
@@ -250,7 +250,7 @@ async def test_an_answer_whose_hook_raised_is_due_until_the_hook_has_run() -> No
     assert len(set(billing.keys)) == 1
 
 
-async def test_the_hooks_of_an_answer_before_a_summary_run_until_they_succeed() -> None:
+async def test_the_hooks_of_an_answer_before_a_summary_are_retried_until_they_succeed() -> None:
     billing = Billing()
     billing.error = None
     name = await billing.store.create(Messages.from_user("hi"))
@@ -275,7 +275,7 @@ async def test_the_hooks_of_an_answer_before_a_summary_run_until_they_succeed() 
     assert second == again
 
 
-async def test_a_run_that_dies_after_it_removed_a_delivered_answer_is_due() -> None:
+async def test_a_conversation_is_due_if_its_run_dies_after_a_rewind() -> None:
     billing = Billing()
     billing.error = None
     name = await billing.store.create(Messages.from_user("hi"))
@@ -305,7 +305,7 @@ async def test_an_answer_whose_run_was_cancelled_in_a_hook_is_due() -> None:
     assert [item.conversation for item in await store.due()] == [name]
 
 
-async def test_a_hook_that_always_raises_is_called_less_and_less_often() -> None:
+async def test_a_failing_hook_is_retried_with_increasing_delays() -> None:
     billing = Billing()
     name = await billing.store.create(Messages.from_user("hi"))
     assert timedelta(seconds=1) == SHORTEST_REDELIVERY_DELAY
@@ -319,7 +319,7 @@ async def test_a_hook_that_always_raises_is_called_less_and_less_often() -> None
         assert [found for found, _ in await billing.due()] == [name]
 
 
-async def test_a_chat_without_hooks_leaves_the_delivery_to_one_that_has_them() -> None:
+async def test_a_chat_without_hooks_leaves_the_delivery_to_a_chat_with_hooks() -> None:
     billing = Billing()
     name = await billing.store.create(Messages.from_user("hi"))
     with pytest.raises(OSError, match="billing"):
@@ -357,7 +357,7 @@ async def test_an_answer_that_cannot_be_decoded_is_not_due() -> None:
     assert billing.keys == []
 
 
-async def test_a_new_turn_replaces_an_answer_that_was_not_delivered() -> None:
+async def test_a_conversation_with_an_undelivered_answer_is_due_after_a_new_turn() -> None:
     billing = Billing()
     name = await billing.store.create(Messages.from_user("hi"))
     with pytest.raises(OSError, match="billing"):
@@ -392,7 +392,7 @@ async def test_an_interrupted_call_is_listed_with_the_approver_who_must_decide()
     assert [(wait.kind, wait.of) for wait in waits] == [("interrupted", "cfo")] * 2
 
 
-async def test_a_run_cancelled_during_a_correction_makes_due() -> None:
+async def test_a_run_cancelled_during_a_correction_is_due() -> None:
     store = MemoryStore(now=Clock())
     name = await store.create(Messages.from_user("hi"))
     with CancelScope() as scope:
@@ -410,7 +410,9 @@ async def test_a_run_cancelled_during_a_correction_makes_due() -> None:
 
 
 @pytest.mark.parametrize(("part", "is_due"), [(Text("noted"), False), (Rewind(0), True)])
-async def test_an_engine_turn_without_a_rewind_leaves_a_conversation_at_rest(part: Text | Rewind, is_due: bool) -> None:
+async def test_a_conversation_that_ends_in_an_engine_turn_is_due_only_after_a_rewind(
+    part: Text | Rewind, is_due: bool
+) -> None:
     store = MemoryStore(now=Clock())
     name = await store.create(Messages.from_user("hi"))
     model = ScriptedProvider(ProviderError("down"))
@@ -460,7 +462,7 @@ class Clerk:
         return [item.conversation for item in await self.store.due()]
 
 
-async def test_a_call_of_the_application_leaves_an_unanswered_turn_due() -> None:
+async def test_a_direct_call_leaves_an_unanswered_turn_due() -> None:
     clerk = Clerk()
     name = await clerk.store.create(Messages.from_user("hi"))
     await clerk.look(name)
@@ -469,7 +471,7 @@ async def test_a_call_of_the_application_leaves_an_unanswered_turn_due() -> None
     assert await clerk.due() == []
 
 
-async def test_a_call_of_the_application_leaves_posted_turns_to_the_next_run() -> None:
+async def test_a_direct_call_leaves_posted_turns_to_the_next_run() -> None:
     clerk = Clerk()
     name = await clerk.store.create(Messages.from_user("hi"))
     await clerk.run(name)
@@ -482,7 +484,7 @@ async def test_a_call_of_the_application_leaves_posted_turns_to_the_next_run() -
     assert not (await clerk.store.load(name)).posted
 
 
-async def test_a_call_of_the_application_after_an_answer_makes_nothing_due() -> None:
+async def test_a_direct_call_after_an_answer_makes_nothing_due() -> None:
     clerk = Clerk()
     name = await clerk.store.create(Messages.from_user("hi"))
     await clerk.run(name)
@@ -491,7 +493,7 @@ async def test_a_call_of_the_application_after_an_answer_makes_nothing_due() -> 
     assert len(clerk.keys) == 1
 
 
-async def test_a_call_of_the_application_first_delivers_the_answer() -> None:
+async def test_a_direct_call_first_delivers_the_pending_answer() -> None:
     clerk = Clerk()
     name = await clerk.store.create(Messages.from_user("hi"))
     clerk.errors = [OSError("down"), OSError("down")]
@@ -507,7 +509,7 @@ async def test_a_call_of_the_application_first_delivers_the_answer() -> None:
     assert len(set(clerk.keys)) == 1
 
 
-async def test_notes_of_a_memory_neither_answer_a_question_nor_ask_one() -> None:
+async def test_memory_notes_do_not_change_whether_a_conversation_is_due() -> None:
     billing = Billing()
     billing.error = None
     notes = Turn([Recalled((RecalledNote("Ana drinks tea."),))], by="engine")
