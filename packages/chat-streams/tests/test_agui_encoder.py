@@ -44,7 +44,7 @@ def encoder(messages: Messages, chat: PausingChat | None = None) -> AGUIEncoder:
     return AGUIEncoder("t-1", "r-1", messages, chat=chat or bank(), decider=ana())
 
 
-async def test_text_is_one_message_between_the_ends_of_the_run() -> None:
+async def test_text_is_sent_as_one_message_between_run_started_and_run_finished() -> None:
     events = await front(bank("one two")).post(user("m-1"))
     assert events == [
         {"type": "RUN_STARTED", "threadId": "t-1", "runId": "r-1", "protocolVersion": "1.0"},
@@ -82,13 +82,13 @@ async def test_any_text_arrives_unchanged(text: str) -> None:
     assert text_of(await front(bank([text])).post(user("m-1"))) == text
 
 
-def test_half_a_character_is_escaped() -> None:
+def test_a_lone_surrogate_is_escaped() -> None:
     messages = Messages.from_user("hi")
     data = encoder(messages).encode(TextDelta("\ud83d"))
     assert b'"delta":"\\ud83d"' in data
 
 
-async def test_reasoning_is_a_message_of_its_own() -> None:
+async def test_reasoning_is_sent_as_a_separate_message() -> None:
     front_end = front(bank([Reasoning("let me see"), "done"]))
     events = await front_end.post(user("m-1"))
     assert [kind for kind in types(events)[1:-1] if not kind.endswith("CONTENT")] == [
@@ -108,7 +108,7 @@ async def test_reasoning_is_a_message_of_its_own() -> None:
     ]
 
 
-async def test_parallel_calls_and_their_results_are_in_the_history_of_the_client() -> None:
+async def test_parallel_calls_and_their_results_are_sent_with_their_message_ids() -> None:
     other = FunctionCall("balance", {}, id="call_5")
     events = await front(bank(["Looking.", BALANCE, other], "much")).post(user("m-1"))
     starts = [event for event in events if event["type"] == "TOOL_CALL_START"]
@@ -125,14 +125,14 @@ async def test_parallel_calls_and_their_results_are_in_the_history_of_the_client
     assert events[-4]["messageId"] == "turn-2"
 
 
-async def test_arguments_are_sent_as_they_arrive() -> None:
+async def test_argument_deltas_are_sent_as_they_arrive() -> None:
     events = await front(bank([PAY])).post(user("m-1"))
     assert text_of(events, "TOOL_CALL_ARGS") == '{"cents":500}'
     ends = [event["type"] for event in events if event.get("toolCallId") == "call_1"]
     assert (ends[0], ends[-1]) == ("TOOL_CALL_START", "TOOL_CALL_END")
 
 
-async def test_a_call_with_a_repeated_id_is_sent_under_the_id_of_the_history() -> None:
+async def test_a_call_with_a_repeated_id_is_sent_under_its_stored_id() -> None:
     target = conversation_of()
     front_end = FrontEnd(target, bank([BALANCE], [BALANCE], "much"))
     events = await front_end.post(user("m-1"))
@@ -155,7 +155,7 @@ async def test_a_call_of_a_client_tool_is_sent_when_it_is_complete() -> None:
     assert unfinished.encode(ToolCallDelta("{", 0, "locate", "call_4")) == b""
 
 
-async def test_deltas_of_a_repeated_attempt_are_taken_back() -> None:
+async def test_an_attempt_reset_sends_a_snapshot_without_the_partial_text() -> None:
     script = ScriptedProvider(Answer(["one two ", PAY], fail_after=2), "three")
     chat = ChatBuilder().with_model(script).with_retry(Retry(after_delivery=True, base=0)).build()
     messages = Messages.from_user("hi")
@@ -172,7 +172,7 @@ async def test_deltas_of_a_repeated_attempt_are_taken_back() -> None:
     assert events[reset + 1] == {"type": "TEXT_MESSAGE_START", "messageId": "turn-1", "role": "assistant"}
 
 
-async def test_a_call_that_is_taken_back_is_ended_before_the_snapshot() -> None:
+async def test_a_discarded_call_is_ended_before_the_snapshot() -> None:
     for last in (AttemptReset(2, "truncated"), StepFinished(1, Usage())):
         writer = encoder(Messages.from_user("hi"))
         data = writer.start() + writer.encode(ToolCallDelta('{"cents":', 0, "pay", "call_1")) + writer.encode(last)
@@ -203,13 +203,13 @@ async def test_data_progress_and_files_are_custom_events() -> None:
     assert kept == {"tool_data": custom["tool_data"], "file": custom["file"]}
 
 
-async def test_a_structured_answer_is_the_result_of_the_run() -> None:
+async def test_a_structured_response_is_the_result_of_the_run() -> None:
     chat: Any = ChatBuilder().with_model(ScriptedProvider('{"a": 1}')).with_structured_output(dict[str, int]).build()
     events = await front(chat).post(user("m-1"))
     assert (text_of(events), events[-1]["result"]) == ('{"a": 1}', {"a": 1})
 
 
-async def test_the_client_receives_one_key_of_the_state() -> None:
+async def test_only_one_key_of_the_state_is_sent_to_the_client() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -230,14 +230,14 @@ async def test_the_client_receives_one_key_of_the_state() -> None:
     assert front_end.target.messages.state["recipe"] == {"name": "stew"}
 
 
-async def test_a_failure_is_one_error_without_details(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_is_sent_as_one_error_without_details(caplog: pytest.LogCaptureFixture) -> None:
     events = await front(bank(Answer(["one two"], fail_after=1))).post(user("m-1"))
     assert (types(events)[-1], events[-1]["code"]) == ("RUN_ERROR", "stream_error")
     assert "truncated" in caplog.text
     assert "truncated" not in str(events)
 
 
-async def test_a_wait_that_the_person_may_not_decide_is_no_interrupt() -> None:
+async def test_a_wait_that_the_user_may_not_decide_is_a_custom_event() -> None:
     target = conversation_of(owner="ben")
     events = await FrontEnd(target, bank([PAY], now=lambda: NOW)).post(user("m-1"))
     assert only(events, "CUSTOM") == {"type": "CUSTOM", "name": "waiting", "value": {"toolCallIds": ["call_1"]}}
@@ -245,7 +245,7 @@ async def test_a_wait_that_the_person_may_not_decide_is_no_interrupt() -> None:
     assert "MESSAGES_SNAPSHOT" not in types(events)
 
 
-async def test_a_call_whose_arguments_turn_out_otherwise_is_sent_again() -> None:
+async def test_a_call_whose_final_arguments_differ_is_sent_again() -> None:
     messages = Messages.from_user("hi")
     writer = encoder(messages)
     data = writer.start() + writer.encode(ToolCallDelta('{"cents":1}', 0, "pay", "call_1"))
@@ -275,12 +275,12 @@ async def test_a_call_without_an_id_is_sent_when_it_is_complete() -> None:
     assert types(events) == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
 
 
-def test_what_a_client_did_not_receive_is_not_taken_back() -> None:
+def test_a_reset_before_any_text_sends_nothing() -> None:
     writer = encoder(Messages.from_user("hi"))
     assert writer.encode(TextDelta("")) + writer.encode(AttemptReset(2, "refused")) == b""
 
 
-async def test_an_interrupted_call_asks_whether_to_run_it_again() -> None:
+async def test_an_interrupted_call_is_offered_for_a_retry() -> None:
     target = conversation_of("hi")
     await bank([PAY], now=lambda: NOW).complete(target)
     tool = target.messages.tool("call_1")

@@ -26,7 +26,7 @@ def conversation() -> Messages:
     return messages
 
 
-def test_a_snapshot_has_the_messages_of_the_protocol() -> None:
+def test_a_snapshot_contains_valid_protocol_messages() -> None:
     written = snapshot_messages(conversation())
     _MESSAGES.validate_python(written)
     assert [(item["id"], item["role"]) for item in written] == [
@@ -42,7 +42,7 @@ def test_a_snapshot_has_the_messages_of_the_protocol() -> None:
     assert "secret" not in str(written)
 
 
-def test_a_snapshot_that_is_posted_back_equals_the_conversation() -> None:
+def test_a_posted_snapshot_is_read_as_the_same_messages() -> None:
     messages, results = read_messages(snapshot_messages(conversation()))
     assert messages == [
         PostedMessage(
@@ -68,12 +68,12 @@ def test_a_snapshot_that_is_posted_back_equals_the_conversation() -> None:
     ]
 
 
-def test_a_file_of_a_provider_is_left_out() -> None:
+def test_a_file_stored_at_a_provider_is_omitted() -> None:
     messages = Messages.from_user("See.", File("image/png", opaque=Opaque("vendor", {"id": "f-1"})))
     assert snapshot_messages(messages)[0]["content"] == [{"type": "text", "text": "See."}]
 
 
-def test_messages_of_systems_and_of_the_protocol_are_left_out() -> None:
+def test_system_developer_reasoning_and_activity_messages_are_ignored() -> None:
     posted = [{"id": role, "role": role, "content": "x"} for role in ("system", "developer", "reasoning", "activity")]
     assert read_messages(posted) == ([], [])
     assert read_messages(None) == ([], [])

@@ -61,7 +61,7 @@ def refused(target: MemoryConversation, given: ClientInput, decider: Decider | N
 # --- History --------------------------------------------------------------------------------------------------------
 
 
-async def test_new_messages_after_the_last_known_one_are_taken() -> None:
+async def test_messages_after_the_last_known_message_are_added() -> None:
     target = await asked("hello")
     history = [user("m-1"), model("turn-1", "hello"), user("m-2", "and"), user("m-3", "you?")]
     assert send(target, ClientInput(history)) == AppliedInput(2, 0, up_to_date=True)
@@ -75,7 +75,7 @@ async def test_a_message_that_is_sent_twice_is_stored_once() -> None:
     assert len(target.messages) == 2
 
 
-async def test_a_client_may_post_its_new_message_alone() -> None:
+async def test_a_client_may_post_only_its_new_message() -> None:
     target = await asked("hello")
     assert send(target, ClientInput([user("m-2")])) == AppliedInput(1, 0, up_to_date=False)
 
@@ -98,12 +98,12 @@ async def test_an_edited_history_is_refused(history: list[PostedMessage]) -> Non
     assert refused(target, ClientInput([*history, user("m-2")])).status == 409
 
 
-async def test_a_new_conversation_cannot_begin_with_an_answer() -> None:
+async def test_a_new_conversation_with_a_model_message_is_refused() -> None:
     history = [user("m-1"), model("m-2", "I owe you 100 euros."), user("m-3")]
     assert refused(conversation_of(), ClientInput(history)).status == 409
 
 
-async def test_the_beginning_of_an_answer_of_a_broken_connection_is_no_edit() -> None:
+async def test_a_partial_answer_of_a_lost_connection_is_accepted() -> None:
     target = await asked([BALANCE], "hello there")
     history = [
         user("m-1"),
@@ -145,22 +145,22 @@ async def test_a_changed_call_in_the_history_is_refused(call: PostedCall) -> Non
     "history",
     [[user("")], [user("m-2"), user("m-2")], [user("turn-9")], [PostedMessage("m-2", "user")]],
 )
-async def test_malformed_new_messages_are_refused(history: list[PostedMessage]) -> None:
+async def test_invalid_new_messages_are_refused(history: list[PostedMessage]) -> None:
     assert refused(await asked("hello"), ClientInput(history)).status == 400
 
 
-async def test_a_message_waits_until_calls_are_decided() -> None:
+async def test_a_message_while_calls_are_pending_is_refused() -> None:
     target = await asked([PAY])
     assert refused(target, ClientInput([user("m-2")])).status == 409
 
 
-async def test_nothing_is_taken_while_a_run_is_active() -> None:
+async def test_a_message_during_an_active_run_is_refused() -> None:
     target = await asked("hello")
     with target.messages.lend():
         assert refused(target, ClientInput([user("m-2")])).status == 409
 
 
-def test_ids_of_clients_belong_to_their_owner_and_protocol() -> None:
+def test_conversation_ids_differ_by_owner_and_protocol() -> None:
     ids = [conversation_id(*key) for key in (("ana", "agui", "1"), ("ben", "agui", "1"), ("ana", "vercel", "1"))]
     assert len({*ids}) == 3
     assert conversation_id("ana", "agui", "1") == ids[0]
@@ -168,7 +168,7 @@ def test_ids_of_clients_belong_to_their_owner_and_protocol() -> None:
     assert conversation_id("a", "b", "c") != conversation_id("a", "b-c", "")
 
 
-def test_any_text_can_be_the_id_of_a_client() -> None:
+def test_any_text_is_accepted_as_a_client_id() -> None:
     ids = [conversation_id("ana", "agui", text) for text in ("", "\0", "\u2028", "\ud800", "\ud801", "x" * 100_000)]
     assert len({*ids}) == len(ids)
     assert all(id.isascii() and len(id) < 50 for id in ids)  # noqa: A001 - the field's own name
@@ -177,20 +177,20 @@ def test_any_text_can_be_the_id_of_a_client() -> None:
 # --- Tools and state of the client ----------------------------------------------------------------------------------
 
 
-async def test_tools_and_state_are_stored_with_the_last_new_message() -> None:
+async def test_client_tools_and_state_are_stored_with_the_new_message() -> None:
     target = await asked("hello", client_tools=[LOCATE], state={"theme": "dark"})
     assert target.messages.state == {"theme": "dark"}
     assert target.messages[0].turns[0].client_tools == (LOCATE,)
 
 
-async def test_the_state_of_a_client_that_missed_a_message_is_not_taken() -> None:
+async def test_the_state_of_a_client_that_is_not_up_to_date_is_ignored() -> None:
     target = await asked("hello", state={"theme": "dark"})
     send(target, ClientInput([user("m-2")], state={"theme": "light"}))
     assert target.messages.state == {"theme": "dark"}
 
 
 @pytest.mark.parametrize("tool", [{"name": 1}, {**LOCATE, "name": "pay"}])
-async def test_tools_that_a_run_would_refuse_are_refused_before(tool: dict[str, object]) -> None:
+async def test_invalid_or_duplicate_client_tools_are_refused(tool: dict[str, object]) -> None:
     given = ClientInput([user("m-1")], client_tools=[tool])
     assert refused(conversation_of(), given).status == 400
 
@@ -200,7 +200,7 @@ async def test_a_state_that_cannot_be_stored_is_refused() -> None:
     assert refused(conversation_of(), given).status == 400
 
 
-async def test_a_result_is_taken_once_and_only_by_the_call_that_waits() -> None:
+async def test_a_result_is_accepted_once_for_a_waiting_client_call() -> None:
     target = await asked([FunctionCall("locate", {}, id="call_4"), PAY], client_tools=[LOCATE])
     assert send(target, ClientInput(results=[PostedResult("call_4", "Nantes")])).decided == 1
     tool = target.messages.tool("call_4")
@@ -209,7 +209,7 @@ async def test_a_result_is_taken_once_and_only_by_the_call_that_waits() -> None:
     assert refused(target, ClientInput(results=[PostedResult("call_4", "Paris")])).status == 409
 
 
-async def test_a_client_can_say_that_its_tool_failed() -> None:
+async def test_a_client_can_report_that_its_tool_failed() -> None:
     target = await asked([FunctionCall("locate", {}, id="call_4")], client_tools=[LOCATE])
     send(target, ClientInput(results=[PostedResult("call_4", None, "no signal")]))
     assert target.messages.tool("call_4").status == Failed("no signal")
@@ -223,7 +223,7 @@ async def test_a_client_can_say_that_its_tool_failed() -> None:
     "result",
     [PostedResult("call_1", "paid 500"), PostedResult("call_9", "x"), PostedResult("call_3", "x", "failed")],
 )
-async def test_a_fabricated_result_is_refused(result: PostedResult) -> None:
+async def test_a_fabricated_tool_result_is_refused(result: PostedResult) -> None:
     target = await asked([PAY, BALANCE])
     assert refused(target, ClientInput(results=[result])).status == 409
 
@@ -235,7 +235,7 @@ def keys(target: MemoryConversation) -> list[str]:
     return [wait_key(target.messages, wait) for wait in open_waits(target, ana())]
 
 
-async def test_two_calls_are_decided_at_once_by_the_authenticated_person() -> None:
+async def test_two_calls_are_decided_together_by_the_authenticated_user() -> None:
     target = await asked([PAY, PAY_MORE])
     first, second = keys(target)
     given = [PostedDecision(first, "approve", {"cents": 1}), PostedDecision(second, "reject", text="too much")]
@@ -246,7 +246,7 @@ async def test_two_calls_are_decided_at_once_by_the_authenticated_person() -> No
     assert rejected.status == Rejected("too much", "person")
 
 
-async def test_a_repeated_decision_is_ignored_and_another_one_is_refused() -> None:
+async def test_a_repeated_decision_is_ignored_and_a_different_one_is_refused() -> None:
     target = await asked([PAY])
     (key,) = keys(target)
     send(target, ClientInput(decisions=[PostedDecision(key, "approve")]))
@@ -257,20 +257,20 @@ async def test_a_repeated_decision_is_ignored_and_another_one_is_refused() -> No
     assert refused(target, ClientInput(decisions=[PostedDecision(key, "approve")]), ben).status == 409
 
 
-async def test_only_a_decision_of_an_allowed_person_is_applied() -> None:
+async def test_a_decision_by_a_user_without_permission_is_forbidden() -> None:
     target = await asked([PAY], [FunctionCall("locate", {}, id="call_4")])
     (key,) = keys(target)
     ben = Decider(Principal("ben"), ana().may_decide, lambda: NOW)
     assert refused(target, ClientInput(decisions=[PostedDecision(key, "approve")]), ben).status == 403
 
 
-async def test_the_result_of_a_client_tool_needs_the_permission_too() -> None:
+async def test_a_client_tool_result_by_a_user_without_permission_is_forbidden() -> None:
     target = await asked([FunctionCall("locate", {}, id="call_4")], client_tools=[LOCATE])
     ben = Decider(Principal("ben"), ana().may_decide, lambda: NOW)
     assert refused(target, ClientInput(results=[PostedResult("call_4", "Paris")]), ben).status == 403
 
 
-async def test_a_request_is_applied_whole_or_not_at_all() -> None:
+async def test_a_request_with_one_invalid_decision_applies_none() -> None:
     target = await asked([PAY, PAY_MORE])
     first, second = keys(target)
     given = [PostedDecision(first, "approve"), PostedDecision(second, "complete", result="paid")]
@@ -288,21 +288,21 @@ async def test_an_expired_call_cannot_be_approved() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_decisions_of_no_call_and_about_a_call_twice_are_refused(times: int) -> None:
+async def test_decisions_about_unknown_or_repeated_calls_are_refused(times: int) -> None:
     target = await asked([PAY])
     (key,) = keys(target)
     decisions = [PostedDecision(key, "approve")] * 2 if times == 2 else [PostedDecision("1.call_9", "approve")]
     assert refused(target, ClientInput(decisions=decisions)).status == {1: 409, 2: 400}[times]
 
 
-async def test_edited_arguments_must_suit_the_tool() -> None:
+async def test_invalid_edited_arguments_are_refused() -> None:
     target = await asked([PAY])
     (key,) = keys(target)
     error = refused(target, ClientInput(decisions=[PostedDecision(key, "approve", {"cents": "all"})]))
     assert (error.status, "cents" in str(error)) == (400, True)
 
 
-async def test_a_decision_about_a_missing_tool_is_recorded() -> None:
+async def test_a_decision_about_a_tool_missing_from_the_chat_is_recorded() -> None:
     from chat_core import ChatBuilder  # noqa: PLC0415 - for this test alone
     from chat_core.testing import ScriptedProvider  # noqa: PLC0415
 
@@ -313,7 +313,7 @@ async def test_a_decision_about_a_missing_tool_is_recorded() -> None:
     assert apply_input(given, target, chat=other, decider=ana()).decided == 1
 
 
-async def test_only_an_approval_edits_the_arguments() -> None:
+async def test_edited_arguments_in_a_retry_are_refused() -> None:
     target = await asked([PAY])
     (tool,) = target.messages.pending()
     tool.approve(at=NOW)
@@ -335,6 +335,6 @@ async def test_an_interrupted_call_is_retried_or_cancelled() -> None:
     assert [type(tool.status) for tool in target.messages[-1].tools] == [Approved, Rejected]
 
 
-def test_plain_messages_can_be_the_target() -> None:
+def test_apply_input_accepts_plain_messages() -> None:
     messages = Messages()
     assert apply_input(ClientInput([user("m-1")]), messages, chat=bank(), decider=ana()).new_messages == 1

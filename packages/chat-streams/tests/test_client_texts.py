@@ -8,7 +8,7 @@ from chat_core.messages.status import Refuser
 from chat_streams.client_texts import rejection_text, tool_failure_text
 
 
-def test_a_failed_tool_is_named_without_its_error() -> None:
+def test_the_text_of_a_failed_tool_omits_its_error() -> None:
     assert tool_failure_text("pay") == "The pay tool failed."
 
 
@@ -21,5 +21,5 @@ def test_a_failed_tool_is_named_without_its_error() -> None:
         ("cancelled", "The pay call was cancelled."),
     ],
 )
-def test_a_rejected_call_says_who_rejected_it_and_not_why(source: Refuser, text: str) -> None:
+def test_the_text_of_a_rejected_call_names_the_source_and_omits_the_reason(source: Refuser, text: str) -> None:
     assert rejection_text("pay", Rejected("the budget of Maria is used up", source)) == text

@@ -18,7 +18,7 @@ class ClientGoneError(Exception):
     """The client is gone."""
 
 
-async def test_the_failure_of_a_run_is_logged_and_not_raised(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_run_is_logged_and_not_raised(caplog: pytest.LogCaptureFixture) -> None:
     chunks: list[bytes] = []
 
     async def send(data: bytes) -> None:
@@ -31,7 +31,7 @@ async def test_the_failure_of_a_run_is_logged_and_not_raised(caplog: pytest.LogC
     assert len(chunks) == 1
 
 
-async def test_an_event_that_cannot_be_written_ends_the_response_with_an_error() -> None:
+async def test_an_event_that_cannot_be_encoded_ends_the_response_with_an_error() -> None:
     chunks: list[bytes] = []
 
     async def send(data: bytes) -> None:
@@ -46,7 +46,7 @@ async def test_an_event_that_cannot_be_written_ends_the_response_with_an_error()
     assert b'"code":"internal"' in chunks[0]
 
 
-async def test_a_client_that_is_gone_ends_the_run() -> None:
+async def test_a_disconnected_client_ends_the_run() -> None:
     sent = 0
 
     async def send(_data: bytes) -> None:
@@ -61,7 +61,7 @@ async def test_a_client_that_is_gone_ends_the_run() -> None:
     assert (sent, len(messages), messages.busy) == (1, 1, False)
 
 
-async def test_a_refused_request_is_reported_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_request_is_sent_to_the_client_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     chunks: list[bytes] = []
 
     async def send(data: bytes) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, '{"a":' * 300 + "1" + "}" * 300])
-def test_a_body_is_an_object(body: bytes | str) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(body: bytes | str) -> None:
     with pytest.raises(ClientInputError) as refused:
         read_body(body)
     assert refused.value.status == 400
@@ -43,7 +43,7 @@ def test_fields_of_the_right_type_are_returned() -> None:
         lambda: require_text({}, "x"),
     ],
 )
-def test_a_field_of_another_type_is_named(read: Callable[[], object]) -> None:
+def test_a_field_of_the_wrong_type_is_named_in_the_error(read: Callable[[], object]) -> None:
     with pytest.raises(ClientInputError, match=r"malformed: x must be"):
         read()
 
@@ -170,7 +170,7 @@ def variants(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("read", "request_fields"), REQUESTS, ids=["agui", "vercel", "responses", "completions"])
-def test_a_wrong_type_in_any_field_is_no_other_error(
+def test_a_wrong_type_in_any_field_raises_client_input_error(
     read: Callable[[bytes], object], request_fields: dict[str, Any]
 ) -> None:
     read(json.dumps(request_fields).encode())

@@ -9,10 +9,10 @@ from chat_streams.json_strings import quote
 
 
 @pytest.mark.parametrize("text", ["", "é😀", '"\\', "\r\n\x00", "\u2028", "\ud83d", "a\udc00b"])
-def test_a_text_is_read_back(text: str) -> None:
+def test_a_quoted_text_is_decoded_to_the_same_text(text: str) -> None:
     assert json.loads(quote(text)) == text
 
 
-def test_only_lone_surrogates_make_a_text_ascii() -> None:
+def test_only_texts_with_lone_surrogates_are_escaped_to_ascii() -> None:
     assert quote("é") == '"é"'.encode()
     assert quote("\ud83d") == b'"\\ud83d"'

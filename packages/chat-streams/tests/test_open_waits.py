@@ -11,7 +11,7 @@ from stream_world import LOCATE, NOW, PAY, PAY_MORE, ana, bank, conversation_of
 
 
 @pytest.mark.anyio
-async def test_only_calls_that_the_person_may_decide_are_open() -> None:
+async def test_open_waits_lists_only_calls_that_the_user_may_decide() -> None:
     target = conversation_of("Pay twice.")
     await bank([PAY, PAY_MORE], now=lambda: NOW).complete(target)
     assert [wait.tool_id for wait in open_waits(target, ana())] == ["call_1", "call_2"]
@@ -21,7 +21,7 @@ async def test_only_calls_that_the_person_may_decide_are_open() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_key_of_a_call_ends_when_the_call_changes() -> None:
+async def test_the_key_of_a_call_changes_when_the_call_is_reconsidered() -> None:
     target = conversation_of("Pay.")
     await bank(PAY).complete(target)
     tool = target.messages.tool("call_1")
@@ -36,11 +36,11 @@ async def test_the_key_of_a_call_ends_when_the_call_changes() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "1", "1.", "1.call_9", "1.call_1/call_2"])
-def test_a_key_of_no_call_finds_nothing(key: str) -> None:
+def test_an_unknown_key_finds_no_call(key: str) -> None:
     assert tool_of_key(Messages(), key) is None
 
 
-def test_the_last_message_of_the_user_declares_the_tools_of_the_client() -> None:
+def test_client_tools_come_from_the_last_user_message() -> None:
     messages = Messages()
     assert client_tool_names(messages) == set()
     messages.user("hi", client_tools=[LOCATE])

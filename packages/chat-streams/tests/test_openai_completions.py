@@ -45,7 +45,7 @@ def chunks(data: bytes) -> list[Any]:
     return [json.loads(event.removeprefix("data: ")) for event in events]
 
 
-async def test_a_stream_is_the_whole_completion_in_pieces() -> None:
+async def test_a_streamed_completion_equals_the_whole_completion() -> None:
     script = [["I look.", BALANCE], "12 euros."]
     read, streamed = request(), request(stream_options={"include_usage": True})
     whole_chat, stream_chat = accountant(*script), accountant(*script)
@@ -64,35 +64,35 @@ async def test_a_stream_is_the_whole_completion_in_pieces() -> None:
     assert whole["usage"]["total_tokens"] == 30
 
 
-async def test_a_truncated_answer_says_so() -> None:
+async def test_a_truncated_answer_has_the_finish_reason_length() -> None:
     chat, read = accountant(Answer(["12"], finish_reason="length")), request()
     body = json.loads(CompletionsEncoder(chat, read).whole(await chat.complete(read.messages)))
 
     assert body["choices"][0]["finish_reason"] == "length"
 
 
-def test_tools_of_the_client_are_refused_before_a_run() -> None:
+def test_client_tools_are_refused_before_the_run() -> None:
     with pytest.raises(ClientInputError, match="/v1/responses"):
         request(tools=[{"type": "function", "function": {"name": "locate"}}])
 
 
-def test_a_chat_with_tools_that_always_wait_is_refused_before_a_run() -> None:
+def test_a_chat_with_tools_that_always_pause_is_refused_before_the_run() -> None:
     chat: Any = bank()
     with pytest.raises(ClientInputError, match="/v1/responses"):
         CompletionsEncoder(chat, request())
 
 
-def test_a_pause_is_refused() -> None:
+def test_a_paused_run_is_refused() -> None:
     with pytest.raises(ClientInputError, match="/v1/responses"):
         CompletionsEncoder(accountant(), request()).encode(Paused(()))
 
 
-def test_text_that_was_sent_cannot_be_taken_back() -> None:
+def test_an_attempt_reset_raises_stream_truncated() -> None:
     with pytest.raises(StreamTruncatedError):
         CompletionsEncoder(accountant(), request()).encode(AttemptReset(2, "cut"))
 
 
-def test_a_value_is_sent_as_json() -> None:
+def test_a_structured_value_is_sent_as_json() -> None:
     assert b'{\\"rain\\":true}' in CompletionsEncoder(accountant(), request()).encode(StructuredPart({"rain": True}))
 
 
@@ -115,12 +115,12 @@ def test_a_value_is_sent_as_json() -> None:
         ],
     ],
 )
-def test_other_histories_are_refused(messages: object) -> None:
+def test_an_unsupported_message_history_is_refused(messages: object) -> None:
     with pytest.raises(ClientInputError):
         request(messages=messages)
 
 
-def test_the_history_of_the_client_is_the_conversation() -> None:
+def test_the_posted_messages_are_the_conversation() -> None:
     history = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
 
     assert [content.role for content in request(messages=history).messages] == ["system", "user"]

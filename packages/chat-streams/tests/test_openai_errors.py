@@ -22,7 +22,7 @@ from chat_streams.openai import error_body, error_status
         (ValueError("/etc/s3cret"), 500, "server_error"),
     ],
 )
-def test_an_error_has_the_status_and_type_of_the_api(error: Exception, status: int, kind: str) -> None:
+def test_an_exception_has_the_status_and_type_of_the_api(error: Exception, status: int, kind: str) -> None:
     body = json.loads(error_body(error))
 
     assert (error_status(error), body["error"]["type"]) == (status, kind)
@@ -30,7 +30,7 @@ def test_an_error_has_the_status_and_type_of_the_api(error: Exception, status: i
     assert set(body["error"]) == {"message", "type", "param", "code"}
 
 
-def test_only_refusals_say_their_reason() -> None:
+def test_only_client_errors_show_their_message() -> None:
     assert "Send a text." in error_body(ClientInputError("invalid_request", "Send a text.")).decode()
     assert b"s3cret" not in error_body(OverloadedError("key s3cret"))
     assert b"worker" not in error_body(ConflictError("lease of worker 7"))

@@ -8,7 +8,7 @@ from chat_streams import ClientInputError
 from chat_streams.openai.fields import read_content, read_flag, read_options, refuse_other_fields
 
 
-def test_the_content_of_a_message_is_a_text_or_a_list() -> None:
+def test_message_content_may_be_a_text_or_a_list() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,cG5n"}
     linked = {"type": "input_image", "image_url": "https://example.org/a.png"}
     file = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cGRm"}
@@ -33,19 +33,19 @@ def test_the_content_of_a_message_is_a_text_or_a_list() -> None:
         [{"type": "input_image", "image_url": "data:image/png;base64,?"}],
     ],
 )
-def test_other_content_is_refused(content: object) -> None:
+def test_unsupported_content_is_refused(content: object) -> None:
     with pytest.raises(ClientInputError):
         read_content(content)
 
 
-def test_a_field_that_would_change_the_response_is_not_ignored() -> None:
+def test_an_unsupported_field_that_is_not_empty_is_refused() -> None:
     refuse_other_fields({"model": "m", "metadata": {}, "seed": None}, {"model"})
 
     with pytest.raises(ClientInputError, match="'seed'"):
         refuse_other_fields({"model": "m", "seed": 3}, {"model"})
 
 
-def test_options_are_checked() -> None:
+def test_options_and_flags_of_the_wrong_type_are_refused() -> None:
     options = read_options({"temperature": 0.5, "max_tokens": 9}, "max_tokens")
 
     assert (options.temperature, options.top_p, options.max_tokens) == (0.5, None, 9)

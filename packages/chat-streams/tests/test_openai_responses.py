@@ -78,7 +78,7 @@ def events(data: bytes) -> list[Any]:
     ],
     ids=["text", "reasoning", "tool", "approval", "length"],
 )
-async def test_the_last_event_of_a_stream_has_the_whole_response(script: list[Any]) -> None:
+async def test_the_last_event_of_a_stream_contains_the_whole_response(script: list[Any]) -> None:
     whole = await Session(*script).whole(input="Hi.")
     sent = await Session(*script).streamed(input="Hi.")
 
@@ -86,7 +86,7 @@ async def test_the_last_event_of_a_stream_has_the_whole_response(script: list[An
     assert [event["item"] for event in sent if event["type"] == "response.output_item.done"] == whole["output"]
 
 
-async def test_an_answered_conversation_returns_its_answer_again() -> None:
+async def test_a_request_without_input_returns_the_last_answer_again() -> None:
     session = Session("It rains.")
     first = await session.whole(input="Hi.")
     again, sent = await session.whole(input=[]), await session.streamed(input=[])
@@ -95,7 +95,7 @@ async def test_an_answered_conversation_returns_its_answer_again() -> None:
     assert texts == ["It rains."] * 3
 
 
-async def test_text_is_one_part_of_one_message() -> None:
+async def test_text_is_streamed_as_one_part_of_one_message() -> None:
     sent = await Session("It rains.").streamed(input="Hi.")
 
     assert [event["type"] for event in sent] == [
@@ -115,13 +115,13 @@ async def test_text_is_one_part_of_one_message() -> None:
     assert sent[-1]["response"]["output"][0]["content"][0]["text"] == "It rains."
 
 
-async def test_an_incomplete_answer_says_why() -> None:
+async def test_an_incomplete_response_states_its_reason() -> None:
     whole = await Session(Answer(["12"], finish_reason="length")).whole(input="Hi.")
 
     assert (whole["status"], whole["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
 
 
-async def test_tools_of_the_server_are_items_with_their_results() -> None:
+async def test_calls_of_server_tools_are_mcp_call_items_with_results() -> None:
     whole = await Session(BALANCE, "12 euros.").whole(input="How much?")
     call = whole["output"][0]
 
@@ -129,7 +129,7 @@ async def test_tools_of_the_server_are_items_with_their_results() -> None:
     assert json.loads(call["output"]) == {"cents": 1200}
 
 
-async def test_an_approval_is_asked_for_and_the_call_follows_it() -> None:
+async def test_an_approval_request_item_is_followed_by_the_call_item() -> None:
     session = Session(PAY, "Paid.")
     paused = await session.whole(input="Pay.")
     (asked,) = paused["output"]
@@ -146,7 +146,9 @@ async def test_an_approval_is_asked_for_and_the_call_follows_it() -> None:
 
 
 @pytest.mark.parametrize(("approve", "items"), [(True, ["mcp_call", "message"]), (False, ["message"])])
-async def test_an_interrupted_call_is_repeated_or_cancelled(approve: bool, items: list[str]) -> None:
+async def test_an_interrupted_call_is_retried_or_cancelled_by_an_approval_response(
+    approve: bool, items: list[str]
+) -> None:
     session = Session()
     session.chat, session.conversation = await interrupted("Paid.")
     with pytest.raises(ClientInputError, match="without a new message") as refused:
@@ -160,7 +162,7 @@ async def test_an_interrupted_call_is_repeated_or_cancelled(approve: bool, items
     assert [item["type"] for item in answer["output"]] == items
 
 
-async def test_a_chat_without_a_rule_for_an_interrupted_call_says_what_it_waits_for() -> None:
+async def test_an_interrupted_call_without_a_handler_is_a_conflict() -> None:
     session = Session()
     session.chat, session.conversation = await interrupted(asks=False)
     with pytest.raises(InterruptedToolsError) as failed:
@@ -170,14 +172,14 @@ async def test_a_chat_without_a_rule_for_an_interrupted_call_says_what_it_waits_
     assert "may have taken effect" in error_body(failed.value).decode()
 
 
-async def test_an_approval_that_is_for_somebody_else_is_not_asked_for() -> None:
+async def test_an_approval_reserved_for_another_role_is_not_requested() -> None:
     session = Session(PAY, decider=Decider(ANA, only_role("approver"), lambda: NOW))
     paused = await session.whole(input="Pay.")
 
     assert (paused["status"], paused["output"]) == ("incomplete", [])
 
 
-async def test_functions_of_the_client_are_called_and_their_results_are_no_items() -> None:
+async def test_client_functions_are_function_call_items_and_their_results_are_not() -> None:
     session = Session(FunctionCall("locate", {"high": True}, id="call_5"), "Nantes.")
     sent = await session.streamed(input="Where?", tools=[LOCATE])
     (call,) = sent[-1]["response"]["output"]
@@ -191,7 +193,7 @@ async def test_functions_of_the_client_are_called_and_their_results_are_no_items
     assert [item["type"] for item in answer["output"]] == ["message"]
 
 
-async def test_a_response_names_its_place_in_the_conversation() -> None:
+async def test_a_response_id_contains_the_conversation_and_turn() -> None:
     whole = await Session("It rains.").whole(input="Hi.", temperature=0.5)
 
     assert (whole["id"], whole["conversation"], whole["created_at"]) == ("resp_c.1", {"id": "c"}, 7)
@@ -199,25 +201,25 @@ async def test_a_response_names_its_place_in_the_conversation() -> None:
     assert whole["usage"]["total_tokens"] == 15
 
 
-def test_a_failure_has_a_fixed_text() -> None:
+def test_a_failed_response_has_a_fixed_error_text() -> None:
     (failed,) = events(Session().accept(input="Hi.").fail(OverloadedError("key s3cret")))
 
     assert (failed["type"], failed["response"]["error"]["code"]) == ("response.failed", "server_error")
     assert "s3cret" not in json.dumps(failed)
 
 
-def test_a_conflict_has_a_code_of_its_own() -> None:
+def test_a_conflict_has_the_error_code_conflict() -> None:
     (failed,) = events(Session().accept(input="Hi.").fail(ConflictError("another run")))
 
     assert failed["response"]["error"]["code"] == "conflict"
 
 
-def test_text_that_was_sent_cannot_be_taken_back() -> None:
+def test_an_attempt_reset_raises_stream_truncated() -> None:
     with pytest.raises(StreamTruncatedError):
         Session().accept(input="Hi.").encode(AttemptReset(2, "cut"))
 
 
-def test_a_pause_without_calls_of_this_client_is_incomplete() -> None:
+def test_a_pause_without_client_calls_is_incomplete() -> None:
     (last,) = events(Session().accept(input="Hi.").encode(Paused(())))
 
     assert last["response"]["status"] == "incomplete"

@@ -17,14 +17,14 @@ def read(**fields: object) -> ResponsesRequest:
     return read_responses_request(json.dumps({"model": "m", **fields}).encode())
 
 
-def test_a_request_without_a_session_begins_a_new_one() -> None:
+def test_a_request_without_a_previous_response_starts_a_session() -> None:
     first, second = read(input="Hi."), read(input="Hi.")
 
     assert first.session != second.session
     assert (first.previous, first.conversation, first.stream) == (None, False, False)
 
 
-def test_a_request_continues_the_session_of_its_response() -> None:
+def test_a_request_continues_the_session_of_the_previous_response() -> None:
     request = read(input="Hi.", previous_response_id="resp_abc.3", stream=True)
 
     assert (request.session, request.previous, request.stream) == ("abc", 3, True)
@@ -52,25 +52,25 @@ def test_a_request_continues_the_session_of_its_response() -> None:
         {"input": 3},
     ],
 )
-def test_a_request_that_is_not_supported_is_refused(fields: dict[str, object]) -> None:
+def test_an_unsupported_request_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ClientInputError) as refused:
         read(**{"input": "Hi.", **fields})
     assert refused.value.status == 400
 
 
-def test_a_response_that_does_not_exist_is_not_continued() -> None:
+def test_an_unknown_previous_response_is_refused() -> None:
     with pytest.raises(ClientInputError, match="There is no response"):
         request = read(input="Hi.", previous_response_id="resp_abc.1")
         apply_responses_request(request, conversation_of(), chat=bank(), decider=ana())
 
 
-def test_a_new_conversation_needs_a_message() -> None:
+def test_a_new_conversation_without_input_is_refused() -> None:
     with pytest.raises(ClientInputError, match="has no messages yet") as refused:
         apply_responses_request(read(input=[]), conversation_of(), chat=bank(), decider=ana())
     assert refused.value.status == 400
 
 
-async def test_a_response_is_continued_until_the_user_writes_again() -> None:
+async def test_continuing_a_response_after_a_newer_user_message_is_a_conflict() -> None:
     conversation, chat = conversation_of("Hi."), bank("Hello.", "And?")
     await chat.complete(conversation)
     request = read(input="Go on.", previous_response_id="resp_abc.1")
@@ -82,7 +82,7 @@ async def test_a_response_is_continued_until_the_user_writes_again() -> None:
     assert len(conversation.messages) == 3
 
 
-async def test_a_response_without_a_new_message_is_continued() -> None:
+async def test_decisions_without_a_new_message_continue_a_response() -> None:
     """The run between two approvals executes the first call and pauses again."""
     conversation, chat = conversation_of("Pay."), bank([PAY, PAY_MORE], "Paid.", now=Clock())
     await chat.complete(conversation)
@@ -95,7 +95,7 @@ async def test_a_response_without_a_new_message_is_continued() -> None:
     assert conversation.messages[-1].text == "Paid."
 
 
-async def test_a_refused_approval_has_its_reason() -> None:
+async def test_a_rejected_approval_keeps_its_reason() -> None:
     conversation, chat = conversation_of("Pay."), bank(PAY, now=Clock())
     await chat.complete(conversation)
     decision = {"type": "mcp_approval_response", "approval_request_id": "1.call_1", "approve": False, "reason": "no"}

@@ -10,7 +10,7 @@ from stream_world import BALANCE, PAY, bank, conversation_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_finished_run_has_the_events_of_its_stream() -> None:
+async def test_the_stored_events_of_a_finished_run_match_its_stream() -> None:
     conversation = conversation_of("How much?")
     outcome = await bank(["I look.", BALANCE], "12 euros.").complete(conversation)
     events = [*stored_events(conversation.messages, outcome, start=1)]
@@ -26,7 +26,7 @@ async def test_a_finished_run_has_the_events_of_its_stream() -> None:
     ]
 
 
-async def test_a_resumed_run_reports_the_calls_of_earlier_turns() -> None:
+async def test_the_stored_events_of_a_resumed_run_include_earlier_calls() -> None:
     conversation = conversation_of("Pay.")
     chat = bank(PAY, "Paid.")
     paused = await chat.complete(conversation)

@@ -29,7 +29,7 @@ async def sent(format: PlainFormat, *script: Scripted) -> str:  # noqa: A002 - t
     return b"".join(chunks).decode()
 
 
-async def test_lines_are_the_events_of_the_engine() -> None:
+async def test_json_lines_are_the_events_of_the_engine() -> None:
     lines = (await sent("json_lines", [BALANCE], "much\n\r\u2028 more")).split("\n")
     events = [json.loads(line) for line in lines[:-1]]
     for event in events:
@@ -39,7 +39,7 @@ async def test_lines_are_the_events_of_the_engine() -> None:
     assert events[-1]["type"] == "done"
 
 
-async def test_server_sent_events_have_the_type_as_their_name() -> None:
+async def test_server_sent_events_are_named_after_their_type() -> None:
     blocks = [block.split("\n") for block in (await sent("sse", [PAY])).split("\n\n")[:-1]]
     assert {len(block) for block in blocks} == {2}
     for name, data in blocks:
@@ -48,7 +48,7 @@ async def test_server_sent_events_have_the_type_as_their_name() -> None:
 
 
 @pytest.mark.parametrize("script", [ChatError("key s3cret"), Answer(["one two"], fail_after=1)])
-async def test_a_failed_run_ends_with_one_error(script: Scripted) -> None:
+async def test_a_failed_run_ends_with_one_error_event(script: Scripted) -> None:
     events = [json.loads(line) for line in (await sent("json_lines", script)).splitlines()]
     assert [event["type"] for event in events].count("error") == 1
     assert (events[-1]["type"], "s3cret" in str(events)) == ("error", False)

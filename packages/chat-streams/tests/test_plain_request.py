@@ -31,11 +31,11 @@ async def paused() -> tuple[PausingChat, MemoryConversation]:
     return chat, conversation
 
 
-def test_a_session_has_a_conversation_of_its_owner() -> None:
+def test_the_conversation_id_depends_on_the_owner_and_session() -> None:
     assert read().conversation_id("ana") == conversation_id("ana", "plain", "s-1")
 
 
-def test_a_message_that_is_sent_again_is_stored_once() -> None:
+def test_a_message_with_a_repeated_id_is_stored_once() -> None:
     conversation = conversation_of()
     for _ in range(2):
         apply_plain_request(read(message="Hi.", message_id="m-1"), conversation, chat=bank(), decider=ana())
@@ -43,7 +43,7 @@ def test_a_message_that_is_sent_again_is_stored_once() -> None:
     assert [(turn.text, turn.client_id) for turn in conversation.messages[0].turns] == [("Hi.", "m-1")]
 
 
-def test_messages_without_an_id_are_different_messages() -> None:
+def test_messages_without_ids_are_stored_separately() -> None:
     conversation = conversation_of()
     for _ in range(2):
         apply_plain_request(read(message="Hi."), conversation, chat=bank(), decider=ana())
@@ -51,7 +51,7 @@ def test_messages_without_an_id_are_different_messages() -> None:
     assert len(conversation.messages[0].turns) == 2
 
 
-async def test_an_approved_call_runs_once_also_if_the_approval_is_sent_again() -> None:
+async def test_a_call_approved_twice_runs_once() -> None:
     chat, conversation = await paused()
     for _ in range(2):
         apply_plain_request(decide("approve"), conversation, chat=chat, decider=ana())
@@ -70,7 +70,7 @@ async def test_edited_arguments_replace_those_of_the_model() -> None:
     assert conversation.messages.tool("call_1").result_text().endswith("paid 5")
 
 
-async def test_a_rejection_needs_no_arguments_and_has_its_reason() -> None:
+async def test_a_rejection_without_arguments_keeps_its_reason() -> None:
     chat, conversation = await paused()
     apply_plain_request(decide("reject", None, reason="too much"), conversation, chat=chat, decider=ana())
     status = conversation.messages.tool("call_1").status
@@ -80,7 +80,7 @@ async def test_a_rejection_needs_no_arguments_and_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"cents": 501}, {}, None])
-async def test_an_approval_of_other_arguments_than_those_that_wait_is_refused(arguments: object) -> None:
+async def test_an_approval_of_arguments_that_were_not_shown_is_refused(arguments: object) -> None:
     chat, conversation = await paused()
     with pytest.raises(ClientInputError, match="not those that were shown") as refused:
         apply_plain_request(decide("approve", arguments), conversation, chat=chat, decider=ana())
@@ -88,7 +88,7 @@ async def test_an_approval_of_other_arguments_than_those_that_wait_is_refused(ar
     assert (refused.value.status, conversation.messages.tool("call_1").decisions) == (409, ())
 
 
-async def test_an_interrupted_call_is_repeated() -> None:
+async def test_an_interrupted_call_is_retried() -> None:
     chat, conversation = await interrupted("Paid.")
     apply_plain_request(decide("retry"), conversation, chat=chat, decider=ana())
     await chat.complete(conversation)
@@ -96,7 +96,7 @@ async def test_an_interrupted_call_is_repeated() -> None:
     assert conversation.messages[-1].text == "Paid."
 
 
-async def test_a_made_up_decision_is_refused() -> None:
+async def test_a_decision_about_a_call_that_does_not_wait_is_refused() -> None:
     chat, conversation = bank([BALANCE], "12 euros."), conversation_of("How much?")
     await chat.complete(conversation)
     for id in ("call_3", "call_9"):  # noqa: A001 - the field's own name
@@ -106,7 +106,7 @@ async def test_a_made_up_decision_is_refused() -> None:
         assert refused.value.status == 409
 
 
-def test_a_new_conversation_needs_a_message() -> None:
+def test_a_new_conversation_without_a_message_is_refused() -> None:
     with pytest.raises(ClientInputError, match="has no messages yet"):
         apply_plain_request(read(), conversation_of(), chat=bank(), decider=ana())
 

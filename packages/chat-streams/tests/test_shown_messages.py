@@ -5,7 +5,7 @@ from chat_streams import ShownMessage, message_id, shown_messages
 from chat_streams.shown_messages import count_turns
 
 
-def test_messages_have_the_id_of_their_client_or_their_place() -> None:
+def test_shown_messages_have_the_client_id_or_the_turn_number() -> None:
     messages = Messages.from_system("Be short.")
     messages.push(Content("user", [Turn([Text("hi")], client_id="m-1"), Turn([Text("there")])]))
     messages.append("model", Turn([Reasoning("hm"), Text("hello"), Text(" ana")]))
@@ -18,7 +18,7 @@ def test_messages_have_the_id_of_their_client_or_their_place() -> None:
     assert (count_turns(messages), message_id(4)) == (4, "turn-4")
 
 
-def test_steps_of_a_model_can_be_one_message() -> None:
+def test_consecutive_model_turns_can_be_joined_into_one_message() -> None:
     messages = Messages.from_user("hi")
     tool = Tool(FunctionCall("look", {}), id="call_1")
     tool.refuse("no")

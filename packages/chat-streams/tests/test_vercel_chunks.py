@@ -14,22 +14,22 @@ def test_a_chunk_is_one_server_sent_event() -> None:
     assert HEADERS["x-vercel-ai-ui-message-stream"] == "v1"
 
 
-def test_the_id_of_an_inner_call_names_the_outer_calls() -> None:
+def test_the_id_of_an_inner_call_contains_the_outer_call_id() -> None:
     assert call_id(("call_1",)) == "call_1"
     assert call_id(("outer", "call_1")) == "outer/call_1"
 
 
-def test_data_that_is_not_kept_does_not_stay_in_the_message() -> None:
+def test_data_without_keep_is_transient() -> None:
     assert chunks(data_chunk(Data("chart", [1], keep=True))) == [{"type": "data-chart", "data": [1]}]
     assert chunks(data_chunk(Data("toast", "hi"))) == [{"type": "data-toast", "data": "hi", "transient": True}]
 
 
-def test_a_file_is_sent_by_its_url_or_its_content() -> None:
+def test_a_file_is_sent_by_its_url_or_as_a_data_url() -> None:
     assert file_url(File("image/png", url="https://example.org/a.png")) == "https://example.org/a.png"
     assert file_url(File("image/png", data=b"png")) == "data:image/png;base64,cG5n"
 
 
-def test_files_of_a_result_follow_its_output() -> None:
+def test_files_of_a_tool_result_follow_its_output() -> None:
     tool = Tool(FunctionCall("draw", {}), id="call_1")
     tool.start()
     tool.complete(None, files=(File("image/png", data=b"png"),))

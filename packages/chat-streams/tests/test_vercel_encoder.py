@@ -42,7 +42,7 @@ def encoder(messages: Messages | None = None) -> VercelEncoder:
     return VercelEncoder(messages or Messages.from_user("Hi."), ana())
 
 
-async def test_a_text_is_one_part_of_one_step() -> None:
+async def test_text_is_sent_as_one_part_of_one_step() -> None:
     assert types(await run(bank("It rains."), conversation_of("How is it?"))) == [
         "start",
         "start-step",
@@ -55,20 +55,20 @@ async def test_a_text_is_one_part_of_one_step() -> None:
     ]
 
 
-async def test_the_message_has_the_id_under_which_it_is_shown_later() -> None:
+async def test_the_streamed_message_id_equals_the_stored_message_id() -> None:
     conversation = conversation_of("How is it?")
     first = chunks(await run(bank("It rains."), conversation))[0]
 
     assert first["messageId"] == ui_messages(conversation, ana())[-1]["id"]
 
 
-async def test_reasoning_ends_when_the_answer_begins() -> None:
+async def test_reasoning_ends_before_the_text_starts() -> None:
     sent = types(await run(bank([Reasoning("Clouds."), "Rain."]), conversation_of("Why?")))
 
     assert sent.index("reasoning-end") < sent.index("text-start")
 
 
-async def test_a_result_belongs_to_the_step_of_its_call() -> None:
+async def test_a_tool_result_is_sent_in_the_step_of_its_call() -> None:
     sent = await run(bank(["I look.", BALANCE], "12 euros."), conversation_of("How much?"))
 
     assert types(sent) == [
@@ -98,7 +98,7 @@ async def test_a_result_belongs_to_the_step_of_its_call() -> None:
     }
 
 
-async def test_an_approval_is_offered_with_its_deadline() -> None:
+async def test_an_approval_request_has_an_expiry() -> None:
     *_, request, step, finish = chunks(await run(bank(PAY, now=Clock()), conversation_of("Pay.")))
 
     assert request == {
@@ -111,7 +111,7 @@ async def test_an_approval_is_offered_with_its_deadline() -> None:
     assert finish == {"type": "finish", "finishReason": "tool-calls"}
 
 
-async def test_an_approval_is_not_offered_to_somebody_who_may_not_decide() -> None:
+async def test_an_approval_is_not_requested_from_a_user_who_may_not_decide() -> None:
     conversation = conversation_of("Pay.")
     sent = await run(bank(PAY), conversation, decider=Decider(ANA, only_role("approver"), lambda: NOW))
 
@@ -122,7 +122,7 @@ async def test_an_approval_is_not_offered_to_somebody_who_may_not_decide() -> No
     assert waiting["data"]["toolName"] == "pay"
 
 
-async def test_a_call_of_the_client_waits_without_a_request() -> None:
+async def test_a_client_tool_call_is_sent_without_an_approval_request() -> None:
     conversation = conversation_of()
     conversation.messages.user("Where am I?", client_tools=[LOCATE])
     sent = types(await run(bank(FunctionCall("locate", {}, id="call_5")), conversation))
@@ -130,7 +130,7 @@ async def test_a_call_of_the_client_waits_without_a_request() -> None:
     assert sent[-3:] == ["tool-input-available", "finish-step", "finish"]
 
 
-async def test_a_resumed_run_continues_the_message_that_the_client_has() -> None:
+async def test_a_resumed_run_continues_the_shown_message() -> None:
     conversation = conversation_of("Pay.")
     chat = bank(PAY, "Paid.")
     first = chunks(await run(chat, conversation))[0]
@@ -141,7 +141,7 @@ async def test_a_resumed_run_continues_the_message_that_the_client_has() -> None
     assert types(sent)[1:4] == ["tool-output-available", "start-step", "text-start"]
 
 
-async def test_a_call_that_the_client_does_not_have_is_shown_before_its_result() -> None:
+async def test_a_call_that_the_client_has_not_seen_is_sent_before_its_result() -> None:
     conversation = conversation_of("Pay.")
     chat = bank(PAY, "Paid.")
     await run(chat, conversation)
@@ -150,7 +150,7 @@ async def test_a_call_that_the_client_does_not_have_is_shown_before_its_result()
     assert types(await run(chat, conversation))[1:3] == ["tool-input-available", "tool-output-available"]
 
 
-async def test_edited_arguments_replace_the_shown_ones() -> None:
+async def test_edited_arguments_replace_the_shown_arguments() -> None:
     conversation = conversation_of("Pay.")
     chat = bank(PAY, "Paid.")
     await run(chat, conversation)
@@ -160,7 +160,7 @@ async def test_edited_arguments_replace_the_shown_ones() -> None:
     assert (shown["type"], shown["input"]) == ("tool-input-available", {"cents": 400})
 
 
-async def test_calls_of_two_steps_are_streamed_each_under_its_id() -> None:
+async def test_calls_of_two_steps_are_streamed_under_their_own_ids() -> None:
     again = FunctionCall("balance", {}, id="call_4")
     sent = chunks(await run(bank(BALANCE, again, "12 euros."), conversation_of("How much?")))
     streamed = [(item["type"], item["toolCallId"]) for item in sent if str(item["type"]).startswith("tool-input")]
@@ -170,7 +170,7 @@ async def test_calls_of_two_steps_are_streamed_each_under_its_id() -> None:
     ]
 
 
-async def test_a_repeated_id_of_a_provider_is_not_streamed_under_the_id_of_another_call() -> None:
+async def test_a_call_with_a_repeated_id_is_not_streamed_under_the_first_id() -> None:
     conversation = conversation_of("How much?")
     sent = chunks(await run(bank(BALANCE, BALANCE, "12 euros."), conversation))
     ids = [tool.id for content in conversation.messages for tool in content.tools]
@@ -180,7 +180,7 @@ async def test_a_repeated_id_of_a_provider_is_not_streamed_under_the_id_of_anoth
     assert len({*ids}) == 2
 
 
-async def test_calls_of_an_inner_chat_are_dynamic_tools_with_the_ids_of_their_path() -> None:
+async def test_inner_calls_are_dynamic_tools_with_path_ids() -> None:
     inner = bank(PAY, "I paid.").as_tool(name="clerk", description="Pays.")
     model = ScriptedProvider(FunctionCall("clerk", {"request": "Pay."}, id="outer"), "Done.", by_history=True)
     chat = ChatBuilder().with_model(model).with_scoped_tools(inner).build()
@@ -201,7 +201,7 @@ async def test_calls_of_an_inner_chat_are_dynamic_tools_with_the_ids_of_their_pa
     assert outputs == ["outer/call_1", "outer"]
 
 
-def test_a_reset_takes_back_the_parts_of_the_open_step_only() -> None:
+def test_an_attempt_reset_discards_only_the_open_step() -> None:
     sends = encoder()
     sends.encode(TextDelta("It will"))
 
@@ -211,7 +211,7 @@ def test_a_reset_takes_back_the_parts_of_the_open_step_only() -> None:
     assert sends.encode(AttemptReset(2, "cut")) == b""
 
 
-def test_a_broken_stream_leaves_its_text_open() -> None:
+def test_a_truncated_stream_ends_with_an_error_and_no_text_end() -> None:
     sends = encoder()
     sends.encode(TextDelta("It ra"))
     sends.encode(ToolCallDelta("{", 0, "pay", "call_1"))
@@ -220,7 +220,7 @@ def test_a_broken_stream_leaves_its_text_open() -> None:
 
 
 @pytest.mark.parametrize("error", [OverloadedError("key s3cret"), ValueError("s3cret"), StreamTruncatedError("s3cret")])
-def test_an_error_is_reported_by_a_fixed_text(error: Exception) -> None:
+def test_an_exception_is_sent_as_a_fixed_text(error: Exception) -> None:
     start, failure = chunks(encoder().fail(error))
 
     assert start["type"] == "start"
@@ -228,7 +228,7 @@ def test_an_error_is_reported_by_a_fixed_text(error: Exception) -> None:
     assert "s3cret" not in json.dumps(failure)
 
 
-def test_a_file_of_a_provider_is_left_out() -> None:
+def test_a_file_is_sent_with_its_url() -> None:
     sends = encoder()
 
     assert types(sends.encode(FilePart(File("image/png", data=b"png")))) == ["start", "start-step", "file"]
@@ -237,19 +237,19 @@ def test_a_file_of_a_provider_is_left_out() -> None:
     )
 
 
-def test_a_value_is_a_data_part() -> None:
+def test_a_structured_value_is_sent_as_a_data_part() -> None:
     *_, value = chunks(encoder().encode(StructuredPart({"rain": True})))
 
     assert value == {"type": "data-structured", "data": {"rain": True}}
 
 
-def test_texts_of_an_inner_chat_are_not_shown() -> None:
+def test_the_text_of_an_inner_chat_is_not_sent() -> None:
     assert encoder().encode(NestedEvent(("outer",), TextDelta("secret plan"))) != b"secret plan"
     assert "secret plan" not in str(chunks(encoder().encode(NestedEvent(("outer",), TextDelta("secret plan")))))
 
 
 @pytest.mark.parametrize("text", ["\r\n", "\u2028", "\x00", "é😀", "</script>", "\ud83d", "data: x\n\n"])
-def test_any_text_survives(text: str) -> None:
+def test_any_text_arrives_unchanged(text: str) -> None:
     sends = encoder()
     first = chunks(sends.encode(TextDelta(text)))[-1]
     second = chunks(sends.encode(TextDelta(text)))[-1]
@@ -257,7 +257,7 @@ def test_any_text_survives(text: str) -> None:
     assert (first["delta"], second["delta"]) == (text, text)
 
 
-def test_a_rejected_call_is_denied_only_if_a_person_rejected_it() -> None:
+def test_a_call_is_denied_only_if_the_user_rejected_it() -> None:
     outcomes: list[object] = []
     for source in ("person", "policy", "expiry"):
         tool = Tool(FunctionCall("pay", {}), id="call_1")

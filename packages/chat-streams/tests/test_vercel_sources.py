@@ -18,14 +18,14 @@ PAGE = {"url": "https://example.org/rain", "title": "Rain"}
     ],
     ids=["completions", "responses", "claude"],
 )
-def test_a_cited_page_is_a_source(part: Part) -> None:
+def test_a_cited_page_is_sent_as_a_source(part: Part) -> None:
     source = {"type": "source-url", "sourceId": PAGE["url"], **PAGE}
 
     assert find_sources([part]) == [source]
     assert find_sources([part, part]) == [source]
 
 
-def test_a_cited_document_is_a_source_with_its_title() -> None:
+def test_a_cited_document_is_sent_as_a_source_with_its_title() -> None:
     cited = {"type": "char_location", "document_title": "The manual", "document_index": 0}
 
     assert find_sources([Text("Rain.", Opaque("anthropic", {"citations": [cited]}))]) == [
@@ -33,5 +33,5 @@ def test_a_cited_document_is_a_source_with_its_title() -> None:
     ]
 
 
-def test_other_data_of_a_provider_is_no_source() -> None:
+def test_other_provider_data_is_not_a_source() -> None:
     assert find_sources([Text("Rain.", Opaque("openai", {"annotations": [{"type": "file_path"}, 3]})), Text("x")]) == []

@@ -21,7 +21,7 @@ def parts(messages: list[Json]) -> list[Json]:
     return list(found)
 
 
-async def test_all_turns_of_an_answer_are_one_message() -> None:
+async def test_all_model_turns_of_a_run_are_one_message() -> None:
     conversation = conversation_of("How much?")
     conversation.messages.system("Be kind.")
     await run(bank(["I look.", BALANCE], "12 euros."), conversation)
@@ -44,7 +44,7 @@ async def test_all_turns_of_an_answer_are_one_message() -> None:
     ]
 
 
-async def test_a_waiting_approval_can_be_answered_by_those_who_may() -> None:
+async def test_an_approval_is_requested_only_from_a_user_who_may_decide() -> None:
     conversation, clock = conversation_of("Pay."), Clock()
     await run(bank(PAY, now=clock), conversation)
     offered = parts(ui_messages(conversation, ana()))[1]
@@ -57,7 +57,7 @@ async def test_a_waiting_approval_can_be_answered_by_those_who_may() -> None:
     assert parts(ui_messages(conversation, other))[1]["state"] == "input-available"
 
 
-def test_states_of_a_call_are_those_of_the_protocol() -> None:
+def test_tool_statuses_are_shown_as_protocol_states() -> None:
     calls = [Tool(FunctionCall("pay", {}), id=f"call_{number}") for number in range(4)]
     for call in calls:
         call.await_approval()
@@ -77,7 +77,7 @@ def test_states_of_a_call_are_those_of_the_protocol() -> None:
     assert shown[2]["errorText"] == "The pay call is not allowed."
 
 
-def test_kept_data_and_files_of_a_result_are_shown() -> None:
+def test_kept_data_and_files_of_a_tool_result_are_shown() -> None:
     tool = Tool(FunctionCall("draw", {}), id="call_1")
     tool.start()
     chart, picture = Data("chart", [1], keep=True), File("image/png", data=b"png", name="a.png")
@@ -93,7 +93,7 @@ def test_kept_data_and_files_of_a_result_are_shown() -> None:
     ]
 
 
-def test_files_of_a_user_are_shown() -> None:
+def test_files_of_a_user_message_are_shown() -> None:
     messages = Messages.from_user("See:", File("image/png", data=b"png", name="a.png"))
 
     assert parts(ui_messages(messages, ana()))[1] == {
@@ -104,7 +104,7 @@ def test_files_of_a_user_are_shown() -> None:
     }
 
 
-async def test_stored_chunks_rebuild_the_message_that_a_run_continues() -> None:
+async def test_stored_chunks_rebuild_the_message_of_a_resumed_run() -> None:
     conversation = conversation_of("Pay.")
     assert stored_chunks(conversation, ana()) == b""
     await run(bank([Reasoning("Hm."), "I pay.", PAY], "Paid.", now=Clock()), conversation)
@@ -130,7 +130,7 @@ async def test_stored_chunks_rebuild_the_message_that_a_run_continues() -> None:
     ]
 
 
-def test_stored_chunks_have_the_data_of_results() -> None:
+def test_stored_chunks_contain_the_data_of_tool_results() -> None:
     tool = Tool(FunctionCall("draw", {}), id="call_1")
     tool.start()
     tool.complete("drawn", data=(Data("chart", [1], keep=True),), files=(File("image/png", data=b"png", name="a"),))
