@@ -44,7 +44,7 @@ def call(index: int | None, id: str | None, name: str | None, arguments: object)
 # --- Calls ---------------------------------------------------------------------------------------------
 
 
-def test_pieces_of_a_call_are_joined_by_index() -> None:
+def test_call_fragments_are_joined_by_index() -> None:
     first, second = tools(
         calls(call(0, "a", "f", "")),
         calls(call(1, "b", "g", '{"y"')),
@@ -56,18 +56,18 @@ def test_pieces_of_a_call_are_joined_by_index() -> None:
     assert first.call.raw == '{"x":1}'
 
 
-def test_an_id_and_a_name_in_every_piece_are_no_new_call() -> None:
+def test_repeated_id_and_name_in_a_fragment_do_not_start_a_new_call() -> None:
     (tool,) = tools(calls(call(0, "a", "f", '{"x":')), calls(call(0, "a", "f", "1}")))
     assert (tool.name, tool.call.arguments) == ("f", {"x": 1})
 
 
-def test_another_id_under_the_same_index_is_another_call() -> None:
+def test_a_new_id_under_the_same_index_starts_a_new_call() -> None:
     first, second = tools(calls(call(0, "a", "f", "{}")), calls(call(0, "b", "f", '{"x":1}')))
     assert (first.call_id, second.call_id) == ("a", "b")
     assert second.call.arguments == {"x": 1}
 
 
-def test_pieces_without_an_index_belong_to_the_id_or_to_the_last_call() -> None:
+def test_fragments_without_an_index_join_the_call_of_their_id_or_the_last_call() -> None:
     first, second = tools(
         calls(call(None, "a", "f", '{"x":')),
         calls(call(None, "b", "g", '{"y":')),
@@ -78,14 +78,14 @@ def test_pieces_without_an_index_belong_to_the_id_or_to_the_last_call() -> None:
     assert second.call.arguments == {"y": 2}
 
 
-def test_calls_without_index_and_id_are_told_apart_by_their_names() -> None:
+def test_calls_without_index_and_id_are_separated_by_name() -> None:
     first, second = tools(calls(call(None, None, "f", "{}")), calls(call(None, None, "f", '{"x":1}')))
     assert first.call_id is None
     assert first.id != second.id
     assert second.call.arguments == {"x": 1}
 
 
-def test_null_arguments_and_null_ids_are_none() -> None:
+def test_null_arguments_and_ids_are_read_as_missing() -> None:
     item = {"index": 0, "id": None, "function": {"name": "f", "arguments": None}}
     (tool,) = tools(calls(item))
     assert tool.call_id is None
@@ -93,41 +93,41 @@ def test_null_arguments_and_null_ids_are_none() -> None:
     assert tool.call.problem is None
 
 
-def test_arguments_that_are_json_already_are_taken() -> None:
+def test_arguments_sent_as_a_json_object_are_accepted() -> None:
     (tool,) = tools(calls(call(0, "a", "f", {"x": 1})))
     assert tool.call.arguments == {"x": 1}
     assert tool.call.text == '{"x":1}'
 
 
-def test_arguments_of_any_other_kind_are_wrong() -> None:
+def test_arguments_of_another_type_raise_a_shape_error() -> None:
     with pytest.raises(WrongShapeError):
         read(calls(call(0, "a", "f", 7)))
 
 
-def test_cut_arguments_are_kept_as_they_are_and_told_to_be_no_json() -> None:
+def test_truncated_arguments_keep_their_raw_text_and_report_a_problem() -> None:
     (tool,) = tools(calls(call(0, "a", "f", '{"x": "y')))
     assert tool.call.raw == '{"x": "y'
     assert tool.call.problem is not None
 
 
-def test_a_name_that_comes_late_is_told_when_it_comes() -> None:
+def test_the_first_call_delta_is_held_back_until_the_name_arrives() -> None:
     _, out = read(calls(call(0, "a", "", "")), calls(call(0, None, "f", "{}")), calls(call(0, None, None, " ")))
     assert out == [ToolCallDelta("{}", 0, "f", "a"), ToolCallDelta(" ", 0)]
 
 
-def test_calls_of_a_whole_answer_are_each_their_own_whatever_their_index() -> None:
+def test_calls_of_a_whole_response_are_not_joined_by_index() -> None:
     first, second = tools(calls(call(0, None, "f", "{}"), call(0, None, "f", '{"x":1}')), whole=True)
     assert first.call.arguments == {}
     assert second.call.arguments == {"x": 1}
 
 
-def test_the_older_form_of_a_call_is_a_call() -> None:
+def test_the_deprecated_function_call_field_is_read_as_a_tool_call() -> None:
     (tool,) = tools({"function_call": {"name": "f", "arguments": '{"x":'}}, {"function_call": {"arguments": "1}"}})
     assert (tool.name, tool.call.arguments, tool.call_id) == ("f", {"x": 1}, None)
     assert tools({"function_call": {"name": "", "arguments": ""}}) == []
 
 
-def test_a_tool_receives_the_free_text_of_a_custom_call_as_its_input() -> None:
+def test_the_free_text_of_a_custom_call_becomes_its_input_argument() -> None:
     item = {"id": "a", "type": "custom", "custom": {"name": "math", "input": "4 + 4"}}
     (tool,) = tools(calls(item))
     assert (tool.name, tool.call.text, tool.call.arguments) == ("math", "4 + 4", {"input": "4 + 4"})
@@ -135,14 +135,14 @@ def test_a_tool_receives_the_free_text_of_a_custom_call_as_its_input() -> None:
     assert tool.call.opaque == Opaque("p", {"type": "custom"})
 
 
-def test_of_two_forms_of_a_call_the_one_that_is_filled_counts() -> None:
+def test_an_empty_custom_form_beside_a_function_call_is_ignored() -> None:
     item = call(0, "a", "f", "{}") | {"type": "function", "custom": {"name": "", "input": ""}}
     (tool,) = tools(calls(item))
     assert tool.name == "f"
     assert tool.call.opaque is None
 
 
-def test_what_a_server_wants_back_with_a_call_is_kept_with_it() -> None:
+def test_extra_content_of_a_call_is_kept_as_opaque_data() -> None:
     item = call(0, "a", "f", "{}") | {"extra_content": {"google": {"thought_signature": "s"}}}
     (tool,) = tools(calls(item))
     assert tool.call.opaque == Opaque("p", {"extra_content": {"google": {"thought_signature": "s"}}})
@@ -152,19 +152,19 @@ def test_what_a_server_wants_back_with_a_call_is_kept_with_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_reasoning_remembers_the_field_it_came_in(name: str) -> None:
+def test_reasoning_keeps_the_name_of_its_source_field(name: str) -> None:
     parts, out = read({name: "Let me "}, {name: "see"}, {"content": "Yes"})
     assert parts == [Reasoning("Let me see", opaque=Opaque("p", {"field": name})), Text("Yes")]
     assert out == [ReasoningDelta("Let me "), ReasoningDelta("see"), TextDelta("Yes")]
 
 
-def test_reasoning_that_is_sent_under_two_names_is_read_once() -> None:
+def test_reasoning_sent_in_two_fields_is_read_once() -> None:
     parts, out = read({"reasoning": "Hm", "reasoning_content": "Hm"}, {"reasoning": ".", "reasoning_content": "."})
     assert parts == [Reasoning("Hm.", opaque=Opaque("p", {"field": "reasoning"}))]
     assert out == [ReasoningDelta("Hm"), ReasoningDelta(".")]
 
 
-def test_details_of_reasoning_are_joined_and_keep_their_signature() -> None:
+def test_reasoning_details_are_joined_and_keep_their_signature() -> None:
     def detail(**fields: object) -> dict[str, Any]:
         return {
             "reasoning": fields.get("text"),
@@ -189,7 +189,7 @@ def test_details_of_reasoning_are_joined_and_keep_their_signature() -> None:
     assert out == [ReasoningDelta("Let me "), ReasoningDelta("see")]
 
 
-def test_details_alone_are_reasoning_too() -> None:
+def test_reasoning_details_without_a_text_field_are_read_as_reasoning() -> None:
     summary = {"type": "reasoning.summary", "summary": "Hm", "index": 0}
     secret = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}
     parts, out = read({"reasoning_details": [summary, secret]})
@@ -197,7 +197,7 @@ def test_details_alone_are_reasoning_too() -> None:
     assert out == [ReasoningDelta("Hm")]
 
 
-def test_details_with_other_ids_are_not_joined() -> None:
+def test_reasoning_details_with_different_ids_are_not_joined() -> None:
     one = {"type": "t", "index": 0, "id": "1", "data": "a"}
     parts, _ = read({"reasoning_details": [one]}, {"reasoning_details": [{**one, "id": "2"}]})
     assert isinstance(parts[0], Reasoning)
@@ -205,7 +205,7 @@ def test_details_with_other_ids_are_not_joined() -> None:
     assert parts[0].opaque.data["details"] == [one, {**one, "id": "2"}]
 
 
-def test_details_of_a_whole_answer_are_kept_as_they_are() -> None:
+def test_reasoning_details_of_a_whole_response_are_not_joined() -> None:
     details = [{"type": "t", "text": "a", "index": 0}, {"type": "t", "text": "b", "index": 0}]
     parts, _ = read({"reasoning_details": details, "reasoning": "ab"}, whole=True)
     assert isinstance(parts[0], Reasoning)
@@ -220,7 +220,7 @@ def thinking(text: str, **fields: object) -> dict[str, Any]:
     return {"type": "thinking", "thinking": [{"type": "text", "text": text}], **fields}
 
 
-def test_thinking_in_a_list_is_reasoning_and_text_beside_it_is_text() -> None:
+def test_thinking_chunks_in_a_content_list_become_reasoning_before_the_text() -> None:
     parts, out = read(
         {"content": [thinking("Let ")]},
         {"content": [thinking("me see", closed=True), {"type": "text", "text": "Yes"}]},
@@ -231,7 +231,7 @@ def test_thinking_in_a_list_is_reasoning_and_text_beside_it_is_text() -> None:
     assert out == [ReasoningDelta("Let "), ReasoningDelta("me see"), TextDelta("Yes"), TextDelta("!")]
 
 
-def test_a_model_may_think_again_after_it_has_spoken() -> None:
+def test_thinking_after_text_becomes_another_reasoning_part() -> None:
     parts, _ = read(
         {"content": [thinking("One"), {"type": "text", "text": "A"}, thinking("Two"), {"type": "text", "text": "B"}]}
     )
@@ -239,13 +239,13 @@ def test_a_model_may_think_again_after_it_has_spoken() -> None:
     assert parts == [Reasoning("One", opaque=opaque), Text("A"), Reasoning("Two", opaque=opaque), Text("B")]
 
 
-def test_thinking_may_be_a_plain_text() -> None:
+def test_a_thinking_chunk_may_contain_a_plain_string() -> None:
     parts, _ = read({"content": [{"type": "thinking", "thinking": "Hm"}]})
     assert isinstance(parts[0], Reasoning)
     assert parts[0].text == "Hm"
 
 
-def test_parts_of_other_kinds_are_read_or_kept_whole() -> None:
+def test_content_parts_of_unknown_types_are_kept_as_provider_parts() -> None:
     parts, _ = read(
         {
             "content": [
@@ -268,7 +268,7 @@ def test_parts_of_other_kinds_are_read_or_kept_whole() -> None:
 # --- Files and the rest --------------------------------------------------------------------------------
 
 
-def test_an_image_of_the_model_is_a_file_and_is_told_at_once() -> None:
+def test_a_generated_image_becomes_a_file_and_is_streamed_as_a_file_part() -> None:
     image = {"type": "image_url", "index": 0, "image_url": {"url": f"data:image/png;base64,{PNG}"}}
     parts, out = read({"content": "Here", "images": [image]})
     file = File("image/png", data=b"\x89PNG", opaque=Opaque("p", {"image": {"index": 0}}))
@@ -276,19 +276,19 @@ def test_an_image_of_the_model_is_a_file_and_is_told_at_once() -> None:
     assert out == [TextDelta("Here"), FilePart(file)]
 
 
-def test_an_image_may_be_elsewhere() -> None:
+def test_a_generated_image_may_be_given_by_url() -> None:
     parts, _ = read({"images": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]})
     assert isinstance(parts[0], File)
     assert parts[0].url == "https://example.org/a.png"
 
 
 @pytest.mark.parametrize("url", ["data:image/png;base64,***", "data:image/png,abc"])
-def test_an_image_that_cannot_be_read_is_wrong(url: str) -> None:
+def test_a_generated_image_with_a_malformed_data_url_raises_a_shape_error(url: str) -> None:
     with pytest.raises(WrongShapeError):
         read({"images": [{"image_url": {"url": url}}]})
 
 
-def test_speech_is_a_file_and_its_transcript_is_the_text() -> None:
+def test_generated_audio_becomes_a_file_and_its_transcript_becomes_text() -> None:
     def sound(data: bytes) -> str:
         return base64.b64encode(data).decode()
 
@@ -310,28 +310,28 @@ def test_speech_is_a_file_and_its_transcript_is_the_text() -> None:
     ("data", "mime"),
     [(b"RIFF....WAVE", "audio/wav"), (b"ID3", "audio/mpeg"), (b"fLaC", "audio/flac"), (b"OggS", "audio/ogg")],
 )
-def test_what_speech_is_shows_in_its_first_bytes(data: bytes, mime: str) -> None:
+def test_the_mime_type_of_generated_audio_is_detected_from_its_first_bytes(data: bytes, mime: str) -> None:
     parts, _ = read({"audio": {"id": "a", "data": base64.b64encode(data).decode()}})
     assert isinstance(parts[0], File)
     assert parts[0].mime == mime
 
 
-def test_an_audio_that_is_all_empty_is_none() -> None:
+def test_an_audio_object_with_only_empty_fields_is_ignored() -> None:
     assert read({"audio": {"id": "", "data": "", "transcript": "", "expires_at": 0}}) == ([], [])
 
 
-def test_citations_are_kept_as_the_provider_s_own() -> None:
+def test_annotations_of_all_chunks_are_joined_in_one_provider_part() -> None:
     note = {"type": "url_citation", "url_citation": {"url": "https://example.org"}}
     parts, _ = read({"content": "a", "annotations": [note]}, {"annotations": [note]})
     assert parts == [Text("a"), ProviderPart("p", "annotations", {"annotations": [note, note]})]
 
 
-def test_what_a_server_wants_back_with_the_message_is_kept() -> None:
+def test_extra_content_of_a_message_is_kept_as_a_provider_part() -> None:
     parts, _ = read({"content": "a", "extra_content": {"google": {"thought": True}}})
     assert parts[1] == ProviderPart("p", "message", {"extra_content": {"google": {"thought": True}}})
 
 
-def test_tools_that_the_server_ran_are_kept_as_they_ended() -> None:
+def test_executed_tools_are_kept_in_their_last_state() -> None:
     parts, _ = read(
         {"executed_tools": [{"index": 0, "type": "search"}]},
         {"executed_tools": [{"index": 0, "type": "search", "output": "found"}, {"type": "visit"}]},
@@ -342,12 +342,12 @@ def test_tools_that_the_server_ran_are_kept_as_they_ended() -> None:
     ]
 
 
-def test_fields_that_are_null_or_empty_say_nothing_whatever_they_are() -> None:
+def test_null_and_empty_fields_are_ignored() -> None:
     names = ("content", "reasoning", "refusal", "tool_calls", "function_call", "images", "audio", "annotations")
     assert read(dict.fromkeys(names), dict.fromkeys(names, "")) == ([], [])
 
 
-def test_details_sources_and_transcripts_are_joined_in_linear_time() -> None:
+def test_reasoning_details_citations_and_audio_are_joined_in_linear_time() -> None:
     answer = Answer("p", whole=False)
     started = perf_counter()
     for number in range(20_000):

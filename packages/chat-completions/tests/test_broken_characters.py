@@ -26,21 +26,21 @@ def heard(*deltas: object) -> tuple[list[Delta], Turn]:
     return found, decoder.close()
 
 
-def test_a_character_that_was_cut_in_two_arrives_with_its_second_half() -> None:
+def test_a_surrogate_pair_split_between_chunks_is_delivered_with_the_second_half() -> None:
     deltas, turn = heard({"content": f"an {HIGH}"}, {"content": f"{LOW}, and {OWL}{HIGH}"}, {"content": f"{LOW}."})
 
     assert deltas == [TextDelta("an "), TextDelta(f"{OWL}, and {OWL}"), TextDelta(f"{OWL}.")]
     assert turn.text == f"an {OWL}, and {OWL}{OWL}."
 
 
-def test_a_piece_that_is_half_a_character_says_nothing_yet() -> None:
+def test_a_chunk_with_only_half_a_surrogate_pair_emits_no_delta() -> None:
     deltas, turn = heard({"content": HIGH}, {"content": LOW})
 
     assert deltas == [TextDelta(OWL)]
     assert turn.text == OWL
 
 
-def test_thoughts_and_arguments_are_mended_too() -> None:
+def test_split_surrogate_pairs_are_joined_in_reasoning_and_arguments() -> None:
     deltas, turn = heard(
         {"reasoning_content": f"o{HIGH}"},
         {"reasoning_content": LOW},
@@ -53,7 +53,7 @@ def test_thoughts_and_arguments_are_mended_too() -> None:
     assert turn.tools[0].call.arguments == {"bird": OWL}
 
 
-def test_the_deltas_are_the_text_wherever_it_was_cut() -> None:
+def test_text_deltas_equal_the_text_wherever_the_chunks_are_split() -> None:
     text = f"{OWL}a{OWL}{OWL} é"
     units = text.encode("utf-16-le")
     for size in (2, 4, 6, 10):
@@ -62,12 +62,12 @@ def test_the_deltas_are_the_text_wherever_it_was_cut() -> None:
         assert "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)]) == turn.text == text
 
 
-def test_a_half_that_is_followed_by_something_else_stays_in_its_place() -> None:
+def test_a_lone_surrogate_followed_by_other_text_is_kept_in_its_place() -> None:
     assert heard({"content": HIGH}, {"content": "a"})[1].text == f"{HIGH}a"
     assert heard({"content": LOW}, {"content": "a"})[1].text == f"{LOW}a"
 
 
-def test_a_half_in_a_stream_that_breaks_off_was_never_said() -> None:
+def test_a_lone_surrogate_at_the_end_of_a_truncated_stream_is_dropped() -> None:
     decoder = StreamDecoder("p")
 
     assert decoder.feed([event({"content": f"a{HIGH}"})]) == [TextDelta("a")]

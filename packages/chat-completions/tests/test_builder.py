@@ -31,7 +31,7 @@ async def asked(builder: Any, options: ChatOptions | None = None, messages: Mess
 
 
 @pytest.mark.anyio
-async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport) -> None:
+async def test_a_request_uses_the_configured_url_key_headers_and_model(transport: MockTransport) -> None:
     builder = (
         CompletionsBuilder()
         .with_model("m")
@@ -52,15 +52,13 @@ async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransp
 @pytest.mark.parametrize(
     "base_url", ["http://localhost:8080", "http://10.0.0.7:8080", "https://localhost", "https://h"]
 )
-async def test_the_scheme_is_the_one_of_the_base_url_wherever_the_host_is(
-    transport: MockTransport, base_url: str
-) -> None:
+async def test_the_scheme_of_the_base_url_is_used_for_every_host(transport: MockTransport, base_url: str) -> None:
     await asked(CompletionsBuilder().with_model("m").with_base_url(base_url).with_transport(transport))
     assert transport.last.request.url == f"{base_url}/chat/completions"
 
 
 @pytest.mark.anyio
-async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTransport) -> None:
+async def test_the_query_of_the_base_url_is_sent_with_every_request(transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_base_url("https://host/openai/deployments/d?api-version=1")
     await asked(builder.with_model("m").with_headers({"api-key": "k"}).with_transport(transport))
     assert transport.last.path == "/openai/deployments/d/chat/completions?api-version=1"
@@ -68,7 +66,7 @@ async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTr
 
 
 @pytest.mark.anyio
-async def test_the_environment_s_key_goes_to_the_default_server_alone(
+async def test_the_key_from_the_environment_is_sent_only_to_the_default_server(
     transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "secret")
@@ -81,25 +79,27 @@ async def test_the_environment_s_key_goes_to_the_default_server_alone(
     assert "authorization" not in transport.last.headers
 
 
-def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_raises_if_the_api_key_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
     with pytest.raises(UsageError, match=API_KEY_VARIABLE):
         CompletionsBuilder().with_model("m").build()
 
 
-def test_a_header_of_the_caller_s_can_hold_the_key(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_authorization_header_replaces_the_api_key(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "secret")
     builder = CompletionsBuilder().with_model("m").with_headers({"Authorization": "Basic x"}).with_transport(transport)
     assert builder.build().metadata.model == "m"
 
 
-def test_a_provider_completes_streams_and_embeds(transport: MockTransport) -> None:
+def test_the_provider_implements_chat_and_embeddings(transport: MockTransport) -> None:
     provider = CompletionsBuilder().with_model("m").with_base_url("http://h").with_transport(transport).build()
     assert isinstance(provider, ChatProvider)
     assert isinstance(provider, EmbeddingsProvider)
 
 
-def test_a_provider_has_a_name_and_a_description(transport: MockTransport) -> None:
+def test_the_metadata_contains_the_configured_name_and_description(transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_provider_name("vendor", "a vendor").with_embeddings(dimensions=8, max_batch=16)
     metadata = builder.with_model("m").with_base_url("http://h").with_transport(transport).build().metadata
     assert (metadata.name, metadata.model, metadata.description, metadata.max_embedding_batch) == (
@@ -111,7 +111,7 @@ def test_a_provider_has_a_name_and_a_description(transport: MockTransport) -> No
 
 
 @pytest.mark.anyio
-async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
+async def test_dialect_settings_of_the_builder_change_the_request(transport: MockTransport) -> None:
     builder = (
         CompletionsBuilder()
         .with_base_url("http://h")
@@ -132,7 +132,7 @@ async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
 
 
 @pytest.mark.anyio
-async def test_ids_of_calls_can_be_shortened_and_null_left_out(transport: MockTransport) -> None:
+async def test_call_ids_can_be_shortened_and_null_content_omitted(transport: MockTransport) -> None:
     tool = Tool(FunctionCall("f"), call_id="call_0123456789")
     tool.reject()
     messages = Messages.from_user("Hi")
@@ -145,7 +145,7 @@ async def test_ids_of_calls_can_be_shortened_and_null_left_out(transport: MockTr
 
 
 @pytest.mark.anyio
-async def test_the_limit_is_named_by_the_server_unless_the_caller_names_it(transport: MockTransport) -> None:
+async def test_the_max_tokens_field_depends_on_the_base_url(transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_model("m").with_transport(transport).with_api_key("k")
     await asked(builder, ChatOptions(max_tokens=5))
     assert "max_completion_tokens" in transport.last.json()
@@ -155,7 +155,7 @@ async def test_the_limit_is_named_by_the_server_unless_the_caller_names_it(trans
 
 
 @pytest.mark.anyio
-async def test_reasoning_can_be_kept_back(transport: MockTransport) -> None:
+async def test_with_reasoning_can_disable_the_replay_of_reasoning(transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_model("m").with_base_url("http://h").with_transport(transport)
     transport.answer(body=ANSWER)
     provider = builder.build()
@@ -183,14 +183,14 @@ def test_builders_are_immutable(transport: MockTransport) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_default_transport_is_made_by_the_provider_and_closed_with_it() -> None:
+async def test_the_default_transport_is_closed_with_the_provider() -> None:
     async with CompletionsBuilder().with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
         assert provider.metadata.model == "m"
         with pytest.raises(NetworkError):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 
-def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_default_transport_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         CompletionsBuilder().with_model("m").with_base_url("http://h").build()
@@ -199,14 +199,14 @@ def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.
 # --- Mistakes ------------------------------------------------------------------------------------------
 
 
-def test_a_builder_without_a_model_cannot_build() -> None:
+def test_build_without_a_model_raises_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"build\(\) needs a model"):
         cast("Any", CompletionsBuilder()).build()
     with pytest.raises(AttributeError, match="no attribute 'bulid'"):
         cast("Any", CompletionsBuilder()).bulid()
 
 
-def test_a_model_is_chosen_once() -> None:
+def test_with_model_cannot_be_called_twice() -> None:
     ready = CompletionsBuilder().with_model("m")
     with pytest.raises(AttributeError, match="the model is already set to"):
         cast("Any", ready).with_model("n")
@@ -227,13 +227,13 @@ def test_a_model_is_chosen_once() -> None:
         ("with_provider_name", ""),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence(name: str, value: object) -> None:
+def test_an_invalid_setting_raises_an_error_that_names_the_method(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=name):
         getattr(CompletionsBuilder(), name)(value)
 
 
 @pytest.mark.parametrize(("dimensions", "max_batch"), [(0, 1), (1, 0)])
-def test_vectors_and_batches_are_not_empty(dimensions: int, max_batch: int) -> None:
+def test_with_embeddings_rejects_zero_dimensions_and_zero_batches(dimensions: int, max_batch: int) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         CompletionsBuilder().with_embeddings(dimensions=dimensions, max_batch=max_batch)
 
@@ -241,19 +241,19 @@ def test_vectors_and_batches_are_not_empty(dimensions: int, max_batch: int) -> N
 @pytest.mark.parametrize(
     "url", ["ftp://host/v1", "https://user:secret@host/v1", "https:///v1", "http://h:port", "http://[::1"]
 )
-def test_a_base_url_is_one_of_a_web_server_without_a_secret_in_it(url: str, transport: MockTransport) -> None:
+def test_build_rejects_a_base_url_that_is_not_http_or_contains_credentials(url: str, transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_model("m").with_base_url(url).with_transport(transport)
     with pytest.raises(UsageError) as error:
         builder.build()
     assert "secret" not in str(error.value)
 
 
-def test_a_url_without_a_scheme_is_told_without_the_secret_in_it() -> None:
+def test_a_base_url_without_a_scheme_is_reported_without_its_credentials() -> None:
     with pytest.raises(UsageError, match="not 'host/v1'"):
         CompletionsBuilder().with_base_url("user:secret@host/v1")
 
 
-def test_the_key_is_in_no_repr(transport: MockTransport) -> None:
+def test_the_api_key_does_not_appear_in_any_repr(transport: MockTransport) -> None:
     builder = CompletionsBuilder().with_model("m").with_base_url("http://h").with_api_key("hunter2")
     provider = builder.with_transport(transport).build()
     assert "hunter2" not in repr(builder) + repr(provider) + repr(vars(type(provider)))

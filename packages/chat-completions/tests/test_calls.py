@@ -17,7 +17,7 @@ def placed(*pieces: tuple[object, str, str, str], whole: bool = False) -> list[t
     return [(call.id, call.name, "".join(call.arguments)) for call in calls.found]
 
 
-def test_an_index_tells_calls_apart() -> None:
+def test_fragments_are_assigned_to_calls_by_index() -> None:
     assert placed((0, "a", "f", ""), (1, "b", "g", "{}"), (0, "", "", "{"), (0, "", "", "}")) == [
         ("a", "f", "{}"),
         ("b", "g", "{}"),
@@ -25,34 +25,34 @@ def test_an_index_tells_calls_apart() -> None:
 
 
 @pytest.mark.parametrize("index", [0, "0", True, -1])
-def test_an_index_may_be_written_in_any_way(index: object) -> None:
+def test_an_index_may_be_an_integer_a_string_or_a_boolean(index: object) -> None:
     assert placed((index, "a", "f", "{"), (index, "", "", "}")) == [("a", "f", "{}")]
 
 
 @pytest.mark.parametrize("index", [None, [], {}, 0.0])
-def test_an_index_that_is_none_counts_as_missing(index: object) -> None:
+def test_an_index_of_another_type_is_treated_as_missing(index: object) -> None:
     assert placed((index, "a", "f", "{"), (index, "", "", "}")) == [("a", "f", "{}")]
 
 
-def test_calls_of_a_whole_answer_are_each_their_own() -> None:
+def test_calls_of_a_whole_response_are_never_joined() -> None:
     assert len(placed((0, "a", "f", "{}"), (0, "a", "f", "{}"), whole=True)) == 2
 
 
-def test_an_empty_place_is_no_call() -> None:
+def test_a_call_without_id_name_and_arguments_is_ignored() -> None:
     assert placed((0, "", "", ""), whole=True) == placed((0, "", "", "")) == placed((None, "", "", "")) == []
 
 
-def test_without_an_index_the_id_tells_calls_apart() -> None:
+def test_fragments_without_an_index_are_assigned_by_id() -> None:
     pieces = ((None, "a", "f", "{"), (None, "b", "f", "{"), (None, "a", "", "}"), (None, "b", "", "}"))
     assert placed(*pieces) == [("a", "f", "{}"), ("b", "f", "{}")]
 
 
-def test_an_id_that_nobody_knows_without_a_name_belongs_to_the_last_call() -> None:
+def test_a_fragment_with_an_unknown_id_and_no_name_continues_the_last_call() -> None:
     assert placed((None, "a", "f", "{"), (None, "b", "", "}")) == [("a", "f", "{}")]
     assert placed((None, "a", "", "{}")) == [("a", "", "{}")]
 
 
-def test_without_index_and_id_begun_arguments_are_ended_first() -> None:
+def test_fragments_without_index_and_id_continue_incomplete_arguments() -> None:
     assert placed((None, "", "f", "{"), (None, "", "f", "}"), (None, "", "f", "{}")) == [
         (None, "f", "{}"),
         (None, "f", "{}"),
@@ -61,12 +61,12 @@ def test_without_index_and_id_begun_arguments_are_ended_first() -> None:
     assert placed((None, "", "f", ""), (None, "", "f", "{}")) == [(None, "f", ""), (None, "f", "{}")]
 
 
-def test_another_id_with_a_name_begins_another_call_under_the_same_index() -> None:
+def test_a_new_id_with_a_name_starts_a_new_call_under_the_same_index() -> None:
     assert placed((0, "a", "f", ""), (0, "b", "f", "")) == [("a", "f", ""), ("b", "f", "")]
     assert placed((0, "a", "f", ""), (0, "b", "", "{}")) == [("a", "f", "{}")]
 
 
-def test_what_follows_whole_arguments_is_another_call() -> None:
+def test_a_fragment_after_complete_arguments_starts_a_new_call() -> None:
     assert placed((0, "", "f", '{"x": 1}'), (0, "", "g", '{"x": 2}')) == [
         (None, "f", '{"x": 1}'),
         (None, "g", '{"x": 2}'),
@@ -74,12 +74,12 @@ def test_what_follows_whole_arguments_is_another_call() -> None:
     assert placed((0, "", "f", '{"x": {}'), (0, "", "f", "}")) == [(None, "f", '{"x": {}}')]
 
 
-def test_a_call_that_is_said_again_is_one() -> None:
+def test_a_repeated_call_is_read_once() -> None:
     assert placed((0, "a", "f", '{"x":'), (0, "", "", "1}"), (0, "a", "f", '{"x":1}')) == [("a", "f", '{"x":1}')]
     assert placed((None, "a", "f", "{}"), (None, "a", "f", "{}")) == [("a", "f", "{}")]
 
 
-def test_two_objects_under_one_id_are_never_two_calls() -> None:
+def test_two_argument_objects_under_one_id_stay_one_call() -> None:
     assert placed((0, "a", "f", '{"x":1}'), (0, "a", "f", '{"x":2}')) == [("a", "f", '{"x":1}{"x":2}')]
 
 
@@ -87,11 +87,11 @@ def test_two_objects_under_one_id_are_never_two_calls() -> None:
     ("names", "name"),
     [(("f", "f"), "f"), (("get_", "time"), "get_time"), (("get_", "get_time"), "get_time"), (("", "f"), "f")],
 )
-def test_a_name_may_come_again_and_in_pieces(names: tuple[str, ...], name: str) -> None:
+def test_a_name_may_be_repeated_or_arrive_in_fragments(names: tuple[str, ...], name: str) -> None:
     assert placed(*[(0, "a", piece, "") for piece in names])[0][1] == name
 
 
-def test_a_name_that_comes_behind_arguments_changes_nothing() -> None:
+def test_a_name_after_the_first_arguments_is_ignored() -> None:
     assert placed((0, "a", "f", "{"), (0, "a", "g", "}")) == [("a", "f", "{}")]
 
 
@@ -114,7 +114,7 @@ def test_a_name_that_comes_behind_arguments_changes_nothing() -> None:
         (('{"a":[{"b":1}',), False),
     ],
 )
-def test_arguments_have_ended_when_they_are_an_object(pieces: tuple[str, ...], whole: bool) -> None:
+def test_arguments_are_complete_when_they_form_an_object(pieces: tuple[str, ...], whole: bool) -> None:
     call = Call(0)
     for piece in pieces:
         call.grow("", "f", piece, "")
@@ -125,7 +125,7 @@ def test_arguments_have_ended_when_they_are_an_object(pieces: tuple[str, ...], w
     ("kind", "opaque"),
     [("", None), ("function", None), ("custom", Opaque("p", {"type": "custom"})), ("x", Opaque("p", {"type": "x"}))],
 )
-def test_a_kind_that_is_not_the_usual_one_is_kept(kind: str, opaque: Opaque | None) -> None:
+def test_the_first_type_of_a_call_is_kept_unless_it_is_function(kind: str, opaque: Opaque | None) -> None:
     call = Call(0)
     call.grow("a", "f", "{}", kind)
     call.grow("", "", "", "function")

@@ -77,7 +77,7 @@ async def listen(transport: MockTransport) -> tuple[list[Delta], Turn]:
 # --- Whole answers -------------------------------------------------------------------------------------
 
 
-async def test_a_model_is_asked_and_answers() -> None:
+async def test_complete_sends_one_request_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.answer(body=ANSWER)
     turn = await complete(transport, ChatOptions(timeout=5))
@@ -91,7 +91,7 @@ async def test_a_model_is_asked_and_answers() -> None:
     assert "stream" not in transport.last.json()
 
 
-async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
+async def test_an_error_response_raises_with_retry_after_and_request_id() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after": "2", "x-request-id": "r1"}, {"error": {"message": "slow down"}})
     with pytest.raises(RateLimitedError) as error:
@@ -108,7 +108,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
         (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
-async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
+async def test_transport_errors_are_raised_as_provider_errors(met: TransportError, kind: type[ChatError]) -> None:
     transport = MockTransport()
     transport.fail(met)
     transport.fail(met)
@@ -119,14 +119,14 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
         await listen(transport)
 
 
-async def test_a_page_of_html_with_status_200_is_an_invalid_response() -> None:
+async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     with pytest.raises(InvalidResponseError):
         await complete(transport)
 
 
-async def test_the_key_is_in_no_error() -> None:
+async def test_the_api_key_does_not_appear_in_errors() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no", "code": "invalid_api_key"}})
     with pytest.raises(AuthenticationError) as error:
@@ -137,7 +137,7 @@ async def test_the_key_is_in_no_error() -> None:
 # --- Streams -------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_tells_the_answer_as_it_comes() -> None:
+async def test_a_stream_yields_deltas_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.events(piece("Hel"), piece("lo", "stop"), '{"choices":[],"usage":{"prompt_tokens":3}}', "[DONE]")
     deltas, turn = await listen(transport)
@@ -150,7 +150,7 @@ async def test_a_stream_tells_the_answer_as_it_comes() -> None:
     assert transport.open_streams == 0
 
 
-async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> None:
+async def test_done_ends_the_stream_while_the_connection_stays_open() -> None:
     transport = MockTransport()
     never = anyio.Event()
     transport.answer(body=[f"data: {piece('Hi', 'stop')}\n\n".encode(), b"data: [DONE]\n\n", never.wait])
@@ -158,21 +158,21 @@ async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> 
         assert (await listen(transport))[1].text == "Hi"
 
 
-async def test_events_that_come_in_one_read_are_one_batch() -> None:
+async def test_events_received_in_one_read_are_delivered_as_one_batch() -> None:
     transport = MockTransport()
     transport.answer(body=f"data: {piece('Hel')}\n\ndata: {piece('lo', 'stop')}\n\n")
     async with streaming(transport) as stream:
         assert [list(batch) async for batch in stream] == [[TextDelta("Hel"), TextDelta("lo")]]
 
 
-async def test_a_refused_stream_fails_on_entering() -> None:
+async def test_opening_a_stream_raises_if_the_server_refuses_the_request() -> None:
     transport = MockTransport()
     transport.answer(503, {}, {"error": {"message": "busy"}})
     with pytest.raises(OverloadedError):
         await listen(transport)
 
 
-async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> None:
+async def test_a_truncated_stream_raises_with_the_partial_turn_and_usage() -> None:
     transport = MockTransport()
     transport.events(piece("Hel", usage={"prompt_tokens": 3, "completion_tokens": 1}))
     async with streaming(transport) as stream:
@@ -185,7 +185,7 @@ async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> Non
     assert error.value.partial.text == "Hel"
 
 
-async def test_a_connection_that_breaks_says_what_came() -> None:
+async def test_a_broken_connection_raises_with_the_partial_turn_and_usage() -> None:
     transport = MockTransport()
     met = TransportError("stream", "reset")
     transport.answer(body=[f"data: {piece('Hel', usage={'prompt_tokens': 3})}\n\n", met])
@@ -201,7 +201,7 @@ async def test_a_connection_that_breaks_says_what_came() -> None:
     assert transport.open_streams == 0
 
 
-async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> None:
+async def test_deltas_received_in_one_read_with_an_error_are_delivered_first() -> None:
     transport = MockTransport()
     transport.answer(body=f'data: {piece("Hel")}\n\ndata: {{"error":{{"message":"gone"}}}}\n\n')
     said: list[Delta] = []
@@ -212,21 +212,21 @@ async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> N
     assert said == [TextDelta("Hel")]
 
 
-async def test_a_page_of_html_in_the_place_of_a_stream_is_no_answer() -> None:
+async def test_a_html_page_instead_of_a_stream_raises_an_error() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>\n\n</html>")
     with pytest.raises(ChatError):
         await listen(transport)
 
 
-async def test_a_whole_answer_in_the_place_of_a_stream_is_no_answer() -> None:
+async def test_a_whole_response_instead_of_a_stream_raises_stream_truncated() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "application/json"}, ANSWER)
     with pytest.raises(StreamTruncatedError):
         await listen(transport)
 
 
-async def test_leaving_a_stream_early_closes_it_at_once() -> None:
+async def test_leaving_a_stream_early_closes_it() -> None:
     transport = MockTransport()
     never = anyio.Event()
     transport.answer(body=[f"data: {piece('Hel')}\n\n", never.wait])
@@ -237,7 +237,7 @@ async def test_leaving_a_stream_early_closes_it_at_once() -> None:
     assert transport.open_streams == 0
 
 
-async def test_an_answer_goes_back_as_it_came() -> None:
+async def test_a_response_is_sent_back_unchanged_in_the_next_request() -> None:
     transport = MockTransport()
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
     message = {"role": "assistant", "content": None, "reasoning_content": "Hm", "tool_calls": [call]}
@@ -259,7 +259,7 @@ async def test_an_answer_goes_back_as_it_came() -> None:
 # --- Vectors and closing -------------------------------------------------------------------------------
 
 
-async def test_texts_become_vectors() -> None:
+async def test_embed_returns_vectors_in_the_order_of_the_texts() -> None:
     transport = MockTransport()
     data = [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1]}]
     transport.answer(body={"data": data, "usage": {"prompt_tokens": 2}})
@@ -269,21 +269,21 @@ async def test_texts_become_vectors() -> None:
     assert transport.last.path == "/v1/embeddings"
 
 
-async def test_a_refusal_of_vectors_is_an_error() -> None:
+async def test_a_refused_embeddings_request_raises() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no"}})
     with pytest.raises(AuthenticationError):
         await built(transport).embed(["a"], ChatOptions())
 
 
-async def test_a_transport_that_was_passed_in_stays_open() -> None:
+async def test_closing_the_provider_leaves_a_passed_transport_open() -> None:
     transport = MockTransport()
     async with built(transport) as provider:
         assert provider.metadata.name == "p"
     assert not transport.closed
 
 
-async def test_a_transport_that_the_provider_made_is_closed_with_it() -> None:
+async def test_closing_the_provider_closes_an_owned_transport() -> None:
     transport = MockTransport()
     owner = CompletionsProvider(Dialect(model="m"), Endpoint("http://h", {}), transport, owns_transport=True)
     async with owner:
@@ -292,7 +292,7 @@ async def test_a_transport_that_the_provider_made_is_closed_with_it() -> None:
     assert transport.closed
 
 
-async def test_one_provider_serves_many_conversations_at_once() -> None:
+async def test_one_provider_handles_concurrent_conversations() -> None:
     class Echo:
         """Answers with what was said last."""
 
@@ -332,7 +332,7 @@ def telling(transport: MockTransport) -> CompletionsChatProvider:
     )
 
 
-async def test_nobody_who_listens_is_told_with_what_changes_it() -> None:
+async def test_the_connection_hint_is_added_only_to_connect_errors() -> None:
     transport = MockTransport()
     for kind in ("connect", "connect", "timeout"):
         transport.fail(TransportError(kind, "no route"))
@@ -347,7 +347,7 @@ async def test_nobody_who_listens_is_told_with_what_changes_it() -> None:
     assert "start it" not in str(error.value)
 
 
-async def test_words_that_mean_something_at_one_vendor_alone_are_its_own() -> None:
+async def test_a_vendor_error_hook_selects_the_error_class() -> None:
     transport = MockTransport()
     ask = (Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
     for _ in range(2):
@@ -360,14 +360,14 @@ async def test_words_that_mean_something_at_one_vendor_alone_are_its_own() -> No
             pass
 
 
-def test_a_provider_without_embeddings_has_no_method_for_them() -> None:
+def test_the_chat_only_provider_has_no_embed_method() -> None:
     provider = telling(MockTransport())
     assert not hasattr(provider, "embed")
     assert repr(provider) == "CompletionsChatProvider(model='m', at Endpoint(http://h/v1))"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_structured_answer_may_be_an_object_instead_of_text(stream: bool) -> None:
+async def test_structured_output_may_be_a_json_object_instead_of_text(stream: bool) -> None:
     # Cloudflare returns the content of a response in JSON mode as an object.
     transport = MockTransport()
     message = {"role": "assistant", "content": {"cents": 7}}

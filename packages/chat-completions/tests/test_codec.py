@@ -23,19 +23,19 @@ def vector(index: int | None, *numbers: float) -> dict[str, Any]:
     return item if index is None else {**item, "index": index}
 
 
-def test_texts_are_asked_for_in_one_request() -> None:
+def test_all_texts_are_sent_in_one_embeddings_request() -> None:
     sent = json.loads(encode_embeddings(["a", "b"], ChatOptions(), dialect=Dialect(model="e", dimensions=3)))
     assert sent == {"model": "e", "input": ["a", "b"], "dimensions": 3}
 
 
-def test_the_length_of_vectors_has_another_name_too() -> None:
+def test_the_dialect_names_the_dimensions_field() -> None:
     dialect = Dialect(model="e", dimensions=3, dimensions_field="output_dimension")
     assert json.loads(encode_embeddings(["a"], ChatOptions(), dialect=dialect)) == {
         "model": "e", "input": ["a"], "output_dimension": 3,
     }  # fmt: skip
 
 
-def test_what_is_asked_beside_is_sent() -> None:
+def test_embeddings_requests_contain_user_and_extra_body() -> None:
     options = ChatOptions(timeout=3, extras=(CompletionsOptions(user="u", extra_body={"truncate": True}),))
     sent = json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))
     assert (sent["user"], sent["truncate"]) == ("u", True)
@@ -53,14 +53,14 @@ def test_what_is_asked_beside_is_sent() -> None:
         ChatOptions(extras=(CompletionsOptions(extra_body={"input": 1}),)),
     ],
 )
-def test_an_option_about_answers_is_refused(options: ChatOptions) -> None:
+def test_chat_options_are_rejected_for_embeddings(options: ChatOptions) -> None:
     with pytest.raises(UnsupportedOptionError):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 
 @pytest.mark.parametrize("name", ["output_dtype", "embedding_type", "embedding_types", "encoding_format"])
 @pytest.mark.parametrize("kind", ["int8", "ubinary", "base64_binary", ["float", "int8"], None])
-def test_vectors_of_anything_but_floats_are_refused_before_they_are_asked_for(name: str, kind: object) -> None:
+def test_requests_for_vectors_other_than_floats_are_rejected(name: str, kind: object) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
     with pytest.raises(UnsupportedOptionError, match=r"must be (floats|numbers)"):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
@@ -80,7 +80,7 @@ def test_floats_can_be_requested_by_type() -> None:
     assert json.loads(encode_embeddings(["a"], options, dialect=Dialect(model="e")))["embedding_types"] == ["float"]
 
 
-def test_the_encoding_of_the_dialect_is_requested() -> None:
+def test_the_encoding_format_of_the_dialect_is_sent() -> None:
     dialect = Dialect(model="e", encoding_format="base64_int8")
     sent = json.loads(encode_embeddings(["a"], ChatOptions(), dialect=dialect))
     assert sent["encoding_format"] == "base64_int8"
@@ -98,18 +98,18 @@ def test_the_encoding_of_the_dialect_is_requested() -> None:
         [{"error": {"message": "no", "code": 429}}],
     ],
 )
-def test_an_error_may_stand_in_the_place_of_vectors_in_any_shape(body: object) -> None:
+def test_an_error_object_of_any_shape_in_an_embeddings_response_is_raised(body: object) -> None:
     with pytest.raises(RateLimitedError):
         decode_embeddings(json.dumps(body).encode(), 1, "p")
 
 
 @pytest.mark.parametrize("vector", ["", [], {"float": [0.1]}, [[0.1]], [0.1, None], [True], "AAA=", "not base64"])
-def test_what_is_no_vector_of_floats_is_refused(vector: object) -> None:
+def test_a_vector_that_is_not_a_list_of_numbers_raises_invalid_response(vector: object) -> None:
     with pytest.raises(InvalidResponseError, match="not an embedding"):
         decode_embeddings(answer({"index": 0, "embedding": vector}), 1, "p")
 
 
-def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer() -> None:
+def test_vectors_are_returned_in_the_order_of_the_texts() -> None:
     body = answer(vector(1, 3, 4), vector(0, 1, 2), usage={"prompt_tokens": 5, "total_tokens": 5})
     response = decode_embeddings(body, 2, "p")
     assert response.vectors == ((1.0, 2.0), (3.0, 4.0))
@@ -117,7 +117,7 @@ def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer
     assert response.model == "e"
 
 
-def test_vectors_without_an_index_stand_in_order() -> None:
+def test_vectors_without_an_index_keep_the_order_of_the_response() -> None:
     assert decode_embeddings(answer(vector(None, 1), vector(None, 2), model=None), 2, "p").vectors == ((1.0,), (2.0,))
 
 
@@ -163,7 +163,7 @@ def test_base64_floats_must_be_finite() -> None:
         decode_embeddings(answer({"index": 0, "embedding": text}), 1, "p", encoding_format="base64")
 
 
-def test_a_server_that_gives_the_total_alone_has_given_the_input() -> None:
+def test_total_tokens_alone_are_read_as_input_tokens() -> None:
     assert decode_embeddings(answer(vector(0, 1), usage={"total_tokens": 3}), 1, "p").usage == Usage(3)
 
 
@@ -183,17 +183,17 @@ def test_a_server_that_gives_the_total_alone_has_given_the_input() -> None:
         (answer(vector(1, 1)), "data[0]"),
     ],
 )
-def test_an_answer_that_does_not_hold_a_vector_for_each_text_is_invalid(body: bytes, path: str) -> None:
+def test_a_response_without_one_vector_per_text_raises_invalid_response(body: bytes, path: str) -> None:
     with pytest.raises(InvalidResponseError) as error:
         decode_embeddings(body, 1, "p")
     assert error.value.path == path
 
 
-def test_two_vectors_for_one_text_are_invalid() -> None:
+def test_two_vectors_with_the_same_index_raise_invalid_response() -> None:
     with pytest.raises(InvalidResponseError):
         decode_embeddings(answer(vector(0, 1), vector(0, 2)), 2, "p")
 
 
-def test_an_error_in_the_place_of_vectors_is_raised() -> None:
+def test_an_error_object_with_status_200_is_raised() -> None:
     with pytest.raises(RateLimitedError):
         decode_embeddings(b'{"error": {"message": "slow down", "code": 429}}', 1, "p")

@@ -82,7 +82,7 @@ def at(server: LoopbackServer) -> OllamaBuilder:
         ("::1/v1", "http://[::1]:11434"),
     ],
 )
-def test_a_host_is_what_ollama_s_own_variable_may_say(host: str, url: str) -> None:
+def test_host_url_accepts_every_format_of_the_ollama_host_variable(host: str, url: str) -> None:
     if host:
         assert host_url(host) == url
     else:
@@ -104,13 +104,13 @@ def test_a_host_is_what_ollama_s_own_variable_may_say(host: str, url: str) -> No
         "http://[::1",
     ],
 )
-def test_what_is_no_host_is_told_in_words(host: str) -> None:
+def test_an_invalid_host_is_rejected_without_showing_credentials(host: str) -> None:
     with pytest.raises(UsageError, match="expected a host such as") as error:
         OllamaBuilder().with_host(host)
     assert "secret" not in str(error.value)
 
 
-async def test_the_environment_says_where_the_daemon_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_host_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:8080")
     transport = MockTransport()
     builder = OllamaBuilder().with_transport(transport).with_model("m")
@@ -122,7 +122,7 @@ async def test_the_environment_says_where_the_daemon_is(monkeypatch: pytest.Monk
     assert "http://gpu:11434/v1" in repr(builder.with_host("gpu").build())
 
 
-def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_host_in_the_environment_is_reported_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "ftp://gpu")
     with pytest.raises(UsageError, match="OLLAMA_HOST: expected a host such as"):
         OllamaBuilder().with_transport(MockTransport()).with_model("m").build()
@@ -131,7 +131,7 @@ def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pyt
 # --- Whether it runs -----------------------------------------------------------------------------------
 
 
-async def test_a_daemon_that_runs_tells_its_version() -> None:
+async def test_ping_returns_the_version_of_the_daemon() -> None:
     def serve(exchange: Exchange) -> None:
         exchange.answer(200, {"content-type": "application/json"}, b'{"version": "0.12.3"}')
 
@@ -141,7 +141,7 @@ async def test_a_daemon_that_runs_tells_its_version() -> None:
     assert {(exchange.method, exchange.path) for exchange in server.exchanges} == {("GET", "/api/version")}
 
 
-async def test_a_daemon_that_does_not_run_is_told_with_what_starts_it() -> None:
+async def test_an_unreachable_daemon_is_reported_with_the_command_to_start_it() -> None:
     builder = OllamaBuilder().with_host(NOBODY).with_model("m")
     with pytest.raises(NetworkError, match="ollama serve"):
         await builder.ping()
@@ -155,14 +155,14 @@ async def test_a_daemon_that_does_not_run_is_told_with_what_starts_it() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"version": 1}'])
-async def test_something_else_that_answers_is_no_daemon(body: bytes) -> None:
+async def test_ping_rejects_a_response_without_a_version(body: bytes) -> None:
     transport = MockTransport()
     transport.answer(body=body)
     with pytest.raises(InvalidResponseError, match="check that the host is an Ollama daemon"):
         await OllamaBuilder().with_transport(transport).ping()
 
 
-async def test_a_refused_ping_is_an_error_with_its_status() -> None:
+async def test_a_refused_ping_raises_with_its_status() -> None:
     transport = MockTransport()
     transport.answer(502, {}, b"bad gateway")
     with pytest.raises(ServerError) as error:
@@ -173,7 +173,7 @@ async def test_a_refused_ping_is_an_error_with_its_status() -> None:
 # --- Pulling -------------------------------------------------------------------------------------------
 
 
-async def test_a_pull_tells_how_far_it_has_come() -> None:
+async def test_iterating_over_a_pull_yields_its_progress() -> None:
     with pulling(lines(*STEPS)[:30], lines(*STEPS)[30:]) as server:
         steps = [step async for step in at(server).with_model("m").pull()]
     assert [step.status for step in steps] == [step["status"] for step in STEPS]
@@ -184,13 +184,13 @@ async def test_a_pull_tells_how_far_it_has_come() -> None:
     assert json.loads(exchange.body) == {"model": "m", "stream": True}
 
 
-async def test_a_pull_that_is_awaited_ends_when_the_model_is_here() -> None:
+async def test_awaiting_a_pull_returns_when_the_download_is_complete() -> None:
     with pulling(lines(*STEPS)) as server:
         await at(server).with_model("m").pull()
     assert len(server.exchanges) == 1
 
 
-async def test_a_pull_that_is_left_closes_its_connection() -> None:
+async def test_leaving_a_pull_early_closes_its_connection() -> None:
     left: list[bool] = []
 
     def serve(exchange: Exchange) -> None:
@@ -206,7 +206,7 @@ async def test_a_pull_that_is_left_closes_its_connection() -> None:
     assert left == [True]
 
 
-async def test_a_transport_of_the_caller_s_carries_pulls_and_stays_open() -> None:
+async def test_pulls_use_the_transport_of_the_caller_and_leave_it_open() -> None:
     with pulling(lines(*STEPS)) as server:
         transport = HttpxTransport()
         builder = at(server).with_transport(transport).with_model("m")
@@ -216,7 +216,7 @@ async def test_a_transport_of_the_caller_s_carries_pulls_and_stays_open() -> Non
     assert server.connections == 1, "the body was read to its end"
 
 
-async def test_a_model_that_does_not_exist_is_not_found() -> None:
+async def test_pulling_an_unknown_model_raises_not_found() -> None:
     failure = {"error": "pull model manifest: file does not exist"}
     with pulling(lines(STEPS[0], failure)) as server:
         pull = at(server).with_model("nothing").pull()
@@ -227,13 +227,13 @@ async def test_a_model_that_does_not_exist_is_not_found() -> None:
             await anext(pull)
 
 
-async def test_a_download_that_fails_is_a_fault_of_the_server() -> None:
+async def test_a_failed_download_raises_server_error() -> None:
     failure = lines({"error": "max retries exceeded: EOF"})
     with pulling(failure) as server, pytest.raises(ServerError, match="max retries exceeded"):
         await at(server).with_model("m").pull()
 
 
-async def test_a_pull_that_is_refused_is_an_error_with_its_status() -> None:
+async def test_a_refused_pull_raises_with_its_status() -> None:
     def serve(exchange: Exchange) -> None:
         exchange.answer(400, {"content-type": "application/json"}, b'{"error": "invalid model name"}')
 
@@ -242,30 +242,30 @@ async def test_a_pull_that_is_refused_is_an_error_with_its_status() -> None:
     assert getattr(error.value, "status", None) == 400
 
 
-async def test_a_pull_that_ends_before_the_model_is_here_is_truncated() -> None:
+async def test_a_pull_that_ends_without_success_raises_stream_truncated() -> None:
     with pulling(lines(*STEPS[:3])) as server, pytest.raises(StreamTruncatedError, match="again to resume it"):
         await at(server).with_model("m").pull()
 
 
-async def test_a_connection_that_breaks_in_mid_pull_is_a_network_error() -> None:
+async def test_a_broken_connection_during_a_pull_raises_network_error() -> None:
     with pulling(lines(*STEPS[:3]), end=False) as server, pytest.raises(NetworkError):
         await at(server).with_model("m").pull()
 
 
 @pytest.mark.parametrize("body", [b"oops\n", b"[]\n"])
-async def test_what_is_no_step_is_an_invalid_response(body: bytes) -> None:
+async def test_a_malformed_line_in_a_pull_raises_invalid_response(body: bytes) -> None:
     with pulling(body) as server, pytest.raises(InvalidResponseError):
         await at(server).with_model("m").pull()
 
 
-async def test_fields_of_other_types_are_left_out() -> None:
+async def test_progress_fields_of_unexpected_types_are_ignored() -> None:
     strange = {"status": None, "digest": 1, "total": "x", "completed": 1e400}
     with pulling(lines(strange, {"status": "success", "further": {}})) as server:
         steps = [step async for step in at(server).with_model("m").pull()]
     assert steps == [PullProgress(""), PullProgress("success")]
 
 
-async def test_a_pull_that_has_failed_is_not_awaited_as_if_the_model_were_here() -> None:
+async def test_awaiting_a_failed_pull_raises_usage_error() -> None:
     with pulling(lines(*STEPS[:3])) as server:
         pull = at(server).with_model("m").pull()
         with pytest.raises(StreamTruncatedError):
@@ -274,7 +274,7 @@ async def test_a_pull_that_has_failed_is_not_awaited_as_if_the_model_were_here()
             await pull
 
 
-async def test_a_pull_that_is_over_may_be_awaited_again() -> None:
+async def test_a_completed_pull_can_be_awaited_again() -> None:
     with pulling(lines(*STEPS)) as server:
         pull = at(server).with_model("m").pull()
         assert (await anext(pull)).status == "pulling manifest"
@@ -283,7 +283,7 @@ async def test_a_pull_that_is_over_may_be_awaited_again() -> None:
     assert len(server.exchanges) == 1
 
 
-async def test_a_pull_that_is_cancelled_closes_its_connection() -> None:
+async def test_cancelling_a_pull_closes_its_connection() -> None:
     left: list[bool] = []
 
     def serve(exchange: Exchange) -> None:
@@ -300,7 +300,7 @@ async def test_a_pull_that_is_cancelled_closes_its_connection() -> None:
     assert left == [True]
 
 
-def test_only_a_model_can_be_pulled() -> None:
+def test_pull_needs_a_model() -> None:
     with pytest.raises(AttributeError, match=r"pull\(\) needs a model"):
         cast("Any", OllamaBuilder()).pull()
     with pytest.raises(AttributeError, match="no attribute 'with_base_url'"):
@@ -308,7 +308,7 @@ def test_only_a_model_can_be_pulled() -> None:
     assert isinstance(OllamaBuilder().with_model("m").pull(), Pull)
 
 
-async def test_what_a_transport_meets_in_a_pull_is_an_error_of_the_run() -> None:
+async def test_a_transport_error_during_a_pull_is_raised_as_a_network_error() -> None:
     transport = MockTransport()
     transport.fail(TransportError("connect", "no route"))
     with pytest.raises(NetworkError, match="ollama serve"):

@@ -52,7 +52,7 @@ def failure_of(*events: Event) -> ChatError:
 # --- Text and what stands beside it --------------------------------------------------------------------
 
 
-def test_a_stream_of_text_is_told_piece_by_piece_and_joined_once() -> None:
+def test_a_text_stream_yields_deltas_and_is_joined_in_the_turn() -> None:
     deltas, turn = listen(
         piece({"role": "assistant", "content": ""}), piece({"content": "Hel"}), piece({"content": "lo"}, "stop"), END
     )
@@ -61,7 +61,7 @@ def test_a_stream_of_text_is_told_piece_by_piece_and_joined_once() -> None:
     assert turn.finish_reason == "stop"
 
 
-def test_a_whole_answer_is_a_turn() -> None:
+def test_a_whole_response_is_decoded_into_a_turn_with_metadata() -> None:
     turn = whole({"role": "assistant", "content": "Hello"}, usage={"prompt_tokens": 3, "completion_tokens": 2})
     assert turn.text == "Hello"
     metadata = turn.metadata
@@ -91,7 +91,7 @@ OTHER_CHOICES: list[dict[str, object]] = [
 ]
 
 
-def test_other_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -> None:
+def test_further_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -> None:
     first = {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop"}
     turns = [decode(json.dumps({**HEAD, "choices": [first, *OTHER_CHOICES]}).encode(), "p")]
     deltas = [
@@ -110,7 +110,7 @@ def test_other_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -> 
         assert turn.metadata.extra["choices"] == OTHER_CHOICES
 
 
-def test_a_first_chunk_without_choices_says_nothing() -> None:
+def test_a_first_chunk_without_choices_yields_no_delta() -> None:
     first = event({"choices": [], "id": "", "model": "", "prompt_filter_results": [{"prompt_index": 0}]})
     deltas, turn = listen(first, piece({"content": "Hi"}, "stop"), END)
     assert deltas == [TextDelta("Hi")]
@@ -119,13 +119,13 @@ def test_a_first_chunk_without_choices_says_nothing() -> None:
     assert turn.metadata.extra["prompt_filter_results"] == [{"prompt_index": 0}]
 
 
-def test_usage_comes_in_a_last_chunk_without_choices() -> None:
+def test_usage_is_read_from_a_last_chunk_without_choices() -> None:
     usage = event({**HEAD, "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 1}})
     _, turn = listen(piece({"content": "Hi"}, "stop"), usage, END)
     assert turn.usage == Usage(7, 1)
 
 
-def test_usage_that_grows_with_each_chunk_is_the_last_one() -> None:
+def test_usage_of_the_last_chunk_replaces_earlier_usage() -> None:
     _, turn = listen(
         piece({"content": "a"}, usage={"prompt_tokens": 7, "completion_tokens": 1}),
         piece({"content": "b"}, "stop", usage={"prompt_tokens": 7, "completion_tokens": 2}),
@@ -134,29 +134,29 @@ def test_usage_that_grows_with_each_chunk_is_the_last_one() -> None:
     assert turn.usage == Usage(7, 2)
 
 
-def test_usage_of_groq_is_in_a_field_of_its_own() -> None:
+def test_usage_in_the_groq_field_is_read() -> None:
     _, turn = listen(
         piece({"content": "a"}, "stop", x_groq={"usage": {"prompt_tokens": 4, "completion_tokens": 1}}), END
     )
     assert turn.usage == Usage(4, 1)
 
 
-def test_fillers_and_unknown_fields_are_ignored() -> None:
+def test_padding_and_unknown_fields_are_ignored() -> None:
     _, turn = listen(piece({"content": "a", "token_id": 7, "padding": "xxx"}, "stop", obfuscation="abc", p="abcd"), END)
     assert turn.text == "a"
 
 
-def test_a_delta_that_is_null_says_nothing() -> None:
+def test_a_null_delta_is_ignored() -> None:
     deltas, _ = listen(piece(None), piece({"content": "a"}, "stop"), END)
     assert deltas == [TextDelta("a")]
 
 
-def test_padding_around_the_json_is_no_harm() -> None:
+def test_whitespace_around_the_json_of_an_event_is_ignored() -> None:
     padded = Event("message", b"   " + piece({"content": "a"}, "stop").data + b"   \n ")
     assert listen(padded, END)[1].text == "a"
 
 
-def test_half_a_surrogate_pair_in_a_chunk_is_survived() -> None:
+def test_a_lone_surrogate_in_a_chunk_is_kept() -> None:
     halved = Event(
         "message",
         b'{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"\\ud83d"},"finish_reason":"stop"}]}',
@@ -164,13 +164,13 @@ def test_half_a_surrogate_pair_in_a_chunk_is_survived() -> None:
     assert listen(halved, END)[1].text == "\ud83d"
 
 
-def test_a_surrogate_pair_that_is_cut_between_two_chunks_is_one_character() -> None:
+def test_a_surrogate_pair_split_between_chunks_becomes_one_character() -> None:
     deltas, turn = listen(piece({"content": "an \ud83e"}), piece({"content": "\udd89."}, "stop"), END)
     assert deltas == [TextDelta("an "), TextDelta("\U0001f989.")]
     assert turn.text == "an \U0001f989."
 
 
-def test_only_the_first_of_several_candidates_is_the_answer() -> None:
+def test_only_the_first_choice_is_decoded_into_parts() -> None:
     other = event({**HEAD, "choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]})
     deltas, turn = listen(other, piece({"content": "yes"}), other, piece({}, "stop"), END)
     assert deltas == [TextDelta("yes")]
@@ -180,7 +180,7 @@ def test_only_the_first_of_several_candidates_is_the_answer() -> None:
     assert decode(json.dumps(body).encode(), "p").text == "yes"
 
 
-def test_log_probabilities_are_kept_beside_the_answer() -> None:
+def test_log_probabilities_are_collected_in_the_metadata() -> None:
     def chunk(token: str, finish: str | None = None) -> Event:
         tokens = {"content": [{"token": token, "logprob": -0.5}], "refusal": None}
         choice = {"index": 0, "delta": {"content": token}, "logprobs": tokens, "finish_reason": finish}
@@ -193,7 +193,7 @@ def test_log_probabilities_are_kept_beside_the_answer() -> None:
     }
 
 
-def test_what_a_server_says_beside_the_choices_is_kept_where_a_caller_may_want_it() -> None:
+def test_further_response_fields_are_kept_in_the_metadata() -> None:
     _, turn = listen(
         piece({"content": "a"}, system_fingerprint="fp", citations=["https://example.org"]),
         event({**HEAD, "choices": [{"index": 0, "finish_reason": "stop", "native_finish_reason": "STOP"}]}),
@@ -229,14 +229,16 @@ def test_what_a_server_says_beside_the_choices_is_kept_where_a_caller_may_want_i
         (None, "other"),
     ],
 )
-def test_a_finish_reason_is_told_in_our_words_and_kept_in_its_own(raw: str | None, ours: FinishReason) -> None:
+def test_a_finish_reason_is_normalized_and_the_original_kept_in_the_metadata(
+    raw: str | None, ours: FinishReason
+) -> None:
     turn = whole({"content": "a"}, raw)
     assert turn.finish_reason == ours
     assert turn.metadata is not None
     assert turn.metadata.finish_reason == raw
 
 
-def test_an_answer_with_calls_ends_for_them_whatever_the_server_calls_it() -> None:
+def test_a_response_with_calls_finishes_with_tool_calls() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     assert whole({"content": None, "tool_calls": [call]}, "stop").finish_reason == "tool_calls"
     assert whole({"content": None, "tool_calls": [call]}, None).finish_reason == "tool_calls"
@@ -246,14 +248,14 @@ def test_an_answer_with_calls_ends_for_them_whatever_the_server_calls_it() -> No
 CALL: dict[str, Any] = {"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
-def test_calls_of_a_response_with_an_unknown_finish_reason_are_withheld() -> None:
+def test_a_response_with_calls_and_an_unknown_finish_reason_finishes_with_other() -> None:
     assert whole({"content": None, "tool_calls": [CALL]}, "max_time").finish_reason == "other"
     decoder = StreamDecoder("p")
     decoder.feed([piece({"tool_calls": [CALL]}), Event("message", b"[DONE]")])
     assert decoder.close().finish_reason == "other"
 
 
-def test_a_dialect_maps_further_finish_reasons() -> None:
+def test_a_dialect_can_map_further_finish_reasons() -> None:
     reasons: Any = (("max_time", "length"), ("stop", "content_filter"))
     for word, meaning in (("MAX_TIME", "length"), ("stop", "content_filter"), ("tool_calls", "tool_calls")):
         body = {**HEAD, "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": word}]}
@@ -266,7 +268,7 @@ def test_a_dialect_maps_further_finish_reasons() -> None:
         assert decoder.close().finish_reason == meaning
 
 
-def test_a_refusal_is_no_ordinary_end() -> None:
+def test_a_refusal_sets_the_finish_reason_refusal() -> None:
     turn = whole({"content": None, "refusal": "I will not."})
     assert turn.finish_reason == "refusal"
     assert turn.text == ""
@@ -275,7 +277,7 @@ def test_a_refusal_is_no_ordinary_end() -> None:
 # --- Where a stream ends -------------------------------------------------------------------------------
 
 
-def test_done_ends_a_stream_and_nothing_after_it_counts() -> None:
+def test_done_ends_the_stream_and_later_events_are_ignored() -> None:
     assert is_last(END)
     assert not is_last(piece({"content": "a"}))
     decoder = StreamDecoder("p")
@@ -284,11 +286,11 @@ def test_done_ends_a_stream_and_nothing_after_it_counts() -> None:
     assert decoder.close().text == "a"
 
 
-def test_a_finish_reason_and_the_end_of_the_body_end_a_stream_too() -> None:
+def test_a_stream_may_end_without_done_after_a_finish_reason() -> None:
     assert listen(piece({"content": "a"}, "stop"))[1].text == "a"
 
 
-def test_a_stream_that_just_stops_is_truncated() -> None:
+def test_a_stream_without_done_or_finish_reason_raises_stream_truncated() -> None:
     first = piece({"content": "Hel"}, usage={"prompt_tokens": 120, "completion_tokens": 35})
     call = piece({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f", "arguments": '{"a"'}}]})
     failure = failure_of(first, call)
@@ -306,28 +308,28 @@ def test_a_stream_that_just_stops_is_truncated() -> None:
     assert failure.partial.tools[0].call.problem is not None
 
 
-def test_a_truncated_stream_counts_all_its_calls() -> None:
+def test_the_truncation_error_counts_all_calls() -> None:
     calls = [{"index": index, "id": str(index), "function": {"name": "f", "arguments": ""}} for index in range(2)]
     assert "2 calls were not run" in str(failure_of(piece({"tool_calls": calls})))
 
 
-def test_a_stream_of_nothing_is_truncated() -> None:
+def test_an_empty_stream_raises_stream_truncated() -> None:
     assert isinstance(failure_of(), StreamTruncatedError)
 
 
-def test_done_without_an_answer_is_no_answer() -> None:
+def test_done_without_any_choice_raises_invalid_response() -> None:
     failure = failure_of(event({**HEAD, "choices": []}), END)
     assert isinstance(failure, InvalidResponseError)
     assert failure.path == "choices"
 
 
-def test_words_after_a_finish_reason_show_that_the_answer_was_not_over() -> None:
+def test_text_after_a_finish_reason_needs_another_finish_reason() -> None:
     assert isinstance(failure_of(piece({"content": "a"}, "stop"), piece({"content": "b"})), StreamTruncatedError)
     assert listen(piece({"content": "a"}, "stop"), piece({"role": "assistant", "content": ""}))[1].text == "a"
     assert listen(piece({"content": "a"}, "stop"), piece({"content": "b"}, "stop"))[1].text == "ab"
 
 
-def test_a_half_read_stream_has_a_partial_turn() -> None:
+def test_partial_returns_the_turn_read_so_far() -> None:
     decoder = StreamDecoder("p")
     decoder.feed([piece({"content": "Hel"})])
     assert decoder.partial().text == "Hel"
@@ -340,7 +342,7 @@ def test_a_half_read_stream_has_a_partial_turn() -> None:
 # --- What the server says went wrong -------------------------------------------------------------------
 
 
-def test_an_error_in_mid_stream_is_raised_with_what_came_before_it() -> None:
+def test_an_error_event_is_raised_with_the_partial_turn() -> None:
     error = event({"error": {"message": "try later", "type": "overloaded_error"}}, "error")
     failure = failure_of(piece({"content": "Hel"}), error)
     assert isinstance(failure, OverloadedError)
@@ -349,14 +351,14 @@ def test_an_error_in_mid_stream_is_raised_with_what_came_before_it() -> None:
     assert failure.partial.text == "Hel"
 
 
-def test_an_error_beside_a_choice_counts() -> None:
+def test_an_error_next_to_a_choice_is_raised() -> None:
     chunk = piece({"content": ""}, "error", error={"code": 502, "message": "upstream is gone"})
     failure = failure_of(piece({"content": "Hel"}), chunk)
     assert isinstance(failure, ServerError)
     assert failure.status == 502
 
 
-def test_an_error_of_the_choice_itself_counts() -> None:
+def test_an_error_inside_a_choice_is_raised() -> None:
     choice = {
         "index": 0,
         "delta": {},
@@ -366,20 +368,20 @@ def test_an_error_of_the_choice_itself_counts() -> None:
     assert isinstance(failure_of(event({**HEAD, "choices": [choice]})), ContextLengthError)
 
 
-def test_an_error_of_groq_is_in_a_field_of_its_own() -> None:
+def test_an_error_in_the_groq_field_is_raised() -> None:
     assert isinstance(
         failure_of(event({**HEAD, "choices": [], "x_groq": {"error": "model is gone"}}), END), ServerError
     )
 
 
-def test_an_error_event_needs_no_error_field() -> None:
+def test_an_error_event_without_an_error_field_is_raised() -> None:
     assert isinstance(failure_of(event({"message": "no"}, "error")), ServerError)
 
 
 @pytest.mark.parametrize(
     ("finish", "kind"), [("error", ServerError), ("insufficient_system_resource", OverloadedError)]
 )
-def test_a_finish_reason_can_say_that_the_server_failed(finish: str, kind: type[ChatError]) -> None:
+def test_a_finish_reason_that_reports_a_failure_is_raised(finish: str, kind: type[ChatError]) -> None:
     failure = failure_of(piece({"content": "Hel"}, finish), END)
     assert isinstance(failure, kind)
     assert failure.retryable
@@ -389,7 +391,7 @@ def test_a_finish_reason_can_say_that_the_server_failed(finish: str, kind: type[
         whole({"content": "Hel"}, finish)
 
 
-def test_what_came_in_one_read_before_an_error_is_delivered_first() -> None:
+def test_deltas_received_in_one_read_with_an_error_are_delivered_first() -> None:
     decoder = StreamDecoder("p")
     batch = [piece({"content": "Hel"}), event({"error": {"message": "no"}}), piece({"content": "lo"})]
     assert decoder.feed(batch) == [TextDelta("Hel")]
@@ -399,7 +401,7 @@ def test_what_came_in_one_read_before_an_error_is_delivered_first() -> None:
         decoder.close()
 
 
-def test_an_error_in_the_place_of_a_whole_answer_is_raised() -> None:
+def test_an_error_object_instead_of_a_response_is_raised() -> None:
     with pytest.raises(ServerError, match="no luck"):
         decode(b'{"error": {"message": "no luck", "code": 500}}', "p")
 
@@ -426,7 +428,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "path"), WRONG, ids=json.dumps)
-def test_a_known_field_of_a_wrong_shape_is_an_invalid_response_with_its_path(value: object, path: str) -> None:
+def test_a_known_field_of_a_wrong_type_raises_invalid_response_with_its_path(value: object, path: str) -> None:
     failure = failure_of(piece({"content": "Hel"}), event(value))
     assert isinstance(failure, InvalidResponseError)
     assert failure.path == path
@@ -437,13 +439,13 @@ def test_a_known_field_of_a_wrong_shape_is_an_invalid_response_with_its_path(val
 
 
 @pytest.mark.parametrize("name", ["id", "model"])
-def test_what_the_first_chunk_says_of_itself_must_be_text(name: str) -> None:
+def test_id_and_model_of_the_first_chunk_must_be_strings(name: str) -> None:
     failure = failure_of(event({name: 7, "choices": []}))
     assert isinstance(failure, InvalidResponseError)
     assert failure.path == name
 
 
-def test_words_that_are_no_json_are_an_invalid_response() -> None:
+def test_data_that_is_not_json_raises_invalid_response() -> None:
     failure = failure_of(Event("message", b"<html>"))
     assert isinstance(failure, InvalidResponseError)
     assert failure.raw == b"<html>"
@@ -464,19 +466,19 @@ def test_words_that_are_no_json_are_an_invalid_response() -> None:
         (b"[]", ""),
     ],
 )
-def test_a_whole_answer_without_a_message_is_an_invalid_response(body: bytes, path: str) -> None:
+def test_a_response_without_a_message_raises_invalid_response(body: bytes, path: str) -> None:
     with pytest.raises(InvalidResponseError) as failure:
         decode(body, "p")
     assert failure.value.path == path
 
 
-def test_a_filter_may_leave_no_message_at_all() -> None:
+def test_a_filtered_choice_without_a_message_is_an_empty_turn() -> None:
     turn = decode(b'{"choices": [{"finish_reason": "content_filter", "index": 0}]}', "p")
     assert turn.parts == ()
     assert turn.finish_reason == "content_filter"
 
 
-def test_a_call_without_a_name_is_an_invalid_response() -> None:
+def test_a_call_without_a_name_raises_invalid_response() -> None:
     failure = failure_of(
         piece({"tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{}"}}]}, "tool_calls"), END
     )
@@ -484,7 +486,7 @@ def test_a_call_without_a_name_is_an_invalid_response() -> None:
     assert failure.path == "choices[0].delta.tool_calls[0].function.name"
 
 
-def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
+def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
     assert wrong_path({"choices": [{"delta": {"content": "fine"}}]}, "delta") is None
     with pytest.raises(AttributeError):
         StreamDecoder("p").feed([piece({"content": "a"}), None])  # type: ignore[list-item]
@@ -493,7 +495,7 @@ def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
 # --- Everything at once --------------------------------------------------------------------------------
 
 
-def test_deltas_and_the_turn_say_the_same() -> None:
+def test_the_joined_deltas_equal_the_parts_of_the_turn() -> None:
     deltas, turn = listen(
         piece({"reasoning_content": "Let me "}),
         piece({"reasoning_content": "see."}),

@@ -88,7 +88,7 @@ async def test_every_builder_can_map_finish_reasons(number: int) -> None:
         assert len(paid) == runs
 
 
-def test_the_meaning_of_a_finish_reason_is_one_of_ours() -> None:
+def test_with_finish_reasons_rejects_an_unknown_finish_reason() -> None:
     wrong: Any = {"eos": "finished"}
     with pytest.raises(UsageError, match=r"with_finish_reasons\(\): the meaning of 'eos' must be one of stop, length"):
         CompletionsBuilder().with_finish_reasons(wrong)

@@ -48,11 +48,11 @@ def answered(*parts: Any) -> Messages:
 # --- The conversation ----------------------------------------------------------------------------------
 
 
-def test_the_least_request_names_a_model_and_what_was_said() -> None:
+def test_the_minimal_request_contains_model_and_messages() -> None:
     assert body() == {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
-def test_instructions_stay_where_they_are() -> None:
+def test_system_messages_keep_their_positions() -> None:
     messages = Messages.from_system("Be kind.").user("Hi").system("Be brief.").user("So?")
     assert [(item["role"], item["content"]) for item in body(messages)["messages"]] == [
         ("system", "Be kind."),
@@ -62,18 +62,18 @@ def test_instructions_stay_where_they_are() -> None:
     ]
 
 
-def test_instructions_go_by_the_role_of_the_dialect() -> None:
+def test_the_dialect_names_the_role_of_system_messages() -> None:
     dialect = Dialect(model="m", system_role="developer")
     assert body(Messages.from_system("Be kind."), dialect=dialect)["messages"][0]["role"] == "developer"
 
 
-def test_turns_of_one_role_stay_turns() -> None:
+def test_turns_of_one_role_are_separate_messages() -> None:
     messages = Messages.from_user("Hi").user("there")
     assert len(messages) == 1
     assert [item["content"] for item in body(messages)["messages"]] == ["Hi", "there"]
 
 
-def test_the_results_of_calls_follow_their_own_turn_in_the_order_of_the_calls() -> None:
+def test_tool_results_follow_their_turn_in_the_order_of_the_calls() -> None:
     messages = answered(Text("Let me see."), completed("a", "f", {"x": 1}), completed("b", "g", "warm", city="Rome"))
     messages.append("model", Turn([completed("c", "f", None)]))
     messages.append("model", Turn([Text("Done.")]))
@@ -98,13 +98,13 @@ def test_the_results_of_calls_follow_their_own_turn_in_the_order_of_the_calls() 
     ]
 
 
-def test_a_call_that_waits_never_reaches_the_wire() -> None:
+def test_encoding_a_pending_call_raises() -> None:
     with pytest.raises(PendingToolsError) as error:
         body(answered(Tool(FunctionCall("f"), call_id="a")))
     assert error.value.tool_ids == ("a",)
 
 
-def test_a_rejected_and_a_failed_call_go_out_with_the_reason() -> None:
+def test_rejected_and_failed_calls_are_sent_with_their_reason() -> None:
     rejected, failed = Tool(FunctionCall("f"), call_id="a"), Tool(FunctionCall("f"), call_id="b")
     rejected.reject("too dear")
     failed.fail("no such city")
@@ -113,7 +113,7 @@ def test_a_rejected_and_a_failed_call_go_out_with_the_reason() -> None:
     assert sent[3]["content"] == "no such city"
 
 
-def test_a_closed_turn_is_encoded_once() -> None:
+def test_the_encoding_of_a_turn_is_cached_per_dialect_key() -> None:
     messages = answered(completed("a", "f", 1))
     first = encode_turns(messages.view(), DIALECT)
     assert encode_turns(messages.view(), DIALECT) == first
@@ -125,7 +125,7 @@ def test_a_closed_turn_is_encoded_once() -> None:
     assert turn.encoded(renamed.turn_key, lambda _: b"anew") == b"anew", "the owner of opaque data has"
 
 
-def test_a_call_that_is_decided_later_is_encoded_then() -> None:
+def test_a_call_decided_after_a_failed_encoding_is_encoded() -> None:
     tool = Tool(FunctionCall("f"), call_id="a")
     messages = answered(tool)
     with pytest.raises(PendingToolsError):
@@ -134,14 +134,14 @@ def test_a_call_that_is_decided_later_is_encoded_then() -> None:
     assert body(messages)["messages"][2]["role"] == "tool"
 
 
-def test_text_that_utf_8_cannot_carry_is_escaped() -> None:
+def test_lone_surrogates_in_text_are_escaped() -> None:
     assert body(Messages([Content.of("user", "a\ud83d")]))["messages"][0]["content"] == "a\ud83d"
 
 
 # --- Tools ---------------------------------------------------------------------------------------------
 
 
-def test_tools_are_declared_in_their_order_and_in_the_same_bytes_each_time() -> None:
+def test_tools_are_declared_in_order_and_their_encoding_is_cached() -> None:
     sent = body(tools=TOOLS)["tools"]
     assert sent == [
         {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": PARAMETERS}}
@@ -149,12 +149,12 @@ def test_tools_are_declared_in_their_order_and_in_the_same_bytes_each_time() -> 
     assert TOOLS.encoded(DIALECT.tools_key, lambda _: b"anew") != b"anew"
 
 
-def test_a_tool_without_a_description_has_none() -> None:
+def test_an_empty_tool_description_is_omitted() -> None:
     tools = ToolDeclarations([ToolDeclaration("f", "", PARAMETERS)])
     assert "description" not in body(tools=tools)["tools"][0]["function"]
 
 
-def test_parameters_are_enforced_where_the_dialect_says_so_and_the_schema_allows_it() -> None:
+def test_strict_tools_are_declared_only_for_schemas_that_allow_it() -> None:
     open_ended = ToolDeclaration("g", "", {"type": "object", "additionalProperties": {"type": "string"}})
     optional = ToolDeclaration("h", "", {"type": "object", "properties": {"x": {"type": "string"}}})
     tools = ToolDeclarations([TOOLS[0], open_ended, optional])
@@ -166,7 +166,7 @@ def test_parameters_are_enforced_where_the_dialect_says_so_and_the_schema_allows
     assert "strict" not in third["function"]
 
 
-def test_a_dialect_may_enforce_schemas_as_they_are_written() -> None:
+def test_strict_rewrite_false_sends_strict_schemas_unchanged() -> None:
     dialect = Dialect(model="m", strict_tools=True, strict_rewrite=False)
     sent = body(tools=TOOLS, output=OutputSchema("city", PARAMETERS), dialect=dialect)
     assert sent["tools"][0]["function"]["strict"] is True
@@ -183,25 +183,25 @@ def test_a_dialect_may_enforce_schemas_as_they_are_written() -> None:
         (NamedTool("weather"), {"type": "function", "function": {"name": "weather"}}),
     ],
 )
-def test_a_tool_choice_is_sent_in_the_words_of_the_wire(choice: Any, sent: object) -> None:
+def test_a_tool_choice_is_encoded_in_the_format_of_the_api(choice: Any, sent: object) -> None:
     assert body(tools=TOOLS, options=ChatOptions(tool_choice=choice))["tool_choice"] == sent
 
 
-def test_whether_calls_may_be_parallel_is_sent() -> None:
+def test_parallel_tool_calls_is_sent() -> None:
     assert body(tools=TOOLS, options=ChatOptions(parallel_tool_calls=False))["parallel_tool_calls"] is False
 
 
 @pytest.mark.parametrize("choice", ["required", NamedTool("weather")])
-def test_a_choice_that_needs_tools_is_refused_without_them(choice: Any) -> None:
+def test_a_tool_choice_that_needs_tools_is_rejected_without_tools(choice: Any) -> None:
     with pytest.raises(UnsupportedOptionError, match="needs tools"):
         body(options=ChatOptions(tool_choice=choice))
 
 
-def test_a_choice_that_asks_for_nothing_is_left_out_without_tools() -> None:
+def test_tool_choice_auto_is_omitted_without_tools() -> None:
     assert body(options=ChatOptions(tool_choice="auto", parallel_tool_calls=True)).keys() == {"model", "messages"}
 
 
-def test_tools_that_the_server_knows_itself_follow_the_chat_s_own() -> None:
+def test_native_tools_are_sent_after_the_declared_tools() -> None:
     extras = CompletionsOptions(tools=({"type": "web_search"},))
     options = ChatOptions(extras=(extras,), tool_choice="required")
     assert body(options=options)["tools"] == [{"type": "web_search"}]
@@ -211,7 +211,7 @@ def test_tools_that_the_server_knows_itself_follow_the_chat_s_own() -> None:
 # --- Options -------------------------------------------------------------------------------------------
 
 
-def test_options_go_by_the_names_of_the_wire() -> None:
+def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     options = ChatOptions(temperature=0.0, top_p=0.5, max_tokens=9, stop=("END",), seed=7, reasoning="low")
     sent = body(options=options)
     del sent["messages"], sent["model"]
@@ -225,14 +225,14 @@ def test_options_go_by_the_names_of_the_wire() -> None:
     }
 
 
-def test_the_limit_has_an_older_name() -> None:
+def test_the_dialect_names_the_max_tokens_field() -> None:
     assert (
         body(options=ChatOptions(max_tokens=9), dialect=Dialect(model="m", max_tokens_field="max_tokens"))["max_tokens"]
         == 9
     )
 
 
-def test_a_budget_for_reasoning_is_refused_where_the_wire_has_no_place_for_it() -> None:
+def test_a_reasoning_budget_is_rejected_unless_the_dialect_supports_it() -> None:
     with pytest.raises(UnsupportedOptionError, match="budget"):
         body(options=ChatOptions(reasoning=1000))
     dialect = Dialect(model="m", reasoning_style="object")
@@ -240,19 +240,19 @@ def test_a_budget_for_reasoning_is_refused_where_the_wire_has_no_place_for_it() 
     assert body(options=ChatOptions(reasoning="low"), dialect=dialect)["reasoning"] == {"effort": "low"}
 
 
-def test_the_seed_has_another_name_too() -> None:
+def test_the_dialect_names_the_seed_field() -> None:
     dialect = Dialect(model="m", seed_field="random_seed")
     assert body(options=ChatOptions(seed=7), dialect=dialect)["random_seed"] == 7
 
 
-def test_reasoning_may_be_switched_off_by_a_switch_of_its_own() -> None:
+def test_the_thinking_style_disables_reasoning_with_a_field_of_its_own() -> None:
     dialect = Dialect(model="m", reasoning_style="thinking")
     off, on = (body(options=ChatOptions(reasoning=effort), dialect=dialect) for effort in ("none", "low"))
     assert (off["thinking"], "reasoning_effort" in off) == ({"type": "disabled"}, False)
     assert (on["reasoning_effort"], "thinking" in on) == ("low", False)
 
 
-def test_what_a_dialect_does_not_have_is_refused_by_name() -> None:
+def test_unsupported_tools_and_options_are_rejected_by_name() -> None:
     dialect = Dialect(model="m", provider="p", tools=False, refuses=("seed", "stop"))
     with pytest.raises(UnsupportedOptionError, match="p does not support tools: remove weather"):
         body(tools=TOOLS, dialect=dialect)
@@ -261,14 +261,14 @@ def test_what_a_dialect_does_not_have_is_refused_by_name() -> None:
     assert "seed" not in body(options=ChatOptions(temperature=1), dialect=dialect)
 
 
-def test_a_stream_is_asked_for_its_usage() -> None:
+def test_a_stream_request_asks_for_usage_unless_the_dialect_disables_it() -> None:
     sent = body(stream=True)
     assert sent["stream"] is True
     assert sent["stream_options"] == {"include_usage": True}
     assert "stream_options" not in body(stream=True, dialect=Dialect(model="m", stream_usage=False))
 
 
-def test_extras_are_sent() -> None:
+def test_completions_options_are_sent() -> None:
     extras = CompletionsOptions(
         frequency_penalty=0.1,
         presence_penalty=0.0,
@@ -298,19 +298,19 @@ def test_extras_are_sent() -> None:
     assert sent["top_k"] == 5
 
 
-def test_a_prediction_may_be_given_in_the_words_of_the_wire() -> None:
+def test_a_prediction_may_be_passed_in_the_format_of_the_api() -> None:
     prediction = {"type": "content", "content": [{"type": "text", "text": "Hello"}]}
     assert body(options=ChatOptions(extras=(CompletionsOptions(prediction=prediction),)))["prediction"] == prediction
 
 
 @pytest.mark.parametrize("name", ["messages", "model", "stream", "temperature", "user"])
-def test_the_way_out_for_fields_cannot_replace_a_field(name: str) -> None:
+def test_extra_body_cannot_replace_a_field_of_the_request(name: str) -> None:
     extras = CompletionsOptions(user="u", extra_body={name: 1})
     with pytest.raises(UnsupportedOptionError, match=name):
         body(options=ChatOptions(temperature=1.0, extras=(extras,)))
 
 
-def test_extras_of_another_provider_are_refused() -> None:
+def test_options_of_another_provider_are_rejected() -> None:
     class Foreign:
         provider = "other"
 
@@ -321,7 +321,7 @@ def test_extras_of_another_provider_are_refused() -> None:
 # --- Structured answers --------------------------------------------------------------------------------
 
 
-def test_a_schema_that_can_be_enforced_is_sent_so_that_it_is() -> None:
+def test_a_schema_that_allows_strict_mode_is_sent_as_strict() -> None:
     sent = body(output=OutputSchema("city", PARAMETERS))["response_format"]
     assert sent["type"] == "json_schema"
     assert sent["json_schema"]["name"] == "city"
@@ -330,27 +330,27 @@ def test_a_schema_that_can_be_enforced_is_sent_so_that_it_is() -> None:
     assert "description" not in sent["json_schema"]
 
 
-def test_a_structured_output_may_be_described() -> None:
+def test_output_description_is_sent_with_the_schema() -> None:
     options = ChatOptions(extras=(CompletionsOptions(output_description="The city of the user."),))
     sent = body(output=OutputSchema("city", PARAMETERS), options=options)["response_format"]
     assert sent["json_schema"]["description"] == "The city of the user."
 
 
-def test_a_schema_that_cannot_be_enforced_is_sent_as_it_is() -> None:
+def test_a_schema_that_does_not_allow_strict_mode_is_sent_unchanged() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}}
     sent = body(output=OutputSchema("counts", schema))["response_format"]["json_schema"]
     assert sent["strict"] is False
     assert sent["schema"] == schema
 
 
-def test_a_dialect_may_leave_schemas_alone() -> None:
+def test_strict_output_false_sends_the_schema_unchanged() -> None:
     dialect = Dialect(model="m", strict_output=False)
     sent = body(output=OutputSchema("city", PARAMETERS), dialect=dialect)["response_format"]["json_schema"]
     assert sent["strict"] is False
     assert sent["schema"] == PARAMETERS
 
 
-def test_an_unenforced_schema_is_described_in_a_leading_message() -> None:
+def test_json_object_mode_describes_the_schema_in_a_leading_message() -> None:
     dialect = Dialect(model="m", structured="json_object", system_role="developer")
     sent = body(Messages.from_system("Be kind.").user("Hi"), output=OutputSchema("x", PARAMETERS), dialect=dialect)
     assert sent["response_format"] == {"type": "json_object"}
@@ -407,12 +407,12 @@ STEPS = st.builds(step, st.integers(0, 10**9), st.none() | TEXT, CALLS)
 
 
 @given(st.lists(SAID | STEPS, min_size=1, max_size=5))
-def test_messages_in_the_form_of_this_api_are_sent_as_they_were_read(written: list[list[Any]]) -> None:
+def test_messages_imported_from_dicts_are_sent_unchanged(written: list[list[Any]]) -> None:
     messages = [message for group in written for message in group]
     assert body(Messages.from_dicts(messages))["messages"] == messages
 
 
-def test_a_tool_choice_names_a_declared_tool() -> None:
+def test_a_named_tool_choice_must_be_a_declared_or_native_tool() -> None:
     with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: weather"):
         body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("lookup")))
     native = CompletionsOptions(tools=({"type": "web_search"},))
@@ -428,7 +428,7 @@ def system_texts(messages: Messages, options: ChatOptions = INSTRUCTED, **argume
     return [(item["role"], item["content"]) for item in body(messages, options=options, **arguments)["messages"]]
 
 
-def test_instructions_are_sent_around_the_leading_system_messages() -> None:
+def test_instructions_surround_the_leading_system_messages() -> None:
     messages = Messages.from_system("One.").system("Two.").user("Hi").system("Later.")
     assert system_texts(messages) == [
         ("system", "Be kind."),
@@ -444,7 +444,7 @@ def test_instructions_are_sent_around_the_leading_system_messages() -> None:
     ]
 
 
-def test_instructions_alone_are_one_system_message() -> None:
+def test_instructions_without_system_messages_become_one_system_message() -> None:
     hi = Messages.from_user("Hi")
     assert system_texts(hi) == [("system", "Be kind.\n\nIt is Monday."), ("user", "Hi")]
     developer = Dialect(model="m", system_role="developer")
@@ -458,7 +458,7 @@ def test_instructions_alone_are_one_system_message() -> None:
     ]
 
 
-def test_instructions_encode_no_stored_turn_again() -> None:
+def test_adding_instructions_reuses_the_cached_turns() -> None:
     messages = Messages.from_system("Stored.").user("Hi")
     plain = encode_turns(messages.view(), DIALECT)
     first, second = [turn for content in messages for turn in content.turns]

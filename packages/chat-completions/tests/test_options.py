@@ -9,13 +9,13 @@ from chat_core.options import ChatOptions, ProviderOptions
 PLAIN = Dialect(model="m")
 
 
-def test_the_options_are_those_of_one_provider() -> None:
+def test_completions_options_are_found_by_class() -> None:
     options: ProviderOptions = CompletionsOptions(user="u")
     assert options.provider == "chat-completions"
     assert ChatOptions(extras=(options,)).extra(CompletionsOptions, "p") is options  # noqa: S610 - not Django
 
 
-def test_options_and_dialects_are_values() -> None:
+def test_options_and_dialects_are_immutable_and_comparable() -> None:
     assert CompletionsOptions(metadata={"a": "b"}) == CompletionsOptions(metadata={"a": "b"})
     assert hash(CompletionsOptions(metadata={"a": "b"})) == hash(CompletionsOptions(metadata={"a": "b"}))
     assert Dialect(model="m") == Dialect(model="m")
@@ -37,11 +37,11 @@ def test_options_and_dialects_are_values() -> None:
         Dialect(model="m", files=("image",)),
     ],
 )
-def test_what_changes_the_encoding_of_a_turn_changes_its_key(dialect: Dialect) -> None:
+def test_dialect_fields_that_change_message_encoding_change_the_turn_key(dialect: Dialect) -> None:
     assert dialect.turn_key != PLAIN.turn_key
 
 
-def test_what_does_not_leaves_it_alone() -> None:
+def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
     other = Dialect(
         model="n",
         max_tokens_field="max_tokens",
@@ -70,5 +70,5 @@ def test_what_does_not_leaves_it_alone() -> None:
 
 
 @pytest.mark.parametrize("dialect", [Dialect(model="m", strict_tools=True), Dialect(model="m", strict_rewrite=False)])
-def test_what_changes_the_encoding_of_tools_changes_their_key(dialect: Dialect) -> None:
+def test_dialect_fields_that_change_tool_encoding_change_the_tools_key(dialect: Dialect) -> None:
     assert dialect.tools_key != PLAIN.tools_key

@@ -50,7 +50,7 @@ def completed(call_id: str | None, *files: File) -> Tool:
 # --- What a user says ----------------------------------------------------------------------------------
 
 
-def test_one_text_is_a_string_and_several_parts_are_a_list() -> None:
+def test_one_text_is_sent_as_a_string_and_several_parts_as_a_list() -> None:
     assert plain_message("user", Turn([Text("a")]), DIALECT) == {"role": "user", "content": "a"}
     assert plain_message("user", Turn([Text("a"), Text("b")]), DIALECT)["content"] == [
         {"type": "text", "text": "a"},
@@ -59,18 +59,18 @@ def test_one_text_is_a_string_and_several_parts_are_a_list() -> None:
     assert plain_message("user", Turn([]), DIALECT)["content"] == ""
 
 
-def test_a_text_may_carry_further_fields_of_its_part() -> None:
+def test_a_text_part_is_sent_with_its_opaque_fields() -> None:
     text = Text("a", mine(part={"cache_control": {"type": "ephemeral"}}))
     assert plain_message("user", Turn([text]), DIALECT)["content"] == [
         {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
     ]
 
 
-def test_a_structured_part_is_its_json() -> None:
+def test_a_structured_part_is_sent_as_json_text() -> None:
     assert sent(Structured({"a": 1})) == {"type": "text", "text": '{"a":1}'}
 
 
-def test_an_image_goes_by_its_url_or_in_one() -> None:
+def test_an_image_is_sent_as_a_data_url_or_by_url() -> None:
     assert sent(File("image/png", data=b"x")) == {
         "type": "image_url",
         "image_url": {"url": f"data:image/png;base64,{base64.b64encode(b'x').decode()}"},
@@ -82,11 +82,11 @@ def test_an_image_goes_by_its_url_or_in_one() -> None:
 
 
 @pytest.mark.parametrize(("mime", "name"), [("audio/wav", "wav"), ("audio/mpeg", "mp3"), ("audio/flac", "flac")])
-def test_audio_goes_as_bytes_with_the_name_of_its_format(mime: str, name: str) -> None:
+def test_audio_is_sent_as_bytes_with_its_format_name(mime: str, name: str) -> None:
     assert sent(File(mime, data=b"x")) == {"type": "input_audio", "input_audio": {"data": "eA==", "format": name}}
 
 
-def test_a_video_goes_by_its_url() -> None:
+def test_a_video_is_sent_by_url() -> None:
     url = "https://example.org/a.mp4"
     assert sent(File("video/mp4", url=url)) == {"type": "video_url", "video_url": {"url": url}}
 
@@ -99,12 +99,12 @@ def test_a_video_goes_by_its_url() -> None:
         (File("text/", data=b"x"), "file.bin", "data:text/;base64,eA=="),
     ],
 )
-def test_any_other_file_goes_with_a_name(file: File, name: str, data: str) -> None:
+def test_other_files_are_sent_with_a_file_name(file: File, name: str, data: str) -> None:
     assert sent(file) == {"type": "file", "file": {"filename": name, "file_data": data}}
 
 
 @pytest.mark.parametrize(("url", "name"), [("https://h/b.pdf?c", "b.pdf"), ("https://h/", "file.pdf")])
-def test_a_document_goes_by_its_url_where_the_server_downloads_it(url: str, name: str) -> None:
+def test_a_document_is_sent_by_url_only_if_the_server_downloads_it(url: str, name: str) -> None:
     file = File("application/pdf", url=url)
     assert content_part(file, replace(DIALECT, url_files=("document",))) == {
         "type": "file",
@@ -114,7 +114,7 @@ def test_a_document_goes_by_its_url_where_the_server_downloads_it(url: str, name
         sent(file)
 
 
-def test_an_image_by_url_is_refused_where_the_server_does_not_download_it() -> None:
+def test_an_image_url_is_rejected_if_the_server_does_not_download_it() -> None:
     with pytest.raises(UnsupportedPartError, match="attach its bytes"):
         content_part(File("image/png", url="https://h/i"), OLLAMA.dialect)
 
@@ -129,13 +129,13 @@ def test_an_image_by_url_is_refused_where_the_server_does_not_download_it() -> N
         (File("text/plain", data=b"x"), ("image",), "only files of these kinds: image;"),
     ],
 )
-def test_a_file_of_a_kind_that_a_dialect_does_not_take_is_refused_by_name(file: File, kinds: Any, words: str) -> None:
+def test_a_file_type_that_the_dialect_does_not_support_is_rejected_by_name(file: File, kinds: Any, words: str) -> None:
     with pytest.raises(UnsupportedPartError, match=words) as error:
         content_part(file, Dialect(model="m", provider="p", files=kinds))
     assert f"File(mime={file.mime!r})" in str(error.value)
 
 
-def test_a_dialect_takes_the_kinds_that_it_names_and_what_it_knows_already() -> None:
+def test_a_dialect_accepts_its_file_types_and_uploaded_files() -> None:
     dialect = Dialect(model="m", provider="p", files=("image", "document"))
     assert content_part(File("image/png", url="https://h/i"), dialect)["type"] == "image_url"
     assert content_part(File("application/pdf", data=b"x"), dialect)["type"] == "file"
@@ -143,7 +143,7 @@ def test_a_dialect_takes_the_kinds_that_it_names_and_what_it_knows_already() -> 
     assert content_part(known, Dialect(model="m", provider="p", files=()))["file"] == {"file_id": "f_1"}
 
 
-def test_an_uploaded_file_goes_by_its_id() -> None:
+def test_an_uploaded_file_is_sent_by_id() -> None:
     assert sent(File("application/pdf", opaque=mine(file_id="file-1"))) == {
         "type": "file",
         "file": {"file_id": "file-1"},
@@ -160,14 +160,14 @@ def test_an_uploaded_file_goes_by_its_id() -> None:
         (Tool(FunctionCall("f")), "Tool"),
     ],
 )
-def test_what_the_wire_cannot_carry_is_refused_by_name(part: Part, words: str) -> None:
+def test_parts_that_the_api_cannot_carry_are_rejected_by_name(part: Part, words: str) -> None:
     with pytest.raises(UnsupportedPartError, match=words) as error:
         plain_message("user", Turn([part]), DIALECT)
     assert "of p cannot carry" in str(error.value)
 
 
 @pytest.mark.parametrize("role", ["system", "user"])
-def test_own_parts_of_a_provider_are_sent_and_those_of_others_are_left_out(role: Role) -> None:
+def test_provider_parts_are_sent_only_to_their_own_provider(role: Role) -> None:
     turn = Turn(
         [
             Text("a"),
@@ -188,12 +188,12 @@ def test_own_parts_of_a_provider_are_sent_and_those_of_others_are_left_out(role:
 # --- What a model said ---------------------------------------------------------------------------------
 
 
-def test_a_turn_with_nothing_to_send_is_an_empty_text() -> None:
+def test_a_model_turn_without_sendable_parts_is_sent_as_empty_text() -> None:
     assert said(ProviderPart("q", "secret", {})) == {"role": "assistant", "content": ""}
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_goes_back_in_the_field_it_came_in(field: str) -> None:
+def test_reasoning_is_sent_back_in_its_source_field(field: str) -> None:
     assert said(Reasoning("Hm", opaque=mine(field=field)), Text("a")) == {
         "role": "assistant",
         "content": "a",
@@ -201,7 +201,7 @@ def test_reasoning_goes_back_in_the_field_it_came_in(field: str) -> None:
     }
 
 
-def test_details_of_reasoning_go_back_as_they_came() -> None:
+def test_reasoning_details_are_sent_back_unchanged() -> None:
     one = Reasoning("Hm", opaque=mine(field="reasoning", details=[{"type": "t", "signature": "s"}]))
     two = Reasoning("Ah", opaque=mine(details=[{"type": "u"}]))
     assert said(one, two, Text("a")) == {
@@ -212,7 +212,7 @@ def test_details_of_reasoning_go_back_as_they_came() -> None:
     }
 
 
-def test_thinking_that_came_in_a_list_goes_back_in_one() -> None:
+def test_reasoning_from_a_thinking_chunk_is_sent_back_as_a_thinking_chunk() -> None:
     thought = Reasoning("Hm", opaque=mine(chunk={"type": "thinking", "closed": True}))
     assert said(thought, Text("a"))["content"] == [
         {"type": "thinking", "closed": True, "thinking": [{"type": "text", "text": "Hm"}]},
@@ -220,25 +220,25 @@ def test_thinking_that_came_in_a_list_goes_back_in_one() -> None:
     ]
 
 
-def test_reasoning_of_another_provider_is_left_out_and_never_becomes_text() -> None:
+def test_reasoning_of_another_provider_is_omitted() -> None:
     foreign = Reasoning("Hm", signature="s", opaque=Opaque("q", {"field": "reasoning"}))
     assert said(foreign, Text("a")) == {"role": "assistant", "content": "a"}
 
 
-def test_a_message_of_calls_alone_has_null_or_an_empty_text_for_its_content() -> None:
+def test_a_message_with_only_calls_has_null_or_empty_content() -> None:
     assert said(completed("a"))["content"] is None
     dialect = Dialect(model="m", provider="p", null_content=False)
     assert said(completed("a"), dialect=dialect)["content"] == ""
     assert said(Text("Hi"), completed("a"), dialect=dialect)["content"] == "Hi"
 
 
-def test_reasoning_of_nobody_s_goes_where_the_dialect_says() -> None:
+def test_the_dialect_names_the_field_for_reasoning_without_a_provider() -> None:
     assert said(Reasoning("Hm"), Text("a")) == {"role": "assistant", "content": "a"}
     dialect = Dialect(model="m", provider="p", reasoning_field="reasoning_content")
     assert said(Reasoning("Hm"), Text("a"), dialect=dialect)["reasoning_content"] == "Hm"
 
 
-def test_a_dialect_may_demand_reasoning_beside_every_call() -> None:
+def test_reasoning_required_adds_placeholder_reasoning_to_every_call() -> None:
     dialect = Dialect(model="m", provider="p", reasoning_required=True)
     thought = Reasoning("Hm", opaque=mine(field="reasoning_content"))
     assert said(completed("a"), dialect=dialect)["reasoning_content"] == " ", "an empty text would be refused"
@@ -247,12 +247,12 @@ def test_a_dialect_may_demand_reasoning_beside_every_call() -> None:
     assert "reasoning_content" not in said(Text("Hi"), dialect=dialect)
 
 
-def test_a_dialect_may_keep_reasoning_back() -> None:
+def test_reasoning_is_omitted_if_the_dialect_never_replays_it() -> None:
     dialect = Dialect(model="m", provider="p", reasoning_replay="never")
     assert "reasoning" not in said(Reasoning("Hm", opaque=mine(field="reasoning")), Text("a"), dialect=dialect)
 
 
-def test_a_refusal_goes_back_as_one() -> None:
+def test_a_refusal_is_sent_back_as_a_refusal() -> None:
     assert said(ProviderPart("p", "refusal", {"refusal": "No."})) == {
         "role": "assistant",
         "content": None,
@@ -260,13 +260,13 @@ def test_a_refusal_goes_back_as_one() -> None:
     }
 
 
-def test_of_annotations_only_parsed_files_go_back() -> None:
+def test_only_annotations_of_parsed_files_are_sent_back() -> None:
     notes = [{"type": "url_citation"}, {"type": "file", "file": {"hash": "h"}}]
     assert said(Text("a"), ProviderPart("p", "annotations", {"annotations": notes}))["annotations"] == notes[1:]
     assert "annotations" not in said(Text("a"), ProviderPart("p", "annotations", {"annotations": notes[:1]}))
 
 
-def test_further_fields_and_parts_of_a_message_go_back() -> None:
+def test_provider_parts_of_a_message_are_sent_back() -> None:
     own = (ProviderPart("p", "message", {"extra_content": {"x": 1}}), ProviderPart("p", "part", {"type": "reference"}))
     assert said(Text("a"), *own) == {
         "role": "assistant",
@@ -275,12 +275,12 @@ def test_further_fields_and_parts_of_a_message_go_back() -> None:
     }
 
 
-def test_what_a_server_did_by_itself_stays_in_the_history() -> None:
+def test_executed_server_tools_are_not_sent_back() -> None:
     ran = ProviderPart("p", "executed_tool", {"type": "search"})
     assert said(Text("a"), ran) == {"role": "assistant", "content": "a"}
 
 
-def test_an_image_of_the_model_goes_back_to_it() -> None:
+def test_a_generated_image_is_sent_back() -> None:
     file = File("image/png", data=b"x", opaque=mine(image={"index": 0}))
     assert said(Text("Here"), file) == {
         "role": "assistant",
@@ -289,25 +289,25 @@ def test_an_image_of_the_model_goes_back_to_it() -> None:
     }
 
 
-def test_speech_goes_back_by_its_id_without_its_transcript() -> None:
+def test_generated_audio_is_sent_back_by_id_without_its_transcript() -> None:
     transcript = Text("Hello", mine(transcript_of="audio_1"))
     sound = File("audio/wav", data=b"x", opaque=mine(audio={"id": "audio_1", "expires_at": 9}))
     assert said(transcript, sound) == {"role": "assistant", "content": None, "audio": {"id": "audio_1"}}
 
 
-def test_a_file_that_another_model_made_is_refused() -> None:
+def test_a_file_generated_by_another_model_is_rejected() -> None:
     with pytest.raises(UnsupportedPartError, match="add it to a user turn"):
         said(File("image/png", data=b"x"))
 
 
-def test_a_structured_part_of_a_model_is_its_json() -> None:
+def test_a_structured_part_in_a_model_turn_is_sent_as_json_text() -> None:
     assert said(Structured([1]))["content"] == "[1]"
 
 
 # --- Calls ---------------------------------------------------------------------------------------------
 
 
-def test_the_model_s_own_text_of_the_arguments_goes_back_unchanged() -> None:
+def test_the_raw_arguments_of_the_model_are_sent_back_unchanged() -> None:
     tool = Tool(FunctionCall.parse("f", '{ "x" : 1 }'), call_id="a")
     tool.approve(arguments={"x": 2})
     tool.start()
@@ -317,13 +317,13 @@ def test_the_model_s_own_text_of_the_arguments_goes_back_unchanged() -> None:
     assert result["content"].startswith("[The call was changed")
 
 
-def test_a_call_without_an_id_gets_ours_and_so_does_its_result() -> None:
+def test_a_call_without_an_id_and_its_result_get_the_id_of_the_tool() -> None:
     tool = completed(None)
     call, result = model_messages(Turn([tool]), DIALECT)
     assert call["tool_calls"][0]["id"] == result["tool_call_id"] == tool.id
 
 
-def test_two_calls_never_share_an_id() -> None:
+def test_duplicate_call_ids_are_made_unique() -> None:
     one, two = completed("a"), completed("a")
     two.id = "tool_2"
     messages = model_messages(Turn([one, two]), DIALECT)
@@ -331,7 +331,7 @@ def test_two_calls_never_share_an_id() -> None:
     assert [message["tool_call_id"] for message in messages[1:]] == ["a", "tool_2"]
 
 
-def test_a_custom_call_goes_back_as_one_with_what_its_server_wants() -> None:
+def test_a_custom_call_is_sent_back_with_its_opaque_fields() -> None:
     tool = Tool(FunctionCall.parse("math", "4 + 4", opaque=mine(type="custom", extra_content={"s": 1})), call_id="a")
     tool.start()
     tool.complete("8")
@@ -340,7 +340,7 @@ def test_a_custom_call_goes_back_as_one_with_what_its_server_wants() -> None:
     ]
 
 
-def test_files_that_a_tool_returned_follow_the_results() -> None:
+def test_files_returned_by_a_tool_are_sent_in_a_user_message_after_the_results() -> None:
     messages = model_messages(
         Turn([completed("a", File("image/png", url="https://example.org/a.png")), completed("b")]), DIALECT
     )
@@ -358,13 +358,13 @@ def turn_of(*ids: str, provider: str | None = None) -> Turn:
     return Turn(tools, metadata=None if provider is None else Metadata(provider))
 
 
-def test_an_id_of_this_server_goes_back_however_long_it_is() -> None:
+def test_a_call_id_of_the_same_provider_is_never_shortened() -> None:
     long = "x" * 300
     assert wire_ids(turn_of(long, provider="p"), DIALECT) == [long]
     assert wire_ids(turn_of(long), DIALECT) == [long], "nobody knows whose it is"
 
 
-def test_an_id_of_another_provider_is_shortened_where_it_is_too_long() -> None:
+def test_a_long_call_id_of_another_provider_is_shortened() -> None:
     assert wire_ids(turn_of("x" * 40, provider="q"), DIALECT) == ["x" * 40]
     first, second = wire_ids(turn_of("x" * 41, "x" * 42, provider="q"), DIALECT)
     assert len(first) <= 40
@@ -372,7 +372,7 @@ def test_an_id_of_another_provider_is_shortened_where_it_is_too_long() -> None:
     assert wire_ids(turn_of("x" * 41, provider="q"), DIALECT) == [first]
 
 
-def test_ids_are_nine_letters_and_digits_where_the_dialect_says_so() -> None:
+def test_short_call_ids_have_nine_alphanumeric_characters() -> None:
     (kept, made, other) = wire_ids(turn_of("Ab3456789", "call_0123456789", "call_9876543210"), SHORT)
     assert kept == "Ab3456789"
     assert all(len(id_) == 9 and id_.isalnum() for id_ in (made, other))
@@ -380,7 +380,7 @@ def test_ids_are_nine_letters_and_digits_where_the_dialect_says_so() -> None:
     assert wire_ids(turn_of("same", "same"), SHORT)[0] != wire_ids(turn_of("same", "same"), SHORT)[1]
 
 
-def test_a_result_names_the_id_under_which_its_call_was_sent() -> None:
+def test_a_tool_result_uses_the_shortened_id_of_its_call() -> None:
     call, result = model_messages(Turn([completed("call_0123456789")]), SHORT)
     assert call["tool_calls"][0]["id"] == result["tool_call_id"] != "call_0123456789"
 
@@ -418,7 +418,7 @@ EVERYTHING: list[tuple[str, Part, str, str]] = [
 
 @pytest.mark.parametrize("role", ["system", "user", "model"])
 @pytest.mark.parametrize("row", EVERYTHING, ids=[row[0] for row in EVERYTHING])
-def test_every_part_is_sent_refused_by_name_or_its_owner_s_alone(row: tuple[str, Part, str, str], role: Role) -> None:
+def test_every_part_is_sent_rejected_or_omitted_as_listed(row: tuple[str, Part, str, str], role: Role) -> None:
     _, part, said_by_others, said_by_model = row
     outcome = said_by_model if role == "model" else said_by_others
 
@@ -442,19 +442,19 @@ def joined(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", json.loads(b"[" + join_messages(json.dumps(messages)[1:-1].encode()) + b"]"))
 
 
-def test_text_of_one_role_is_joined_by_an_empty_line() -> None:
+def test_joined_texts_of_one_role_are_separated_by_an_empty_line() -> None:
     messages = [{"role": "user", "content": text} for text in "abc"]
     assert joined(*messages) == [{"role": "user", "content": "a\n\nb\n\nc"}]
 
 
-def test_parts_and_text_become_one_list_of_parts() -> None:
+def test_joining_text_and_parts_gives_one_list_of_parts() -> None:
     image = {"type": "image_url", "image_url": {"url": "u"}}
     assert joined({"role": "user", "content": "a"}, {"role": "user", "content": [image]}) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, image]}
     ]
 
 
-def test_calls_and_reasoning_of_joined_messages_are_kept() -> None:
+def test_joined_messages_keep_their_calls_and_reasoning() -> None:
     first = {"role": "assistant", "content": None, "reasoning_content": "x", "tool_calls": [{"id": "1"}]}
     second: dict[str, Any] = {"role": "assistant", "content": "b", "reasoning_content": "y"}
     second |= {"tool_calls": [{"id": "2"}], "audio": {"id": "z"}}
@@ -469,7 +469,7 @@ def test_calls_and_reasoning_of_joined_messages_are_kept() -> None:
     ]
 
 
-def test_tool_results_and_other_roles_stay_apart() -> None:
+def test_tool_results_and_different_roles_are_not_joined() -> None:
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "u"},

@@ -10,7 +10,7 @@ from chat_completions.presets import ANY_SERVER, AnyPreset
 from chat_completions.vendors import CHECKED, GROQ, TOGETHER
 
 
-def test_a_preset_stands_under_its_own_name() -> None:
+def test_presets_are_keyed_and_sorted_by_name() -> None:
     assert {name: preset.name for name, preset in PRESETS.items()} == {name: name for name in PRESETS}
     assert list(PRESETS) == sorted(PRESETS)
     with pytest.raises(TypeError):
@@ -18,7 +18,7 @@ def test_a_preset_stands_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_a_preset_is_whole(preset: AnyPreset) -> None:
+def test_every_preset_has_a_title_a_server_and_a_key_variable_if_needed(preset: AnyPreset) -> None:
     assert preset.dialect.model == ""
     assert preset.title
     if preset.base_url is not None:
@@ -33,12 +33,12 @@ def test_a_preset_is_whole(preset: AnyPreset) -> None:
     assert bool(preset.hint) is ("localhost" in (preset.base_url or ""))
 
 
-def test_nothing_can_be_changed() -> None:
+def test_presets_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         GROQ.title = "x"  # type: ignore[misc]
 
 
-def test_what_is_like_openai_is_no_difference() -> None:
+def test_differences_lists_only_fields_that_deviate_from_the_default() -> None:
     assert ANY_SERVER.differences == {}
     assert TOGETHER.differences == {"max_tokens_field": "max_tokens", "files": ("image", "audio", "video")}
     named = {item.name for item in fields(Dialect)}
@@ -46,7 +46,7 @@ def test_what_is_like_openai_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_a_source_states_facts_that_the_preset_has_and_no_other_source_states(preset: AnyPreset) -> None:
+def test_every_source_cites_known_facts_and_no_fact_is_cited_twice(preset: AnyPreset) -> None:
     cited = [fact for source in preset.sources for fact in source.facts]
     assert len(cited) == len(set(cited))
     assert set(cited) <= set(preset.facts)
@@ -54,7 +54,7 @@ def test_a_source_states_facts_that_the_preset_has_and_no_other_source_states(pr
     assert all(urlsplit(source.url).scheme == "https" for source in preset.sources)
 
 
-def test_the_source_of_a_fact_is_the_page_that_states_it() -> None:
+def test_source_of_returns_the_page_that_states_a_fact() -> None:
     page = Source("Reference", "https://vendor.example/reference", date(2026, 11, 22), ("base_url", "embeddings"))
     preset = Preset(
         title="Vendor",

@@ -33,7 +33,7 @@ RETRYABLE: Final = frozenset({"RateLimitedError", "OverloadedError", "ServerErro
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['status']}-{row['from'][:60]}")
-def test_a_documented_refusal_is_of_its_class(row: Mapping[str, Any]) -> None:
+def test_a_documented_error_response_raises_its_error_class(row: Mapping[str, Any]) -> None:
     error = refuse(row["status"], row["body"])
     assert type(error) is getattr(errors, row["error"]), str(error)
     assert error.status == row["status"]
@@ -55,17 +55,17 @@ WAITS: Final[tuple[tuple[dict[str, str], float | None], ...]] = (
 
 
 @pytest.mark.parametrize(("headers", "wait"), WAITS, ids=str)
-def test_a_limit_is_waited_for_as_long_as_its_vendor_says(headers: dict[str, str], wait: float | None) -> None:
+def test_retry_after_is_read_from_the_rate_limit_headers(headers: dict[str, str], wait: float | None) -> None:
     assert refuse(429, said("slow down", "rate_limit_exceeded"), headers).retry_after == wait
 
 
-def test_nobody_waits_for_a_limit_that_was_not_the_reason() -> None:
+def test_rate_limit_headers_are_ignored_for_other_errors() -> None:
     headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "9s"}
     assert refuse(500, "", headers).retry_after is None
     assert refuse(429, said("no", "insufficient_quota"), headers).retry_after is None
 
 
-def test_the_server_s_word_about_another_try_is_the_last_one() -> None:
+def test_the_should_retry_header_overrides_retryable() -> None:
     assert refuse(429, said("no", "rate_limit_exceeded"), {"x-should-retry": "false"}).retryable is False
     assert refuse(400, said("no"), {"x-should-retry": "true"}).retryable is True
 
@@ -92,18 +92,18 @@ def test_the_server_s_word_about_another_try_is_the_last_one() -> None:
         (flat(error={"message": "", "code": 1.5}), '{"message":"","code":1.5}', None),
     ],
 )
-def test_the_words_and_the_code_are_found_wherever_they_stand(body: object, words: str, code: str | None) -> None:
+def test_message_and_code_are_found_in_every_error_format(body: object, words: str, code: str | None) -> None:
     error = refuse(400, body)
     assert str(error).startswith(f"p refused the request with status 400: {words} (next step: ")
     assert error.code == code
 
 
 @pytest.mark.parametrize("status", ["²", "9" * 5000, "٤٠٠", "200", "600", "4000"])
-def test_a_status_in_the_body_that_is_none_is_a_name_at_most(status: str) -> None:
+def test_an_invalid_status_in_the_body_is_ignored(status: str) -> None:
     assert type(error_from_object({"message": "no", "status": status}, "p")) is ServerError
 
 
-def test_an_error_is_not_unwrapped_for_ever() -> None:
+def test_nested_error_objects_are_unwrapped_to_a_limited_depth() -> None:
     body: object = {"message": "deep"}
     for _ in range(50):
         body = {"error": body}
@@ -118,10 +118,10 @@ def test_an_error_is_not_unwrapped_for_ever() -> None:
         "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
     ],
 )  # fmt: skip
-def test_a_key_in_a_message_is_hidden(key: str) -> None:
+def test_api_keys_in_error_messages_are_masked(key: str) -> None:
     assert key not in str(refuse(401, said(f"Incorrect API key provided: {key}.")))
 
 
 @pytest.mark.parametrize("word", ["key_metrics", "sk-learn-things", "key-value-store", "pa-rallel"])
-def test_a_word_that_is_no_key_is_told(word: str) -> None:
+def test_words_that_resemble_keys_are_not_masked(word: str) -> None:
     assert word in str(refuse(400, said(f"unknown field {word} here")))

@@ -54,7 +54,7 @@ async def test_the_last_call_that_sets_a_header_wins(calls: Calls, sent: str, bu
     assert await credentials(calls(builder)) == {"authorization": sent}
 
 
-async def test_a_key_in_a_header_of_its_own_replaces_the_credentials_before_it() -> None:
+async def test_an_api_key_header_and_with_api_key_replace_each_other() -> None:
     builder: Builder = vendor_builder(replace(MISTRAL, key_header="api-key"))
     assert await credentials(builder.with_headers({"Authorization": "OLD"}).with_api_key("NEW")) == {"api-key": "NEW"}
     assert await credentials(builder.with_api_key("OLD").with_headers({"Api-Key": "NEW"})) == {"api-key": "NEW"}
@@ -64,7 +64,7 @@ async def test_a_key_in_a_header_of_its_own_replaces_the_credentials_before_it()
     }
 
 
-async def test_the_environment_is_read_only_for_the_vendor_and_without_credentials(
+async def test_the_key_from_the_environment_is_used_only_for_the_default_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "key")

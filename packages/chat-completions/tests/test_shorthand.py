@@ -32,7 +32,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in OWN])
-async def test_a_vendor_has_a_short_form(name: str) -> None:
+async def test_every_preset_has_a_shorthand_function(name: str) -> None:
     short: Callable[..., ProviderError] = getattr(shorthand, NAMES.get(name, name))
     for provider in (short("m"), short("m", api_key="k")):
         async with provider:
@@ -41,7 +41,7 @@ async def test_a_vendor_has_a_short_form(name: str) -> None:
             assert str(PRESETS[name].base_url) in repr(provider)
 
 
-async def test_a_server_of_one_s_own_may_be_elsewhere() -> None:
+async def test_base_url_replaces_the_default_of_a_self_hosted_server() -> None:
     async with litellm("m", base_url="https://proxy.example.org", api_key="k") as provider:
         assert "https://proxy.example.org" in repr(provider)
     async with chat_completions.vllm("m", base_url="http://gpu:8000/v1") as provider:
@@ -50,18 +50,18 @@ async def test_a_server_of_one_s_own_may_be_elsewhere() -> None:
         assert "http://gpu:8080/v1" in repr(provider)
 
 
-def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_base_url_in_the_environment_is_reported_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", "localhost:4000")
     with pytest.raises(UsageError, match="LITELLM_PROXY_API_BASE: the base URL must be"):
         litellm("m")
 
 
-async def test_ollama_may_be_at_another_host() -> None:
+async def test_the_ollama_shorthand_accepts_a_host() -> None:
     async with ollama("m") as provider:
         assert "http://localhost:11434/v1" in repr(provider)
     async with ollama("m", host="gpu") as provider:
         assert "http://gpu:11434/v1" in repr(provider)
 
 
-def test_every_vendor_has_its_short_form_at_the_front() -> None:
+def test_every_shorthand_is_exported_by_the_package() -> None:
     assert {NAMES.get(name, name) for name in PRESETS} <= set(chat_completions.__all__)

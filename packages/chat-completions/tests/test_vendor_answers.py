@@ -114,7 +114,7 @@ def name_of(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=name_of)
-def test_an_answer_is_read_as_its_vendor_means_it(case: Case) -> None:
+def test_a_vendor_response_is_decoded_as_documented(case: Case) -> None:
     turn = read(case.body)
     assert summary(turn) == expected(case)
     assert turn.metadata is not None
@@ -126,7 +126,7 @@ def test_an_answer_is_read_as_its_vendor_means_it(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", FAILURES, ids=name_of)
-def test_a_failure_is_the_error_that_its_vendor_means(case: Case) -> None:
+def test_a_vendor_failure_raises_its_documented_error(case: Case) -> None:
     with pytest.raises(getattr(errors, case.says["error"])):
         read(case.body)
 
@@ -139,7 +139,7 @@ def outcome(chunks: Sequence[bytes]) -> object:
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=name_of)
-def test_a_stream_says_the_same_however_it_is_cut(case: Case) -> None:
+def test_the_result_of_a_stream_does_not_depend_on_chunk_boundaries(case: Case) -> None:
     once = outcome([case.body])
     assert outcome([case.body[at : at + 1] for at in range(len(case.body))]) == once
     random = Random(case.name)  # noqa: S311 - reproducible
@@ -148,7 +148,7 @@ def test_a_stream_says_the_same_however_it_is_cut(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in ANSWERS if case.streamed], ids=name_of)
-def test_the_deltas_of_a_stream_are_the_turn(case: Case) -> None:
+def test_the_joined_deltas_equal_the_turn(case: Case) -> None:
     deltas, turn = read_stream([case.body])
     assert "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)]) == turn.text
     assert "".join([delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]) == thoughts(turn)
@@ -158,7 +158,7 @@ def test_the_deltas_of_a_stream_are_the_turn(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in ANSWERS if case.streamed], ids=name_of)
-def test_a_stream_that_is_cut_before_its_end_is_no_answer(case: Case) -> None:
+def test_closing_a_stream_before_its_finish_reason_raises(case: Case) -> None:
     decoder = StreamDecoder("p")
     for event in SseParser().feed(case.body):
         with pytest.raises(ChatError):
@@ -204,14 +204,14 @@ def sent_back(body: bytes) -> dict[str, Any]:
     return model_messages(turn, DIALECT)[0]
 
 
-def test_reasoning_and_what_is_behind_it_go_back_in_their_own_fields() -> None:
+def test_reasoning_and_its_opaque_data_are_sent_back_in_their_own_fields() -> None:
     body = stream(chunk({"reasoning_text": "Hm"}), chunk({"content": "Hi", "reasoning_opaque": "xyz"}, "stop"))
     assert sent_back(body) == {
         "role": "assistant", "content": "Hi", "reasoning_text": "Hm", "reasoning_opaque": "xyz",
     }  # fmt: skip
 
 
-def test_details_of_reasoning_go_back_whole_with_signature_and_secret() -> None:
+def test_reasoning_details_are_sent_back_with_signature_and_encrypted_data() -> None:
     first = {"type": "reasoning.text", "text": "H", "index": 0, "format": "f"}
     rest = {"type": "reasoning.text", "text": "m", "index": 0, "signature": "s"}
     secret = {"type": "reasoning.encrypted", "data": "xyz", "id": "rs_1", "index": 1}
@@ -223,7 +223,7 @@ def test_details_of_reasoning_go_back_whole_with_signature_and_secret() -> None:
 
 
 @pytest.mark.parametrize("pieces", [("Hm",), ("H", "m")])
-def test_thoughts_in_a_list_go_back_with_their_signature(pieces: tuple[str, ...]) -> None:
+def test_reasoning_parts_in_a_content_list_are_sent_back_with_their_signature(pieces: tuple[str, ...]) -> None:
     def part(text: str, signature: str) -> dict[str, Any]:
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, "signature": signature}]}
 
@@ -235,26 +235,26 @@ def test_thoughts_in_a_list_go_back_with_their_signature(pieces: tuple[str, ...]
         assert sent_back(whole({"content": [*parts, {"type": "text", "text": "Hi"}]}))["content"][0] == thought
 
 
-def test_several_signed_pieces_of_one_thought_go_back_as_they_came() -> None:
+def test_several_signed_summaries_of_one_reasoning_part_are_sent_back_unchanged() -> None:
     pieces = [{"type": "summary_text", "text": text, "signature": text} for text in ("H", "m")]
     body = whole({"content": [{"type": "reasoning", "summary": pieces}, {"type": "text", "text": "Hi"}]})
     assert sent_back(body)["content"][0] == {"type": "reasoning", "summary": pieces}
 
 
-def test_a_kind_of_call_that_nobody_else_has_goes_back_as_such() -> None:
+def test_an_unusual_call_type_is_sent_back() -> None:
     body = whole(call("$web_search", "{}", type="builtin_function"), "tool_calls")
     assert sent_back(body)["tool_calls"] == [
         {"id": "a", "type": "builtin_function", "function": {"name": "$web_search", "arguments": "{}"}}
     ]
 
 
-def test_a_signature_goes_back_with_its_call() -> None:
+def test_a_thought_signature_is_sent_back_with_its_call() -> None:
     signed = {"extra_content": {"google": {"thought_signature": "s"}}}
     body = stream(chunk(call("f", "{}", **signed), "stop"))
     assert sent_back(body)["tool_calls"][0]["extra_content"] == signed["extra_content"]
 
 
-def test_where_an_answer_comes_from_is_for_the_reader_alone() -> None:
+def test_citations_are_kept_in_the_turn_but_not_sent_back() -> None:
     body = stream(chunk({"content": "Hi", "citations": ["u"], "context": {"intent": "x"}}), chunk({}, "stop"))
     turn = read(body)
     assert [part.data for part in turn.parts if isinstance(part, ProviderPart)] == [
@@ -264,7 +264,7 @@ def test_where_an_answer_comes_from_is_for_the_reader_alone() -> None:
     assert sent_back(body) == {"role": "assistant", "content": "Hi"}
 
 
-def test_speech_that_was_cut_anywhere_is_whole() -> None:
+def test_audio_split_between_chunks_is_joined_completely() -> None:
     (case,) = [case for case in CASES if "Qwen-Omni" in case.name]
     (sound,) = [part for part in read(case.body).parts if isinstance(part, File)]
     assert sound.data == bytes(range(200))
@@ -318,7 +318,7 @@ RICH = chunk(
 
 @settings(max_examples=150, deadline=None)
 @given(FIELDS, JUNK, st.booleans())
-def test_whatever_a_server_sends_is_an_answer_or_an_error_of_ours(name: str, junk: object, beside: bool) -> None:
+def test_malformed_fields_give_a_turn_or_a_chat_error(name: str, junk: object, beside: bool) -> None:
     bad = {**RICH, name: junk} if beside else spoilt(RICH, name, junk)
     said = json.dumps(bad)
     for body in (stream(RICH, f"data: {said}\n\n", chunk({}, "stop")), said.replace('"delta"', '"message"').encode()):

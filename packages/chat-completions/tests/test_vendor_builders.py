@@ -94,7 +94,7 @@ async def asked(
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-async def test_a_vendor_is_asked_where_it_is_with_its_key(
+async def test_a_request_is_sent_to_the_url_of_the_vendor_with_its_key(
     preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in preset.key_variables:
@@ -108,7 +108,7 @@ async def test_a_vendor_is_asked_where_it_is_with_its_key(
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-async def test_a_vendor_answers_over_http_whole_and_streamed(preset: AnyPreset) -> None:
+async def test_every_vendor_completes_and_streams_over_http(preset: AnyPreset) -> None:
     def serve(exchange: Exchange) -> None:
         if json.loads(exchange.body).get("stream"):
             exchange.events(f"data: {json.dumps(PIECE)}\n\n".encode(), b"data: [DONE]\n\n")
@@ -131,7 +131,7 @@ async def test_a_vendor_answers_over_http_whole_and_streamed(preset: AnyPreset) 
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-def test_a_key_that_is_missing_is_told_by_its_variable(preset: AnyPreset) -> None:
+def test_a_missing_key_is_reported_with_its_variable(preset: AnyPreset) -> None:
     builder = start(preset).with_model("m")
     if preset.key_needed:
         with pytest.raises(UsageError, match=preset.key_variables[0]):
@@ -141,7 +141,7 @@ def test_a_key_that_is_missing_is_told_by_its_variable(preset: AnyPreset) -> Non
 
 
 @pytest.mark.parametrize("preset", HOSTED, ids=named)
-async def test_the_environment_s_key_goes_to_its_vendor_alone(
+async def test_the_key_from_the_environment_is_sent_only_to_its_vendor(
     preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in preset.key_variables:
@@ -152,7 +152,7 @@ async def test_the_environment_s_key_goes_to_its_vendor_alone(
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-async def test_a_key_of_the_caller_s_is_the_one_that_is_sent(
+async def test_with_api_key_takes_precedence_over_the_environment(
     preset: AnyPreset, transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in preset.key_variables:
@@ -167,7 +167,7 @@ async def test_a_key_of_the_caller_s_is_the_one_that_is_sent(
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-def test_what_a_state_does_not_have_is_told_in_words(preset: AnyPreset) -> None:
+def test_a_method_missing_in_the_builder_state_is_explained(preset: AnyPreset) -> None:
     with pytest.raises(AttributeError, match=r"build\(\) needs a model"):
         start(preset).build()
     with pytest.raises(AttributeError, match="the model is already set to 'm'"):
@@ -189,7 +189,7 @@ def test_builders_are_immutable(preset: AnyPreset) -> None:
     assert ready is not ready.with_strict(output=False)
 
 
-def test_a_vendor_with_a_builder_of_its_own_is_begun_with_it() -> None:
+def test_vendor_builder_rejects_presets_that_have_their_own_builder() -> None:
     assert {preset.name for preset in VENDORS if preset.own_builder} == set(OWN_BUILDERS)
     for preset in (HUGGINGFACE, OLLAMA):
         assert OWN_BUILDERS[preset.name].__name__ == preset.own_builder
@@ -197,7 +197,7 @@ def test_a_vendor_with_a_builder_of_its_own_is_begun_with_it() -> None:
             vendor_builder(preset)
 
 
-async def test_a_preset_of_the_caller_s_own_is_a_vendor_like_the_others(transport: MockTransport) -> None:
+async def test_vendor_builder_accepts_a_custom_preset(transport: MockTransport) -> None:
     mine = Preset(
         title="Mine",
         dialect=Dialect(model="", provider="mine", max_tokens_field="max_tokens"),
@@ -215,7 +215,7 @@ async def test_a_preset_of_the_caller_s_own_is_a_vendor_like_the_others(transpor
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-async def test_only_a_vendor_with_embeddings_embeds(preset: AnyPreset) -> None:
+async def test_only_vendors_with_embeddings_can_embed(preset: AnyPreset) -> None:
     transport = MockTransport()
     provider = start(preset).with_model("m").with_api_key("k").with_transport(transport).build()
     embeds = preset.embeddings != NoEmbeddings()
@@ -234,7 +234,7 @@ async def test_only_a_vendor_with_embeddings_embeds(preset: AnyPreset) -> None:
 
 
 @pytest.mark.parametrize("preset", [preset for preset in VENDORS if preset.embeddings == SizedEmbeddings()], ids=named)
-async def test_the_length_of_vectors_can_be_chosen_where_the_vendor_has_the_choice(preset: AnyPreset) -> None:
+async def test_embedding_dimensions_can_be_set_if_the_vendor_supports_it(preset: AnyPreset) -> None:
     transport = MockTransport()
     for builder in (
         start(preset).with_embeddings(dimensions=8, max_batch=16).with_model("m"),
@@ -250,7 +250,7 @@ async def test_the_length_of_vectors_can_be_chosen_where_the_vendor_has_the_choi
 
 
 @pytest.mark.parametrize("preset", [TOGETHER, LLAMACPP], ids=named)
-def test_the_length_of_vectors_is_the_model_s_where_the_vendor_has_no_choice(preset: AnyPreset) -> None:
+def test_embedding_dimensions_are_rejected_if_the_vendor_fixes_them(preset: AnyPreset) -> None:
     provider = start(preset).with_embeddings(max_batch=4).with_model("m").with_embeddings(max_batch=8)
     assert provider.with_transport(MockTransport()).build().metadata.max_embedding_batch == 8
     with pytest.raises(TypeError, match="dimensions"):
@@ -260,7 +260,7 @@ def test_the_length_of_vectors_is_the_model_s_where_the_vendor_has_no_choice(pre
 # --- Dialects ------------------------------------------------------------------------------------------
 
 
-async def test_deepseek_is_told_a_schema_in_words(transport: MockTransport) -> None:
+async def test_deepseek_receives_the_output_schema_as_a_message(transport: MockTransport) -> None:
     messages = Messages.from_system("Be kind.").user("Hi")
     sent = await asked(vendor_builder(DEEPSEEK).with_model("m"), transport, messages=messages, output=SCHEMA)
     assert sent["response_format"] == {"type": "json_object"}
@@ -269,7 +269,7 @@ async def test_deepseek_is_told_a_schema_in_words(transport: MockTransport) -> N
     assert "JSON" in sent["messages"][0]["content"]
 
 
-async def test_deepseek_has_reasoning_in_every_message_with_calls(transport: MockTransport) -> None:
+async def test_deepseek_receives_reasoning_with_every_message_with_calls(transport: MockTransport) -> None:
     tool = Tool(FunctionCall("f"), call_id="call_1")
     tool.reject()
     messages = Messages.from_user("Hi")
@@ -282,14 +282,14 @@ async def test_deepseek_has_reasoning_in_every_message_with_calls(transport: Moc
     ("effort", "sent"),
     [("none", {"thinking": {"type": "disabled"}}), ("high", {"reasoning_effort": "high"})],
 )
-async def test_deepseek_thinks_unless_it_is_told_not_to(
+async def test_deepseek_reasoning_can_be_disabled_or_given_an_effort(
     effort: Any, sent: dict[str, object], transport: MockTransport
 ) -> None:
     body = await asked(vendor_builder(DEEPSEEK).with_model("m"), transport, ChatOptions(reasoning=effort))
     assert {name: body[name] for name in body.keys() & {"thinking", "reasoning_effort"}} == sent
 
 
-async def test_what_is_said_of_reasoning_leaves_the_rest_of_a_preset(transport: MockTransport) -> None:
+async def test_with_reasoning_keeps_the_other_settings_of_a_preset(transport: MockTransport) -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Reasoning("Hm"), Text("Hello")]))
     messages.user("And?")
@@ -298,7 +298,7 @@ async def test_what_is_said_of_reasoning_leaves_the_rest_of_a_preset(transport: 
     assert sent["messages"][1]["reasoning_content"] == "Hm"
 
 
-async def test_mistral_has_a_seed_and_ids_of_its_own(transport: MockTransport) -> None:
+async def test_mistral_uses_random_seed_and_short_call_ids(transport: MockTransport) -> None:
     tool = Tool(FunctionCall("f"), call_id="call_0123456789")
     tool.reject()
     messages = Messages.from_user("Hi")
@@ -309,7 +309,7 @@ async def test_mistral_has_a_seed_and_ids_of_its_own(transport: MockTransport) -
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
-async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(preset: AnyPreset) -> None:
+async def test_a_stream_requests_usage_if_the_vendor_supports_it(preset: AnyPreset) -> None:
     transport = MockTransport()
     transport.events(json.dumps(PIECE), "[DONE]")
     provider = start(preset).with_model("m").with_transport(transport).build()
@@ -318,7 +318,7 @@ async def test_a_stream_asks_for_its_usage_where_the_vendor_knows_the_question(p
     assert ("stream_options" in transport.last.json()) is (preset not in {MISTRAL, PERPLEXITY})
 
 
-async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> None:
+async def test_perplexity_rejects_unsupported_tools_and_options() -> None:
     transport = MockTransport()
     builder = vendor_builder(PERPLEXITY).with_model("m")
     with pytest.raises(UnsupportedOptionError, match="perplexity does not support tools: remove f"):
@@ -337,7 +337,9 @@ async def test_perplexity_refuses_what_it_does_not_have_before_it_is_asked() -> 
         (LLAMACPP, File("video/mp4", data=b"x"), "only files of these kinds: image, audio;"),
     ],
 )
-async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(preset: AnyPreset, file: File, words: str) -> None:
+async def test_a_file_type_that_a_vendor_does_not_support_is_rejected_by_name(
+    preset: AnyPreset, file: File, words: str
+) -> None:
     messages = Messages.from_user(file)
     with pytest.raises(UnsupportedPartError, match=words) as error:
         await asked(start(preset).with_model("m"), MockTransport(), messages=messages)
@@ -349,7 +351,7 @@ async def test_a_file_that_a_vendor_does_not_take_is_refused_by_name(preset: Any
     [(FIREWORKS, True), (VLLM, False), (LLAMACPP, False), (XAI, False)],
     ids=["fireworks", "vllm", "llamacpp", "xai"],
 )
-async def test_a_schema_is_rewritten_for_servers_that_demand_it(
+async def test_the_output_schema_is_rewritten_only_for_vendors_that_require_it(
     preset: AnyPreset, strict: bool, transport: MockTransport
 ) -> None:
     sent = await asked(start(preset).with_model("m"), transport, output=SCHEMA)
@@ -358,7 +360,7 @@ async def test_a_schema_is_rewritten_for_servers_that_demand_it(
     assert ("required" in form["schema"]) is strict
 
 
-async def test_what_depends_on_the_model_can_be_said(transport: MockTransport) -> None:
+async def test_the_builder_can_override_strict_output_and_reasoning_style(transport: MockTransport) -> None:
     builder = vendor_builder(GROQ).with_model("m").with_strict(output=False, rewrite=False)
     sent = await asked(builder, transport, output=SCHEMA)
     assert sent["response_format"]["json_schema"]["strict"] is False
@@ -381,13 +383,15 @@ async def test_what_depends_on_the_model_can_be_said(transport: MockTransport) -
         (HuggingFaceBuilder().with_model("o/m").with_inference_provider("groq").with_routing("fastest"), "o/m:fastest"),
     ],
 )
-async def test_who_serves_a_model_stands_behind_its_name(builder: Any, model: str, transport: MockTransport) -> None:
+async def test_inference_provider_and_routing_are_appended_to_the_model_name(
+    builder: Any, model: str, transport: MockTransport
+) -> None:
     sent = await asked(builder, transport)
     assert sent["model"] == model
     assert builder.with_transport(transport).build().metadata.model == model
 
 
-def test_who_serves_a_model_is_said_once() -> None:
+def test_a_second_inference_provider_for_a_model_is_rejected() -> None:
     with pytest.raises(UsageError, match="already names its provider"):
         HuggingFaceBuilder().with_model("o/m:fastest").with_routing("cheapest")
     with pytest.raises(UsageError, match="remove one of them"):
@@ -401,7 +405,7 @@ def test_who_serves_a_model_is_said_once() -> None:
 
 
 @pytest.mark.parametrize("preset", [LITELLM, LLAMACPP, VLLM], ids=named)
-async def test_a_server_that_does_not_run_is_told_with_what_starts_it(preset: AnyPreset) -> None:
+async def test_an_unreachable_local_server_is_reported_with_the_command_to_start_it(preset: AnyPreset) -> None:
     async with start(preset).with_model("m").with_base_url("http://127.0.0.1:9/v1").build() as provider:
         with pytest.raises(NetworkError, match="start"):
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
@@ -410,7 +414,9 @@ async def test_a_server_that_does_not_run_is_told_with_what_starts_it(preset: An
                 pass
 
 
-async def test_the_environment_says_where_a_proxy_is(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_base_url_and_key_of_a_proxy_are_read_from_the_environment(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", "https://proxy.example.org")
     monkeypatch.setenv("LITELLM_PROXY_API_KEY", "secret")
     await asked(vendor_builder(LITELLM).with_model("m"), transport)

@@ -214,7 +214,7 @@ async def met(name: str, status: int, body: object, *, streamed: bool, headers: 
 
 
 @pytest.mark.parametrize(("name", "status", "body", "kind"), ROWS, ids=[f"{row[0]}-{row[1]}" for row in ROWS])
-async def test_a_vendor_s_error_is_of_its_class(
+async def test_an_error_response_of_a_vendor_raises_its_error_class(
     name: str, status: int, body: object, kind: type[ProviderError]
 ) -> None:
     for streamed in (False, True):
@@ -224,11 +224,11 @@ async def test_a_vendor_s_error_is_of_its_class(
         assert str(found).startswith(f"{name} refused the request with status {status}")
 
 
-def test_every_vendor_is_here() -> None:
+def test_the_error_table_contains_every_vendor() -> None:
     assert {row[0] for row in ROWS} == set(READY) == {*PRESETS, *ELSEWHERE}
 
 
-async def test_a_wait_that_stands_in_the_body_is_the_wait() -> None:
+async def test_retry_after_is_read_from_headers_in_the_error_body() -> None:
     """OpenRouter passes on what it was told itself: the headers of its own limit, or of the provider's."""
     reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int((time.time() + 30) * 1000))}
     body = error("Rate limit exceeded: free-models-per-min.", code=429, metadata={"headers": reset})
