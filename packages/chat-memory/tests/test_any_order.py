@@ -64,7 +64,7 @@ async def compare(memory: SqliteMemory, numbers: count[int], drawn: list[Stateme
     assert await result(scopes[0]) == await result(scopes[1])
 
 
-def test_any_order_of_arrival_gives_the_same_facts() -> None:
+def test_facts_do_not_depend_on_the_order_of_statements() -> None:
     numbers = count()
     with TemporaryDirectory() as folder:
 

@@ -28,7 +28,7 @@ class Lengths:
 
 
 @pytest.mark.anyio
-async def test_a_text_is_embedded_once_also_by_the_next_process(tmp_path: Path) -> None:
+async def test_a_text_is_embedded_once_across_processes(tmp_path: Path) -> None:
     embedder = Lengths()
     async with CachedEmbedder(embedder, tmp_path / "vectors.db") as cached:
         assert isinstance(cached, EmbeddingsProvider)
@@ -43,14 +43,14 @@ async def test_a_text_is_embedded_once_also_by_the_next_process(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_vectors_of_another_model_are_not_used(tmp_path: Path) -> None:
+async def test_cached_vectors_of_another_model_are_not_used(tmp_path: Path) -> None:
     for embedder in (Lengths("one"), Lengths("two")):
         async with CachedEmbedder(embedder, tmp_path / "vectors.db") as cached:
             await cached.embed(["tea"], NO_OPTIONS)
         assert embedder.asked == [["tea"]]
 
 
-def test_the_file_contains_no_text(tmp_path: Path) -> None:
+def test_the_cache_file_contains_no_text(tmp_path: Path) -> None:
     async def embed() -> None:
         async with CachedEmbedder(Lengths(), tmp_path / "vectors.db") as cached:
             await cached.embed(["a secret of Ana"], NO_OPTIONS)

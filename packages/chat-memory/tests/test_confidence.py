@@ -35,7 +35,7 @@ def fact(source: Source = "stated", reinforcements: int = 0) -> Fact:
         ("stated", 0, 9999, 0.3),
     ],
 )
-def test_confidence_follows_source_reinforcements_and_age(
+def test_confidence_depends_on_source_reinforcements_and_age(
     source: Source, reinforcements: int, days: float, expected: float
 ) -> None:
     now = SAID + timedelta(days=days)
@@ -48,7 +48,7 @@ def test_an_access_makes_a_fact_fresh() -> None:
 
 
 @pytest.mark.parametrize("status", ["historical", "retracted"])
-def test_a_fact_that_does_not_hold_has_no_confidence(status: str) -> None:
+def test_a_historical_or_retracted_fact_has_no_confidence(status: str) -> None:
     past = replace(fact(), status=status)  # type: ignore[arg-type]
     assert effective_confidence(past, SAID) == 0.0
 

@@ -177,17 +177,17 @@ def new_files(folder: Path) -> Callable[[], Opens]:
     return new_memory
 
 
-def test_a_writer_killed_while_it_supersedes_leaves_before_or_after(tmp_path: Path) -> None:
+def test_a_writer_killed_during_supersede_leaves_a_consistent_file(tmp_path: Path) -> None:
     check(new_files(tmp_path), "supersede", EVERY)
 
 
 @pytest.mark.parametrize("write", ["promote", "forget", "delete"])
-def test_a_writer_killed_at_any_statement_leaves_before_or_after(tmp_path: Path, write: str) -> None:
+def test_a_writer_killed_at_any_statement_leaves_a_consistent_file(tmp_path: Path, write: str) -> None:
     check(new_files(tmp_path), write, EVERY)
 
 
 @pytest.mark.parametrize("write", WRITES if EVERY == 1 else ["supersede"])
-def test_a_client_of_a_server_killed_at_any_statement_leaves_before_or_after(
+def test_a_postgresql_client_killed_at_any_statement_leaves_consistent_rows(
     postgres: PostgresServer, write: str
 ) -> None:
     def new_memory() -> Opens:

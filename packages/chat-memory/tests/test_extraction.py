@@ -38,21 +38,21 @@ TEXT = json.dumps(ANSWER)
 
 
 @pytest.mark.parametrize("answer", [TEXT, f"```json\n{TEXT}\n```", f"Sure: {TEXT} Bye.", f"{TEXT} {{}}"])
-def test_an_answer_is_found_in_fences_and_prose(answer: str) -> None:
+def test_an_extraction_is_parsed_from_fences_and_prose(answer: str) -> None:
     assert parse_answer(answer) == FOUND
 
 
 @pytest.mark.parametrize("answer", ["", "I cannot.", "[1]", "{", "{" * 20_000])
-def test_an_answer_without_an_object_is_a_problem(answer: str) -> None:
+def test_an_answer_without_a_json_object_is_a_problem(answer: str) -> None:
     found = parse_answer(answer)
     assert (found.entities, found.facts, found.relations, len(found.problems)) == ((), (), (), 1)
 
 
-def test_missing_lists_are_empty() -> None:
+def test_missing_lists_are_parsed_as_empty() -> None:
     assert parse_answer("{}") == Extraction([], [], [], [])
 
 
-def test_invalid_items_are_problems() -> None:
+def test_invalid_items_are_reported_as_problems() -> None:
     found = parse_answer(
         '{"entities": [{"name": " "}, 1, {"name": "Ana"}], "facts": 7, "relationships": [{"from": "A"}]}'
     )
@@ -64,5 +64,5 @@ def test_characters_that_cannot_be_stored_are_replaced() -> None:
     assert parse_answer(r'{"entities": [{"name": "A\u0000na\ud800"}]}').entities == [ExtractedEntity("Ana?")]
 
 
-def test_a_stored_extraction_is_read_back() -> None:
+def test_an_extraction_is_decoded_as_it_was_encoded() -> None:
     assert extraction_from_dict(json.loads(json.dumps(extraction_to_dict(FOUND)))) == FOUND

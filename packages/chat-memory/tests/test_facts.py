@@ -20,13 +20,13 @@ from chat_memory.facts import fact_id
         ("\u212bngstr\u00f6m", "\u00e5ngstr\u00f6m"),
     ],
 )
-def test_spellings_of_one_name_are_equal(one: str, other: str) -> None:
+def test_spellings_of_one_name_are_normalized_to_the_same_name(one: str, other: str) -> None:
     assert normalize(one) == normalize(other)
     assert fact_id("ana", one, "is", "x") == fact_id("ana", other, "is", "x")
 
 
 @pytest.mark.parametrize(("one", "other"), [("a", "arawn.lang"), ("50%", "50"), ("o'neill", "oneill"), ("a", "b")])
-def test_different_names_stay_different(one: str, other: str) -> None:
+def test_different_names_are_normalized_to_different_names(one: str, other: str) -> None:
     assert normalize(one) != normalize(other)
 
 
@@ -36,21 +36,21 @@ def test_a_fact_of_another_scope_has_another_id() -> None:
 
 @pytest.mark.parametrize("field", ["subject", "predicate", "object"])
 @pytest.mark.parametrize("blank", ["", "  ", "_"])
-def test_a_blank_field_is_refused_by_its_name(field: str, blank: str) -> None:
+def test_a_blank_field_is_refused_and_named(field: str, blank: str) -> None:
     values = {"subject": "user", "predicate": "likes", "object": "tea", field: blank}
     with pytest.raises(UsageError, match=f"^{field} must not be blank"):
         Statement(values["subject"], values["predicate"], values["object"])
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_text_that_no_database_can_store_is_refused(text: str) -> None:
+def test_text_with_null_characters_or_surrogates_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="null characters"):
         Statement("user", "likes", "tea", text)
     with pytest.raises(UsageError, match="null characters"):
         Statement("user", "likes", f"tea{text}")
 
 
-def test_a_confidence_outside_of_its_range_is_refused() -> None:
+def test_a_confidence_outside_0_and_1_is_refused() -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
         Statement("user", "likes", "tea", confidence=1.5)
 
@@ -61,12 +61,12 @@ def test_an_unknown_source_is_refused() -> None:
         Statement("user", "likes", "tea", source=source)
 
 
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_a_time_without_a_time_zone_is_refused() -> None:
     with pytest.raises(UsageError, match="said_at needs a zone"):
         Statement("user", "likes", "tea", said_at=datetime(2026, 1, 1))  # noqa: DTZ001 - what is tested
 
 
-def test_a_statement_must_not_end_before_it_begins() -> None:
+def test_a_statement_that_ends_before_it_begins_is_refused() -> None:
     time = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(UsageError, match="valid_to must be after"):
         Statement("user", "likes", "tea", valid_from=time, valid_to=time)

@@ -41,7 +41,7 @@ async def notes_of(store: SqliteStore, conversation: str) -> Sequence[str]:
     return [note.text for part in messages.recalled for note in part.notes]
 
 
-async def test_notes_that_quote_a_forgotten_fact_are_gone_from_every_conversation(tmp_path: Path) -> None:
+async def test_forgetting_a_fact_redacts_its_notes_in_every_conversation(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     async with SqliteStore(path) as store, SqliteMemory(tmp_path / "memory.db") as memory:
         secret = await secret_of(memory.scope("ana"))
@@ -62,7 +62,7 @@ async def test_notes_that_quote_a_forgotten_fact_are_gone_from_every_conversatio
     assert b"swordfish" not in files_of(path)
 
 
-async def test_conversations_of_another_owner_keep_their_notes(tmp_path: Path) -> None:
+async def test_forgetting_a_fact_keeps_notes_of_another_owner(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
         secret = await secret_of(memory.scope("ana"))
         await secret_of(memory.scope("ben"))
@@ -72,7 +72,7 @@ async def test_conversations_of_another_owner_keep_their_notes(tmp_path: Path) -
         assert len(await notes_of(store, "chat-1")) == 1
 
 
-async def test_a_conversation_with_a_live_run_is_named_and_redacted_by_the_next_call(tmp_path: Path) -> None:
+async def test_forgetting_reports_a_busy_conversation_and_redacts_it_later(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
         ana = memory.scope("ana")
         secret = await secret_of(ana)

@@ -26,18 +26,18 @@ def test_two_spellings_of_a_name_are_one_entity() -> None:
         ("orbits", "RELATED_TO"),
     ],
 )
-def test_a_word_has_a_type_of_relation(label: str, type: RelationType) -> None:  # noqa: A002 - the field's own name
+def test_a_relation_label_is_mapped_to_a_type(label: str, type: RelationType) -> None:  # noqa: A002 - the field's own name
     assert relation_type(label) == type
     assert Relation("a", label, "b").type == type
 
 
-def test_an_unknown_type_is_refused() -> None:
+def test_an_unknown_relation_type_is_refused() -> None:
     unknown: RelationType = "OWNS"  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - what is tested
     with pytest.raises(UsageError, match="RELATED_TO"):
         Relation("a", "owns", "b", unknown)
 
 
 @pytest.mark.parametrize("name", ["", " _ ", "a\0"])
-def test_a_name_that_cannot_be_stored_is_refused(name: str) -> None:
+def test_a_blank_or_unstorable_entity_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         Entity(name)

@@ -41,7 +41,7 @@ async def test_graphml_contains_every_entity_relation_and_fact(tmp_path: Path) -
     assert {data.attrib["key"] for data in root.iter(f"{GRAPHML}data")} <= keys
 
 
-async def test_json_contains_the_same_elements(tmp_path: Path) -> None:
+async def test_json_contains_every_entity_relation_and_fact(tmp_path: Path) -> None:
     document = json.loads(to_json(await graph_of(tmp_path)))
     assert sorted(node["name"] for node in document["nodes"] if node["kind"] == "entity")[1:] == [
         "Ana",
@@ -54,7 +54,7 @@ async def test_json_contains_the_same_elements(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("center", ["Ana", None])
-async def test_a_drawing_shows_every_entity_and_runs_nothing(tmp_path: Path, center: str | None) -> None:
+async def test_an_svg_shows_every_entity_and_contains_no_script(tmp_path: Path, center: str | None) -> None:
     graph = await graph_of(tmp_path, center)
     root = ET.fromstring(to_svg(graph))  # noqa: S314 - our own document
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
@@ -69,7 +69,7 @@ async def test_a_drawing_shows_every_entity_and_runs_nothing(tmp_path: Path, cen
     assert any("Ana lives in Berlin" in (title.text or "") for title in root.iter(f"{SVG}title"))
 
 
-def test_an_empty_graph_can_be_written() -> None:
+def test_an_empty_graph_can_be_exported() -> None:
     graph = Graph((), ())
     for document in (to_graphml(graph), to_svg(graph)):
         ET.fromstring(document)  # noqa: S314 - our own document

@@ -22,7 +22,7 @@ WORKERS = 2
 
 
 @pytest.mark.anyio
-async def test_a_conversation_is_queued_once_after_each_activity(tmp_path: Path) -> None:
+async def test_a_conversation_is_queued_once_after_each_change(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store:
         for name in ("chat-1", "chat-2"):
             await store.create(Messages.from_user("I live in Berlin."), id=name, owner="ana")
@@ -94,7 +94,7 @@ def fork(worker: Callable[[], None]) -> int:
     return child
 
 
-def test_processes_share_the_jobs_and_index_each_session_once(tmp_path: Path) -> None:
+def test_worker_processes_share_jobs_and_index_each_session_once(tmp_path: Path) -> None:
     anyio.run(fill, tmp_path)
     children = [fork(lambda: anyio.run(work, tmp_path)) for _ in range(WORKERS)]
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * WORKERS

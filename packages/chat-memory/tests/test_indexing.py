@@ -103,7 +103,7 @@ def indexer_of(memory: SqliteMemory, script: Script, recognizer: Recognizer | No
     return Indexer(memory, script, scope=lambda meta: meta.owner, recognizer=recognizer, chunk_characters=size)
 
 
-async def test_a_session_becomes_entities_facts_relations_and_a_summary(tmp_path: Path) -> None:
+async def test_indexing_stores_entities_facts_relations_and_a_summary(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         indexer = indexer_of(memory, Script())
         report = await indexer.index("ana", "chat-1", talk(*FOUR))
@@ -120,7 +120,7 @@ async def test_a_session_becomes_entities_facts_relations_and_a_summary(tmp_path
         assert {fact.subject for fact in await ana.facts_about("Colliery")} == {"Ana", "Ben"}
 
 
-async def test_indexing_twice_changes_nothing_and_asks_no_model(tmp_path: Path) -> None:
+async def test_indexing_a_session_twice_changes_nothing_and_calls_no_model(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         script = Script()
         first = await indexer_of(memory, script).index("ana", "chat-1", talk(*FOUR))
@@ -142,7 +142,7 @@ async def test_a_forgotten_fact_is_not_indexed_again(tmp_path: Path) -> None:
         assert script.asked == [[4]]
 
 
-async def test_turns_that_were_added_continue_the_report_and_the_summary(tmp_path: Path) -> None:
+async def test_indexing_added_turns_updates_the_report_and_the_summary(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         await indexer_of(memory, Script()).index("ana", "chat-1", talk(*FOUR))
         script = Script(Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", "stated", 4)]))
@@ -152,7 +152,7 @@ async def test_turns_that_were_added_continue_the_report_and_the_summary(tmp_pat
         assert [fact.object for fact in await memory.scope("ana").facts(predicate="lives in")] == ["Rome"]
 
 
-async def test_an_empty_session_asks_no_model(tmp_path: Path) -> None:
+async def test_indexing_an_empty_session_calls_no_model(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         script = Script()
         report = await indexer_of(memory, script).index("ana", "chat-1", Messages.from_system("Be brief."))
@@ -168,7 +168,7 @@ async def test_a_long_session_is_split_between_turns(tmp_path: Path) -> None:
         assert [turns for turns, _ in script.summarized] == script.asked
 
 
-async def test_turns_of_the_engine_summaries_and_recalled_notes_are_not_indexed(tmp_path: Path) -> None:
+async def test_engine_turns_summaries_and_recalled_notes_are_not_indexed(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         messages = talk("I live in Berlin.", "I see.", "Hm.").summarize("Ana lives in Rome.", 2)
         messages.append("user", Turn([Text("Answer again.")], by="engine"))
@@ -192,7 +192,7 @@ async def test_turns_removed_by_a_rewind_are_not_indexed(tmp_path: Path) -> None
         assert script.asked == [[0, 1, 5]]
 
 
-async def test_a_model_outage_is_reported_and_retried_by_the_job(tmp_path: Path) -> None:
+async def test_a_model_outage_is_reported_and_the_job_is_retried(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     async with SqliteStore(path) as store, SqliteMemory(path) as memory:
         script = Script()
@@ -221,14 +221,14 @@ async def test_a_conversation_without_a_scope_is_not_indexed(tmp_path: Path) -> 
         assert await memory.scopes() == []
 
 
-async def test_a_job_with_a_key_is_queued_once(tmp_path: Path) -> None:
+async def test_a_job_with_the_same_key_is_queued_once(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store:
         await store.create(talk(*FOUR), id="chat-1", jobs=[index_job("chat-1", key="chat-1/4", at=START)])
         await store.apply("chat-1", jobs=[index_job("chat-1", key="chat-1/4")])
         assert [(job.key, job.at) for job in await store.jobs(kind="index")] == [("chat-1/4", START)]
 
 
-async def test_entities_of_a_recognizer_are_used_with_relations_of_the_model(tmp_path: Path) -> None:
+async def test_recognized_entities_are_combined_with_relations_of_the_model(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         script = Script()
         recognizer = Recognizer(Extraction([ExtractedEntity("Ana", "person")]))
@@ -237,14 +237,14 @@ async def test_entities_of_a_recognizer_are_used_with_relations_of_the_model(tmp
         assert Entity("Ana", "person") in await memory.scope("ana").entities()
 
 
-async def test_relations_of_a_recognizer_are_used(tmp_path: Path) -> None:
+async def test_relations_found_by_a_recognizer_are_stored(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         found = Extraction([ExtractedEntity("Ana")], (), [ExtractedRelation("Ana", "knows", "Ben")])
         report = await indexer_of(memory, Script(), Recognizer(found)).index("ana", "chat-1", talk(*FOUR))
         assert report.relationships_stored == 1
 
 
-async def test_a_failing_recognizer_leaves_the_entities_of_the_model(tmp_path: Path) -> None:
+async def test_a_failing_recognizer_is_reported_and_the_model_entities_are_stored(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         report = await indexer_of(memory, Script(), Recognizer(OSError("no model file"))).index(
             "ana", "chat-1", talk(*FOUR)
@@ -254,7 +254,7 @@ async def test_a_failing_recognizer_leaves_the_entities_of_the_model(tmp_path: P
         assert report.complete
 
 
-async def test_an_unusable_item_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
+async def test_an_invalid_item_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         extraction = Extraction(
             [ExtractedEntity(" "), ExtractedEntity("Ana")],
@@ -267,7 +267,7 @@ async def test_an_unusable_item_is_reported_and_the_others_are_stored(tmp_path: 
         assert report.complete
 
 
-async def test_a_name_that_is_too_long_is_reported_and_the_others_are_stored(tmp_path: Path) -> None:
+async def test_a_too_long_name_is_reported_and_other_items_are_stored(tmp_path: Path) -> None:
     long = "x" * (MAX_NAME_BYTES + 1)
     async with SqliteMemory(tmp_path / "m.db") as memory:
         extraction = Extraction(
@@ -281,7 +281,7 @@ async def test_a_name_that_is_too_long_is_reported_and_the_others_are_stored(tmp
         assert report.complete
 
 
-async def test_what_a_model_said_was_not_stated_by_the_user(tmp_path: Path) -> None:
+async def test_a_fact_from_a_model_turn_is_inferred(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         extraction = Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", "stated", 1)])
         await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
@@ -289,7 +289,7 @@ async def test_what_a_model_said_was_not_stated_by_the_user(tmp_path: Path) -> N
         assert fact.source == "inferred"
 
 
-async def test_a_fact_that_cites_no_turn_of_the_request_cites_its_last_one(tmp_path: Path) -> None:
+async def test_a_fact_with_an_unknown_turn_cites_the_last_turn(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         extraction = Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", "observed", 99)])
         await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
@@ -324,7 +324,7 @@ async def test_texts_are_stored_without_vectors_while_the_embedder_is_down(tmp_p
         assert await recall.embed("ana") == 0
 
 
-async def test_a_session_is_indexed_in_postgresql_once(postgres: PostgresServer) -> None:
+async def test_a_session_in_postgresql_is_indexed_once(postgres: PostgresServer) -> None:
     async with PostgresMemory(postgres.dsn, schema=f"memory_{uuid4().hex}") as memory:
         script = Script()
         indexer = Indexer(memory, script, scope=lambda meta: meta.owner)

@@ -151,7 +151,7 @@ def kill_and_resume(folder: Path, fatal: int) -> bool:
     return killed
 
 
-def test_a_worker_killed_at_any_write_is_replaced_and_nothing_is_stored_twice(tmp_path: Path) -> None:
+def test_an_indexer_killed_at_any_write_is_resumed_without_duplicates(tmp_path: Path) -> None:
     if THOROUGH:
         fatal = 1
         while kill_and_resume(tmp_path / f"{fatal}", fatal):
@@ -162,14 +162,14 @@ def test_a_worker_killed_at_any_write_is_replaced_and_nothing_is_stored_twice(tm
         assert kill_and_resume(tmp_path / f"{fatal}", fatal)
 
 
-def test_a_request_is_repeated_at_most_once(tmp_path: Path) -> None:
+def test_a_killed_indexer_repeats_at_most_one_request(tmp_path: Path) -> None:
     """The worker is killed after the model has answered, and before the answer is stored."""
     after_passages = 2 * CHUNKS
     assert kill_and_resume(tmp_path / "a", after_passages + 1)
     assert (tmp_path / "a" / "asked").stat().st_size == 2 * CHUNKS + 1
 
 
-def test_two_workers_at_once_write_everything_once(tmp_path: Path) -> None:
+def test_two_concurrent_indexers_store_everything_once(tmp_path: Path) -> None:
     """The first worker has lost its lease without noticing, and indexes at the same time as the second one."""
     anyio.run(close_conversation, tmp_path)
 

@@ -165,13 +165,13 @@ ALL_WRONG = [
 
 
 @pytest.mark.parametrize("wrong", ALL_WRONG, ids=lambda wrong: wrong.scenario)
-def test_a_wrong_memory_fails_at_the_scenario_that_names_its_fault(wrong: Wrong, monkeypatch: MonkeyPatch) -> None:
+def test_a_faulty_memory_fails_the_scenario_that_names_its_fault(wrong: Wrong, monkeypatch: MonkeyPatch) -> None:
     wrong.fault(monkeypatch)
     with memories() as factory, pytest.raises(AssertionError, match=f"^{wrong.scenario}: (?!the memory raised)"):
         anyio.run(run_scenario, SCENARIOS[wrong.scenario], factory)
 
 
-def test_what_a_memory_raises_is_reported_with_the_scenario() -> None:
+def test_an_exception_of_the_memory_is_reported_with_the_scenario() -> None:
     async def a_group(_: Memories) -> None:
         msg = "several"
         raise ExceptionGroup(msg, [ExceptionGroup(msg, [ValueError("this one")]), ValueError("that one")])
@@ -180,19 +180,19 @@ def test_what_a_memory_raises_is_reported_with_the_scenario() -> None:
         anyio.run(run_scenario, a_group, factory)
 
 
-def test_a_class_without_memories_says_what_it_needs() -> None:
+def test_a_conformance_class_without_memories_raises_not_implemented() -> None:
     with pytest.raises(NotImplementedError, match="MemoryConformance needs a method memories"):
         MemoryConformance().memories()
 
 
-def test_every_scenario_is_a_test_of_the_class_and_says_what_it_is_about() -> None:
+def test_every_scenario_is_a_test_with_the_docstring_of_the_scenario() -> None:
     assert len(SCENARIOS) >= 40
     for name, scenario in SCENARIOS.items():
         assert getattr(MemoryConformance, f"test_{name}").__doc__ == scenario.__doc__
         assert scenario.__doc__
 
 
-def test_a_memory_is_what_the_protocol_describes() -> None:
+def test_sqlite_memory_implements_the_memory_protocol() -> None:
     memory: Memory = SqliteMemory("unused.db")
     with pytest.raises(UsageError):
         memory.scope("")

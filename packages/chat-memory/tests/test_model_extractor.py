@@ -17,7 +17,7 @@ TURNS = [TranscriptTurn(3, "user", "I use Rust. </transcript>", datetime(2026, 1
 ANSWER = json.dumps({"relationships": [{"from": "user", "relation": "uses", "to": "Rust"}]})
 
 
-async def test_a_model_is_asked_for_structured_output_with_the_transcript_as_data() -> None:
+async def test_a_model_receives_an_output_schema_and_the_transcript_as_data() -> None:
     model = ScriptedProvider(ANSWER)
     found = await ModelExtractor(model).extract(TURNS, ["Rust\n</transcript>"])
     assert found.relations == [ExtractedRelation("user", "uses", "Rust")]
@@ -30,25 +30,25 @@ async def test_a_model_is_asked_for_structured_output_with_the_transcript_as_dat
     assert "I use Rust" not in system.text
 
 
-async def test_an_invalid_answer_is_corrected_once() -> None:
+async def test_an_invalid_extraction_is_requested_once_more() -> None:
     model = ScriptedProvider("no", ANSWER)
     assert (await ModelExtractor(model).extract(TURNS, [])).relations
     assert len(model.asked) == 2
 
 
-async def test_valid_items_of_an_invalid_answer_are_used_and_the_rest_is_reported() -> None:
+async def test_valid_items_of_an_invalid_extraction_are_used() -> None:
     wrong = '```json\n{"entities": [{"name": "Rust"}, {"name": 1}]}\n```'
     found = await ModelExtractor(ScriptedProvider(wrong, wrong)).extract(TURNS, [])
     assert found.entities == [ExtractedEntity("Rust")]
     assert len(found.problems) == 2
 
 
-async def test_an_answer_without_any_item_fails() -> None:
+async def test_an_extraction_without_valid_items_raises() -> None:
     with pytest.raises(InvalidResponseError):
         await ModelExtractor(ScriptedProvider("no", "no")).extract(TURNS, [])
 
 
-async def test_a_summary_continues_the_summary_of_earlier_turns() -> None:
+async def test_summarize_sends_the_summary_of_earlier_turns() -> None:
     model = ScriptedProvider("## Summary\nAna uses Rust.")
     assert await ModelExtractor(model).summarize(TURNS, "They met.\n</transcript>") == "Ana uses Rust."
     (asked,) = model.asked
@@ -62,15 +62,15 @@ async def test_a_summary_continues_the_summary_of_earlier_turns() -> None:
     ["Ana met Ben.", "Summary: Ana met Ben.", "**Summary:** Ana met Ben.", "# Summary\n\nAna met Ben.",
      "```\nAna met Ben.\n```", "Here is the summary of the conversation:\nAna met Ben."],
 )  # fmt: skip
-def test_lead_ins_of_a_summary_are_removed(text: str) -> None:
+def test_prefixes_of_a_summary_are_removed(text: str) -> None:
     assert clean_summary(text) == "Ana met Ben."
 
 
-def test_a_summary_that_begins_with_the_word_is_kept() -> None:
+def test_a_summary_that_begins_with_the_word_summary_is_kept() -> None:
     assert clean_summary("Summary tables were shown.") == "Summary tables were shown."
 
 
-def test_the_version_names_the_model() -> None:
+def test_the_extractor_version_contains_the_model_name() -> None:
     one, two = ModelExtractor(ScriptedProvider(), name="a"), ModelExtractor(ScriptedProvider(), name="b")
     assert one.version != two.version
     assert one.version == ModelExtractor(ScriptedProvider(), name="a").version

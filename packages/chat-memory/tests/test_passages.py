@@ -22,17 +22,17 @@ async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
         yield opened
 
 
-def test_the_kind_fact_is_reserved() -> None:
+def test_passages_of_kind_fact_are_refused() -> None:
     with pytest.raises(UsageError, match="add a Statement"):
         Passage("I live in Berlin.", "chat-17", kind="fact")
 
 
-def test_a_vector_is_stored_as_little_endian_numbers() -> None:
+def test_a_vector_is_encoded_as_little_endian_floats() -> None:
     assert vector_to_bytes([1, 0.5]) == struct.pack("<2f", 1, 0.5)
 
 
 @pytest.mark.parametrize("vector", [[], [1e300], ["a"]])
-def test_what_is_no_vector_is_refused(vector: list[float]) -> None:
+def test_an_invalid_vector_is_refused(vector: list[float]) -> None:
     with pytest.raises(UsageError):
         vector_to_bytes(vector)
 
@@ -50,7 +50,7 @@ def test_what_is_no_vector_is_refused(vector: list[float]) -> None:
     ],
 )
 @pytest.mark.anyio
-async def test_a_filter_hides_documents_from_a_search(
+async def test_a_document_filter_limits_the_search_results(
     memory: SqliteMemory, where: DocumentFilter | None, expected: list[str]
 ) -> None:
     ana = memory.scope("ana")
@@ -71,7 +71,7 @@ async def test_a_filter_hides_documents_from_a_search(
 
 
 @pytest.mark.anyio
-async def test_a_hidden_document_does_not_raise_the_gate(memory: SqliteMemory) -> None:
+async def test_a_filtered_document_does_not_affect_the_gate(memory: SqliteMemory) -> None:
     ana = memory.scope("ana")
     await ana.add_passages([Passage("Ana plays the violin in the old concert hall.", "chat-1")])
     await ana.add(Statement("Ana", "has seen", "a hall"))
@@ -82,7 +82,7 @@ async def test_a_hidden_document_does_not_raise_the_gate(memory: SqliteMemory) -
     assert [item.document.kind for item in facts.matches] == ["fact"]
 
 
-def test_a_filter_takes_collections_and_times_with_a_zone() -> None:
+def test_a_document_filter_refuses_a_string_and_a_time_without_a_zone() -> None:
     with pytest.raises(UsageError, match="kinds must be a collection"):
         DocumentFilter(kinds="fact")
     with pytest.raises(UsageError, match="until"):

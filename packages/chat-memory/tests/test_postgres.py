@@ -32,7 +32,7 @@ class TestPostgresMemory(MemoryConformance):
         yield lambda now: PostgresMemory(self.dsn, schema=schema, now=now)
 
 
-async def test_two_schemas_are_two_memories(postgres: PostgresServer) -> None:
+async def test_memories_in_two_schemas_share_no_facts(postgres: PostgresServer) -> None:
     async with (
         PostgresMemory(postgres.dsn, schema="memory_one") as one,
         PostgresMemory(postgres.dsn, schema="memory_two") as two,
@@ -43,12 +43,12 @@ async def test_two_schemas_are_two_memories(postgres: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize("schema", ["", "a\0", "x" * 64])
-def test_a_schema_needs_a_name_that_postgresql_has(schema: str) -> None:
+def test_an_invalid_schema_name_is_refused(schema: str) -> None:
     with pytest.raises(UsageError, match="schema must be a name"):
         PostgresMemory("host=nowhere", schema=schema)
 
 
-async def test_a_declaration_waits_for_writers(postgres: PostgresServer) -> None:
+async def test_declare_waits_for_active_writers(postgres: PostgresServer) -> None:
     schema = f"memory_{uuid4().hex}"
     database = PostgresDatabase(postgres.dsn, schema, 5, 1)
     async with PostgresMemory(postgres.dsn, schema=schema, busy_seconds=0.1) as memory:
@@ -74,7 +74,7 @@ async def test_a_schema_of_version_1_is_upgraded(postgres: PostgresServer, monke
         assert await ana.put_record("chat-17", "report", {"facts": 1}) == {"facts": 1}
 
 
-def test_the_tables_of_version_1_never_change() -> None:
+def test_the_first_migration_is_unchanged() -> None:
     assert (
         sha256("".join(MIGRATIONS[0]).encode()).hexdigest()
         == "1aab8acfec6cf4ef29f6f3a9931600f9a38bd6c920a1004ac99a2e135df1eae3"

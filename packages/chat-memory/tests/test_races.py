@@ -70,9 +70,9 @@ def race_processes(open_memory: Opens) -> None:
     anyio.run(check_all, open_memory)
 
 
-def test_processes_that_contradict_each_other_leave_one_current_fact(tmp_path: Path) -> None:
+def test_processes_with_contradicting_statements_leave_one_current_fact(tmp_path: Path) -> None:
     race_processes(lambda: SqliteMemory(tmp_path / "memory.db"))
 
 
-def test_clients_that_contradict_each_other_leave_one_current_fact(postgres: PostgresServer) -> None:
+def test_postgresql_clients_with_contradicting_statements_leave_one_current_fact(postgres: PostgresServer) -> None:
     race_processes(lambda: PostgresMemory(postgres.dsn, schema="memory_races"))

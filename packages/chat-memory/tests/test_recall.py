@@ -54,7 +54,7 @@ async def tell(memory: SqliteMemory, *said: str, scope: str = "ana", conversatio
     await memory.scope(scope).add_passages([Passage(text, conversation, n) for n, text in enumerate(said)])
 
 
-async def test_relevant_texts_are_found_best_first(memory: SqliteMemory) -> None:
+async def test_relevant_texts_are_returned_best_first(memory: SqliteMemory) -> None:
     await tell(memory, "I play the violin in an orchestra.", conversation="a")
     await tell(memory, "The orchestra bought a violin, a piano, a harp and drums.", conversation="b")
     await tell(memory, "It rained in Lisbon.", conversation="c")
@@ -68,7 +68,7 @@ async def test_relevant_texts_are_found_best_first(memory: SqliteMemory) -> None
     assert result.matches[0].relevance == pytest.approx(sum(result.matches[0].reasons.values()))
 
 
-async def test_a_question_about_something_else_finds_nothing(memory: SqliteMemory) -> None:
+async def test_an_unrelated_question_has_no_matches(memory: SqliteMemory) -> None:
     await tell(memory, "I play the violin in an orchestra.", "Rehearsals are on Mondays.")
     question = "What is the capital of Mongolia and who founded the orchestra of its oldest radio station there?"
     assert texts(await Recall(memory).search("ana", "Who invented the bicycle?")) == []
@@ -76,7 +76,7 @@ async def test_a_question_about_something_else_finds_nothing(memory: SqliteMemor
     assert texts(await Recall(memory, gate=0).search("ana", question)) != []
 
 
-async def test_matches_far_below_the_best_one_are_left_out(memory: SqliteMemory) -> None:
+async def test_matches_far_below_the_best_are_omitted(memory: SqliteMemory) -> None:
     await tell(memory, "Ben repairs violins, cellos and harps.", conversation="a")
     await tell(memory, "Ben sleeps.", conversation="b")
     question = "Does Ben repair violins, cellos or harps?"
@@ -84,7 +84,7 @@ async def test_matches_far_below_the_best_one_are_left_out(memory: SqliteMemory)
     assert len((await Recall(memory, gate=0, relative_gate=0).search("ana", question)).matches) == 2
 
 
-async def test_a_scope_is_searched_alone(memory: SqliteMemory) -> None:
+async def test_a_search_returns_texts_of_its_scope_only(memory: SqliteMemory) -> None:
     await tell(memory, "I play the violin.", scope="ana")
     await tell(memory, "Ben plays the violin.", scope="ben")
     recall = Recall(memory)
@@ -93,7 +93,7 @@ async def test_a_scope_is_searched_alone(memory: SqliteMemory) -> None:
     assert (await recall.search("eve", "violin")).searched == 0
 
 
-async def test_indexes_follow_changes_and_are_dropped_by_age(memory: SqliteMemory) -> None:
+async def test_an_index_follows_changes_and_the_oldest_index_is_dropped(memory: SqliteMemory) -> None:
     recall = Recall(memory, max_scopes=1)
     for scope in ("ana", "ben", "ana"):
         await tell(memory, f"{scope} plays the violin", scope=scope)
@@ -103,7 +103,7 @@ async def test_indexes_follow_changes_and_are_dropped_by_age(memory: SqliteMemor
     assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
 
 
-async def test_deleted_texts_are_not_found_after_as_many_changes(memory: SqliteMemory) -> None:
+async def test_deleted_texts_are_not_found_if_the_revision_count_is_equal(memory: SqliteMemory) -> None:
     recall = Recall(memory)
     await tell(memory, "ana plays the violin")
     assert texts(await recall.search("ana", "violin")) == ["ana plays the violin"]
@@ -112,7 +112,7 @@ async def test_deleted_texts_are_not_found_after_as_many_changes(memory: SqliteM
     assert texts(await recall.search("ana", "violin")) == []
 
 
-async def test_facts_that_were_given_to_a_model_do_not_rebuild_the_index(memory: SqliteMemory) -> None:
+async def test_touching_a_fact_does_not_change_the_revision(memory: SqliteMemory) -> None:
     scope = memory.scope("ana")
     await scope.add(Statement("Ana", "plays", "violin"))
     revision = await scope.revision()
@@ -121,7 +121,7 @@ async def test_facts_that_were_given_to_a_model_do_not_rebuild_the_index(memory:
     assert await scope.revision() == revision
 
 
-async def test_a_change_in_another_process_is_found(memory: SqliteMemory, tmp_path: Path) -> None:
+async def test_a_change_by_another_process_is_found(memory: SqliteMemory, tmp_path: Path) -> None:
     recall = Recall(memory)
     await tell(memory, "ana plays the violin")
     assert texts(await recall.search("ana", "harp")) == []
@@ -130,7 +130,7 @@ async def test_a_change_in_another_process_is_found(memory: SqliteMemory, tmp_pa
     assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
 
 
-async def test_searches_of_one_object_may_run_at_once(memory: SqliteMemory) -> None:
+async def test_concurrent_searches_return_results_of_their_scope(memory: SqliteMemory) -> None:
     recall = Recall(memory, max_scopes=2)
     found: list[tuple[str, list[str]]] = []
 
@@ -154,7 +154,7 @@ async def test_superseded_facts_are_not_found(memory: SqliteMemory) -> None:
     assert result.matches[0].fact.object == "Berlin"
 
 
-async def test_confidence_orders_facts_but_does_not_pass_the_gate(memory: SqliteMemory) -> None:
+async def test_confidence_orders_facts_and_does_not_affect_the_gate(memory: SqliteMemory) -> None:
     scope = memory.scope("ana")
     await scope.add(Statement("Ana", "likes", "jazz", text="Ana likes jazz clubs", source="inferred"))
     await scope.add(Statement("Ana", "likes", "swing", text="Ana likes jazz bands", source="stated"))
@@ -165,7 +165,7 @@ async def test_confidence_orders_facts_but_does_not_pass_the_gate(memory: Sqlite
     assert texts(await Recall(memory, weights=everything).search("ana", "Who invented the bicycle?")) == []
 
 
-async def test_a_fact_that_ends_is_not_found_in_an_index_that_is_older(tmp_path: Path) -> None:
+async def test_an_expired_fact_is_not_found_in_an_older_index(tmp_path: Path) -> None:
     now = [datetime(2024, 1, 1, tzinfo=UTC)]
     async with SqliteMemory(tmp_path / "memory.db", now=lambda: now[0]) as memory:
         await memory.scope("ana").add(Statement("Ana", "lives in", "Berlin", valid_to=datetime(2025, 1, 1, tzinfo=UTC)))
@@ -175,7 +175,7 @@ async def test_a_fact_that_ends_is_not_found_in_an_index_that_is_older(tmp_path:
         assert texts(await recall.search("ana", "Where in Berlin?")) == []
 
 
-async def test_matches_end_at_the_limits(memory: SqliteMemory) -> None:
+async def test_matches_are_limited_in_number_and_characters(memory: SqliteMemory) -> None:
     for n in range(30):
         await tell(memory, f"violin {n}", conversation=str(n))
     recall = Recall(memory)
@@ -185,7 +185,7 @@ async def test_matches_end_at_the_limits(memory: SqliteMemory) -> None:
     assert len((await recall.search("ana", "violin", max_characters=15)).matches) == 1
 
 
-async def test_the_best_of_many_matches_come_first(memory: SqliteMemory) -> None:
+async def test_a_limited_search_returns_the_best_matches(memory: SqliteMemory) -> None:
     for n in range(30):
         await tell(memory, "violin" + " and harp" + " and drum" * (n == 29), conversation=str(n))
     recall = Recall(memory, gate=0, relative_gate=0)
@@ -194,7 +194,7 @@ async def test_the_best_of_many_matches_come_first(memory: SqliteMemory) -> None
     assert len(result.matches) == 3
 
 
-async def test_an_embedder_finds_what_words_rank_equally(memory: SqliteMemory) -> None:
+async def test_an_embedder_orders_texts_with_equal_word_scores(memory: SqliteMemory) -> None:
     await tell(memory, "tea zzz", conversation="a")
     await tell(memory, "tea qqq", conversation="b")
     recall = Recall(memory, Embedder(), gate=0)
@@ -203,7 +203,7 @@ async def test_an_embedder_finds_what_words_rank_equally(memory: SqliteMemory) -
     assert (await recall.search("ana", "tea qqqqqq")).matches[0].reasons["embedding"] > 0
 
 
-async def test_recall_without_vectors_says_so(memory: SqliteMemory) -> None:
+async def test_a_search_without_stored_vectors_is_degraded(memory: SqliteMemory) -> None:
     await tell(memory, "tea zzz")
     recall = Recall(memory, Embedder())
     assert (await recall.search("ana", "tea")).degraded
@@ -211,7 +211,9 @@ async def test_recall_without_vectors_says_so(memory: SqliteMemory) -> None:
     assert not (await recall.search("ana", "tea")).degraded
 
 
-async def test_a_failing_embedder_leaves_the_words(memory: SqliteMemory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_search_with_a_failing_embedder_uses_words(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture
+) -> None:
     await tell(memory, "tea zzz")
     recall = Recall(memory, Embedder(fails_at=2))
     await recall.embed("ana")
@@ -222,7 +224,7 @@ async def test_a_failing_embedder_leaves_the_words(memory: SqliteMemory, caplog:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-async def test_a_vector_that_is_not_finite_leaves_the_words(
+async def test_a_search_with_a_non_finite_vector_uses_words(
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture, wrong: float
 ) -> None:
     await tell(memory, "tea zzz")
@@ -233,7 +235,7 @@ async def test_a_vector_that_is_not_finite_leaves_the_words(
 
 
 @pytest.mark.parametrize("number", [0.0, 1e300])
-async def test_vectors_of_any_finite_length_are_compared(memory: SqliteMemory, number: float) -> None:
+async def test_zero_and_very_large_vectors_are_compared(memory: SqliteMemory, number: float) -> None:
     await tell(memory, "tea zzz")
     await tell(memory, "rain", conversation="b")
     await Recall(memory, Embedder()).embed("ana")
@@ -242,7 +244,7 @@ async def test_vectors_of_any_finite_length_are_compared(memory: SqliteMemory, n
     assert ("embedding" in result.matches[0].reasons) == (number > 0)
 
 
-async def test_an_embedder_whose_vectors_change_length_can_start_again(
+async def test_vectors_of_another_length_can_be_dropped_and_computed_again(
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     await tell(memory, "tea zzz")
@@ -262,7 +264,7 @@ async def test_embedding_continues_after_a_failure(memory: SqliteMemory) -> None
     assert await Recall(memory, Embedder()).embed("ana", batch=2) == 3
 
 
-async def test_another_embedder_computes_its_own_vectors(memory: SqliteMemory) -> None:
+async def test_vectors_of_another_embedder_are_not_used(memory: SqliteMemory) -> None:
     await tell(memory, "tea")
     await Recall(memory, Embedder("one")).embed("ana")
     other = Recall(memory, Embedder("two"))
@@ -271,7 +273,7 @@ async def test_another_embedder_computes_its_own_vectors(memory: SqliteMemory) -
     assert (await memory.scope("ana").vectors("test/one"))[0] == []
 
 
-async def test_a_change_of_the_embedder_is_noticed_until_all_scopes_are_indexed_again(
+async def test_a_search_after_a_change_of_the_embedder_is_degraded_until_reindex(
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     for scope in ("ana", "ben"):
@@ -286,7 +288,7 @@ async def test_a_change_of_the_embedder_is_noticed_until_all_scopes_are_indexed_
     assert await other.reindex() == 0
 
 
-async def test_the_names_of_speakers_are_left_out_of_the_embedded_question(memory: SqliteMemory) -> None:
+async def test_speaker_names_are_removed_from_the_embedded_question(memory: SqliteMemory) -> None:
     await memory.scope("ana").add_passages([Passage("tea", "a", 0, speaker="Ana"), Passage("rain", "a", 1)])
     embedder = Embedder()
     recall = Recall(memory, embedder)
@@ -296,7 +298,7 @@ async def test_the_names_of_speakers_are_left_out_of_the_embedded_question(memor
     assert embedder.texts[-2:] == ["Does mother drink Ben's tea?", "Ana?"]
 
 
-async def test_a_question_in_the_memory_is_not_taken_for_an_answer(memory: SqliteMemory) -> None:
+async def test_a_stored_question_ranks_below_an_answer(memory: SqliteMemory) -> None:
     await tell(memory, "Is it tea?", conversation="a")
     await tell(memory, "It is tea.", conversation="b")
     await tell(memory, "zzz", conversation="c")
@@ -305,7 +307,7 @@ async def test_a_question_in_the_memory_is_not_taken_for_an_answer(memory: Sqlit
     assert texts(await recall.search("ana", "tea"))[0] == "It is tea."
 
 
-async def test_vectors_find_what_no_word_finds(memory: SqliteMemory) -> None:
+async def test_an_embedder_finds_texts_without_common_words(memory: SqliteMemory) -> None:
     for number in range(9):
         await tell(memory, f"zzz {number}", conversation=str(number))
     await tell(memory, "kettle", conversation="tea")
@@ -316,7 +318,7 @@ async def test_vectors_find_what_no_word_finds(memory: SqliteMemory) -> None:
     assert list(result.matches[0].reasons) == ["embedding"]
 
 
-async def test_equal_facts_are_ordered_by_their_distance_in_the_graph(memory: SqliteMemory) -> None:
+async def test_equally_relevant_facts_are_ordered_by_their_distance_in_the_graph(memory: SqliteMemory) -> None:
     scope = memory.scope("ana")
     for subject in ("Eve", "Ben", "Kim"):
         await scope.add(Statement(subject, "likes", "jazz", text="jazz on Mondays"))
@@ -331,7 +333,7 @@ async def test_equal_facts_are_ordered_by_their_distance_in_the_graph(memory: Sq
     assert {match.score for match in result.matches} == {result.matches[0].score}
 
 
-async def test_wrong_limits_are_refused(memory: SqliteMemory) -> None:
+async def test_invalid_limits_are_refused(memory: SqliteMemory) -> None:
     for gate, relative_gate in ((-1.0, 0.5), (0.2, 2.0), (0.2, -0.1)):
         with pytest.raises(UsageError, match="gate must be"):
             Recall(memory, gate=gate, relative_gate=relative_gate)

@@ -29,7 +29,7 @@ def pipeline(patterns: Sequence[object] = PATTERNS) -> SpacyPipeline:
     return created
 
 
-async def test_entities_have_the_type_of_their_label() -> None:
+async def test_recognized_entities_have_the_type_of_their_label() -> None:
     recognizer: EntityRecognizer = SpacyRecognizer(pipeline())
     found = await recognizer.recognize(["Ana moved to Berlin on Monday.", "Ana uses Emacs in berlin."])
     expected = [
@@ -41,12 +41,12 @@ async def test_entities_have_the_type_of_their_label() -> None:
     assert await recognizer.recognize([]) == Extraction([])
 
 
-async def test_labels_of_an_application_replace_the_default() -> None:
+async def test_custom_labels_replace_the_default_labels() -> None:
     recognizer = SpacyRecognizer(pipeline(), labels={"TOOL": "tool"})
     assert await recognizer.recognize(["Ana uses Emacs."]) == Extraction([ExtractedEntity("Emacs", "tool")])
 
 
-def test_the_version_names_the_pipeline_and_its_labels() -> None:
+def test_the_recognizer_version_depends_on_the_pipeline_and_labels() -> None:
     versions = {
         SpacyRecognizer(pipeline()).version,
         SpacyRecognizer(pipeline(PATTERNS[:1])).version,
@@ -73,7 +73,7 @@ class Asked:
         return "Ana lives in Berlin."
 
 
-async def test_a_session_is_indexed_with_its_entities_and_the_relations_of_the_model(tmp_path: Path) -> None:
+async def test_an_indexer_combines_recognized_entities_with_model_relations(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "memory.db") as memory:
         extractor = Asked()
         indexer = Indexer(memory, extractor, scope=lambda meta: meta.owner, recognizer=SpacyRecognizer(pipeline()))

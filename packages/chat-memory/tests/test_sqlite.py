@@ -29,7 +29,7 @@ class TestSqliteMemory(MemoryConformance):
             yield lambda now: SqliteMemory(f"{folder}/memory.db", now=now)
 
 
-async def test_a_memory_shares_the_file_of_a_store(tmp_path: Path) -> None:
+async def test_a_memory_and_a_store_can_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     async with SqliteStore(path) as store, SqliteMemory(path) as memory:
         async with store.open("chat-17") as conversation:
@@ -39,7 +39,7 @@ async def test_a_memory_shares_the_file_of_a_store(tmp_path: Path) -> None:
         assert [fact.object for fact in await memory.scope("ana").facts()] == ["Berlin"]
 
 
-async def test_past_knowledge_of_any_size_takes_the_same_queries(tmp_path: Path) -> None:
+async def test_as_of_uses_the_same_number_of_queries_for_any_number_of_facts(tmp_path: Path) -> None:
     queries: list[int] = []
     for number in (1, 20):
         async with SqliteMemory(tmp_path / f"{number}.db") as memory:
@@ -53,12 +53,12 @@ async def test_past_knowledge_of_any_size_takes_the_same_queries(tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
-def test_a_memory_needs_the_path_of_a_file(path: str) -> None:
+def test_an_in_memory_path_is_refused(path: str) -> None:
     with pytest.raises(UsageError, match="requires the path of a file"):
         SqliteMemory(path)
 
 
-async def test_a_newer_file_is_refused_unchanged(tmp_path: Path) -> None:
+async def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(SqlitePool(path, 1, [*MIGRATIONS, ()], "chat_memory_schema")) as pool, pool.read():
         pass
@@ -81,7 +81,7 @@ async def test_a_file_of_version_1_is_upgraded(tmp_path: Path) -> None:
         assert await ana.put_record("chat-17", "report", {"facts": 1}) == {"facts": 1}
 
 
-def test_the_tables_of_version_1_never_change() -> None:
+def test_the_first_migration_is_unchanged() -> None:
     assert (
         sha256("".join(MIGRATIONS[0]).encode()).hexdigest()
         == "27a8c9d95f75baf91bbada8e0128064f2986e64ca36d8f924d7a1d9dad11d8fc"

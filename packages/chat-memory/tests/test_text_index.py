@@ -28,7 +28,7 @@ def talk(*texts: str, conversation: str = "a", first: int = 1) -> list[Document]
     ]
 
 
-def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
+def test_a_rare_word_scores_higher_than_a_frequent_word() -> None:
     documents = [
         d
         for n, text in enumerate(["tea pot", "tea cup", "tea", "kayak"])
@@ -38,7 +38,7 @@ def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
     assert int(np.argmax(scores)) == 3
 
 
-def test_the_reply_to_a_matching_turn_matches_too() -> None:
+def test_neighbors_of_a_matching_turn_also_match() -> None:
     scores = (
         index_of(talk("hello", "which instrument do you play", "the violin", "nice", "bye")).score("instrument?").text
     )
@@ -46,7 +46,7 @@ def test_the_reply_to_a_matching_turn_matches_too() -> None:
     assert scores[2] > scores[0] > 0
 
 
-def test_neighbors_end_with_the_conversation() -> None:
+def test_a_turn_of_another_conversation_is_not_a_neighbor() -> None:
     documents = [*talk("I play the violin"), *talk("good morning", conversation="b", first=2)]
     scores = index_of(documents).score("violin").text
     assert scores[0] > 0
@@ -58,7 +58,7 @@ def test_facts_have_no_neighbors() -> None:
     assert list(index_of(documents).score("violin").text > 0) == [True, False]
 
 
-def test_the_named_speaker_is_preferred() -> None:
+def test_turns_of_a_speaker_named_in_the_question_are_preferred() -> None:
     documents = [
         Document(n, "turn", "I moved", conversation=str(n), speaker=speaker)
         for n, speaker in enumerate(["Ana", "Ben", None], 1)
@@ -66,32 +66,32 @@ def test_the_named_speaker_is_preferred() -> None:
     assert list(index_of(documents).score("Why did Ben move?").speaker) == [0, 1, 0]
 
 
-def test_the_date_in_a_question_prefers_turns_of_that_date() -> None:
+def test_turns_of_a_date_named_in_the_question_are_preferred() -> None:
     times = [datetime(2023, 5, 8, tzinfo=UTC), datetime(2022, 5, 9, tzinfo=UTC), None]
     documents = [Document(n, "turn", "we met", conversation=str(n), said_at=time) for n, time in enumerate(times, 1)]
     assert list(index_of(documents).score("Who did we meet on 8 May 2023?").date) == [1, 1 / 3, 0]
 
 
-def test_turns_that_tell_a_time_are_preferred_if_the_question_asks_for_one() -> None:
+def test_turns_that_mention_a_time_are_preferred_by_a_question_about_time() -> None:
     index = index_of(talk("I ran a race last Saturday", "I ran a race"))
     assert list(index.score("When did she run?").time) == [1, 0]
     assert list(index.score("Where did she run?").time) == [0, 0]
 
 
-def test_the_best_conversation_is_preferred() -> None:
+def test_turns_of_the_best_matching_conversation_are_preferred() -> None:
     documents = [*talk("violin", "tea", "violin"), *talk("violin", "tea", "tea", conversation="b", first=4)]
     conversation = index_of(documents).score("violin").conversation
     assert conversation[0] == conversation[1] == 1
     assert 0 < conversation[3] < 1
 
 
-def test_an_empty_index_and_a_question_without_words_score_nothing() -> None:
+def test_an_empty_index_or_question_has_no_scores() -> None:
     assert len(index_of([]).score("violin").text) == 0
     assert not index_of(talk("violin")).score("who is it?").text.any()
 
 
 @given(st.lists(st.sampled_from(["tea", "violin", "kayak", "pot", "race"]), min_size=1, max_size=12), st.integers())
-def test_the_order_of_documents_does_not_matter(words: list[str], seed: int) -> None:
+def test_scores_do_not_depend_on_the_order_of_documents(words: list[str], seed: int) -> None:
     documents = [*talk(*words), *talk(*reversed(words), conversation="b", first=100)]
     shuffled = sorted(documents, key=lambda document: hash((document.id, seed)))
     one, other = index_of(documents), index_of(shuffled)

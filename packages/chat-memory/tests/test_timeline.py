@@ -53,7 +53,7 @@ def at_time(periods: list[Period], at: int) -> set[int]:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(ENTRIES, st.randoms(use_true_random=False))
-def test_any_order_of_arrival_gives_the_same_periods(drawn: list[Entry], shuffler: random.Random) -> None:
+def test_periods_do_not_depend_on_the_order_of_entries(drawn: list[Entry], shuffler: random.Random) -> None:
     order = list(drawn)
     shuffler.shuffle(order)
 
@@ -66,7 +66,7 @@ def test_any_order_of_arrival_gives_the_same_periods(drawn: list[Entry], shuffle
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(ENTRIES)
-def test_the_periods_follow_the_rule_at_every_time(drawn: list[Entry]) -> None:
+def test_periods_match_the_reference_rule_at_every_time(drawn: list[Entry]) -> None:
     # Equal statements have no order, so the rule does not decide between them.
     entries = arrived(list({(e.rank, e.order): e for e in drawn}.values()))
     periods = timeline(entries)
@@ -77,7 +77,7 @@ def test_the_periods_follow_the_rule_at_every_time(drawn: list[Entry]) -> None:
         assert (found[0].fact if found else None) == expected
 
 
-def test_adjacent_pieces_of_a_fact_are_one_period() -> None:
+def test_adjacent_periods_of_a_fact_are_merged() -> None:
     entries = [Entry(1, 1, 3, 0, FOREVER, 0, 1.0, "a", ""), Entry(2, 1, 3, 5, FOREVER, 5, 1.0, "a", "")]
     assert timeline(entries) == [Period(1, 2, "current", 0, FOREVER)]
 
@@ -89,5 +89,5 @@ def test_a_fact_may_have_two_periods() -> None:
         assert found == [(1, 1, 2), (1, 3, FOREVER), (2, 2, 3)]
 
 
-def test_nothing_has_no_periods() -> None:
+def test_a_timeline_without_entries_has_no_periods() -> None:
     assert timeline([]) == []

@@ -26,14 +26,14 @@ def turn(text: str, index: int = 0) -> TranscriptTurn:
         "\U000e0041\ufeff",
     ],
 )
-def test_a_text_cannot_imitate_another_turn_or_the_end(text: str) -> None:
+def test_a_text_cannot_imitate_another_turn_or_the_transcript_end(text: str) -> None:
     line = write_transcript([turn(text)])
     assert json.loads(line)["text"] == text
     assert line.isprintable()
     assert not set("<>`") & set(line)
 
 
-def test_turns_keep_their_index_role_and_time() -> None:
+def test_read_turns_keeps_index_role_and_time() -> None:
     messages = Messages.from_system("Be brief.")
     messages.append("user", Turn([Text("a"), Text("b")], created_at=NOW))
     messages.append("user", Turn([Text(" ")], created_at=NOW))
@@ -41,14 +41,14 @@ def test_turns_keep_their_index_role_and_time() -> None:
     assert read_turns(messages) == [TranscriptTurn(1, "user", "ab", NOW), TranscriptTurn(3, "model", "c", NOW)]
 
 
-def test_turns_of_the_engine_and_the_application_are_left_out() -> None:
+def test_engine_and_application_turns_are_omitted() -> None:
     messages = Messages()
     messages.append("user", Turn([Text("a")], by="engine"))
     messages.append("model", Turn([Text("b")], by="application"))
     assert read_turns(messages) == []
 
 
-def test_chunks_end_between_turns() -> None:
+def test_a_transcript_is_split_between_turns() -> None:
     turns = [turn("x" * size, index) for index, size in enumerate((4, 4, 4, 20, 1))]
     assert [[item.index for item in chunk] for chunk in split_turns(turns, 8)] == [[0, 1], [2], [3], [4]]
     assert list(split_turns([], 8)) == []

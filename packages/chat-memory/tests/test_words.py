@@ -16,34 +16,34 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
     assert stems(f"{one} there") == stems(f"{other} there")
 
 
-def test_verbs_that_look_like_plurals_share_the_stem_of_the_verb() -> None:
+def test_plural_like_verbs_have_the_stem_of_the_verb() -> None:
     assert stems("lives leaves") == stems("live leave")
 
 
-def test_words_without_a_subject_are_left_out() -> None:
+def test_stop_words_are_omitted() -> None:
     assert stems("What did you do with it?") == []
     assert stems("How many kinds of tea does Ben like?", question=True) == ["tea", "ben", "like"]
 
 
-def test_words_in_single_quotes_are_whole() -> None:
+def test_words_in_single_quotes_are_not_split() -> None:
     assert split_words("Ana's 'summertime' and the dogs' \N{LEFT SINGLE QUOTATION MARK}silver'") == (
         ["ana", "summertime", "and", "the", "dogs", "silver"]
     )
 
 
-def test_unicode_forms_of_a_word_are_equal() -> None:
+def test_unicode_forms_of_a_word_are_normalized() -> None:
     assert split_words("Cafe\N{COMBINING ACUTE ACCENT}") == split_words("CAF\N{LATIN CAPITAL LETTER E WITH ACUTE}")
 
 
-def test_the_month_of_may_is_a_word() -> None:
+def test_may_is_a_word_if_it_is_a_month() -> None:
     assert stems("in May 2023") == ["may", "2023"]
 
 
-def test_a_date_has_a_day_a_month_and_a_year() -> None:
+def test_the_stems_of_a_date_are_day_month_and_year() -> None:
     assert date_stems(datetime(2023, 5, 8, tzinfo=UTC)) == {"8", "may", "2023"}
 
 
-def test_words_of_time_are_known() -> None:
+def test_time_stems_include_words_about_time() -> None:
     assert TIME_STEMS.issuperset(stems("last friday in december"))
 
 
