@@ -21,7 +21,7 @@ def grown(*pieces: tuple[str, int, str], **item: Any) -> PartialItem:
 # --- What an item comes to -------------------------------------------------------------------------------------
 
 
-def test_what_came_in_pieces_fills_what_the_server_does_not_say() -> None:
+def test_missing_item_fields_are_filled_from_the_deltas() -> None:
     message = grown(("text", 1, "c"), ("text", 0, "a"), ("text", 0, "b"), type="message", id="m")
     message.annotations[1] = ["note"]
     assert message.built() == {
@@ -40,7 +40,7 @@ def test_what_came_in_pieces_fills_what_the_server_does_not_say() -> None:
     assert thought["content"] == [{"type": "reasoning_text", "text": "b"}]
 
 
-def test_what_the_server_says_is_what_counts() -> None:
+def test_complete_item_fields_take_precedence_over_the_deltas() -> None:
     content = [{"type": "output_text", "text": "whole"}]
     assert grown(("text", 0, "piece"), type="message", content=content).built()["content"] == content
     assert grown(("arguments", 0, "{"), type="function_call", arguments="{}").built()["arguments"] == "{}"
@@ -50,7 +50,7 @@ def test_what_the_server_says_is_what_counts() -> None:
     assert approval.built()["arguments"] is None
 
 
-def test_what_came_in_pieces_counts_for_an_item_that_has_only_begun() -> None:
+def test_deltas_take_precedence_while_an_item_is_incomplete() -> None:
     call = grown(("arguments", 0, '{"x":1}'), type="function_call", arguments="{}")
     call.done = False
     assert call.built()["arguments"] == '{"x":1}'
@@ -63,14 +63,14 @@ def test_what_came_in_pieces_counts_for_an_item_that_has_only_begun() -> None:
     ("name", "kind"),
     [("text", "message"), ("refusal", "message"), ("summary", "reasoning"), ("arguments", "function_call")],
 )
-def test_an_item_that_nobody_began_is_of_the_kind_of_its_pieces(name: str, kind: str) -> None:
+def test_an_item_without_an_added_event_gets_its_type_from_its_deltas(name: str, kind: str) -> None:
     assert grown((name, 0, "x")).built()["type"] == kind
 
 
 # --- Which item an event belongs to ------------------------------------------------------------------------------
 
 
-def test_a_place_leads_to_its_item_whatever_its_id() -> None:
+def test_events_are_assigned_to_items_by_output_index_before_item_id() -> None:
     items = PartialItems()
     first = items.begun({"output_index": 0}, {"id": "a", "type": "message"})
     second = items.begun({"output_index": 1}, {"id": "b", "type": "message"})
@@ -78,7 +78,7 @@ def test_a_place_leads_to_its_item_whatever_its_id() -> None:
     assert items.ended({"output_index": 1}, {"id": "z", "type": "message"}) is second
 
 
-def test_without_a_place_the_id_leads_there_and_without_both_it_is_the_last_one() -> None:
+def test_events_without_output_index_are_assigned_by_id_or_to_the_last_item() -> None:
     items = PartialItems()
     first = items.begun({}, {"id": "a", "type": "message"})
     second = items.begun({}, {"id": "b", "type": "message"})
@@ -90,14 +90,14 @@ def test_without_a_place_the_id_leads_there_and_without_both_it_is_the_last_one(
     assert items.found == [first, second, third]
 
 
-def test_a_piece_of_an_item_that_nobody_began_begins_it() -> None:
+def test_a_delta_for_an_unknown_item_creates_the_item() -> None:
     items = PartialItems()
     growing = items.at({"output_index": 3, "item_id": "a"})
     assert items.at({"output_index": 3}) is items.at({"item_id": "a"}) is growing
     assert PartialItems().at({}) is not None
 
 
-def test_an_item_that_begins_where_another_one_is_takes_its_place() -> None:
+def test_a_new_item_at_a_used_output_index_receives_the_following_deltas() -> None:
     items = PartialItems()
     items.begun({"output_index": 0}, {"id": "a", "type": "message"})
     second = items.begun({"output_index": 0}, {"id": "b", "type": "message"})
@@ -105,7 +105,7 @@ def test_an_item_that_begins_where_another_one_is_takes_its_place() -> None:
     assert len(items.in_order()) == 2
 
 
-def test_items_stand_in_their_places_where_all_of_them_have_one() -> None:
+def test_items_are_sorted_by_output_index_if_all_of_them_have_one() -> None:
     items = PartialItems()
     second = items.begun({"output_index": 1}, {"id": "b"})
     first = items.begun({"output_index": 0}, {"id": "a"})
@@ -121,14 +121,14 @@ def listed(items: PartialItems, *output: dict[str, Any]) -> list[dict[str, Any]]
     return [growing.built() for growing in items.listed(output)]
 
 
-def test_a_response_that_lists_nothing_is_made_of_the_items_that_came() -> None:
+def test_a_response_without_output_lists_the_streamed_items() -> None:
     items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a"})
     items.begun({"output_index": 1}, {"type": "message", "id": "b"})
     assert [item["id"] for item in listed(items)] == ["a", "b"]
 
 
-def test_a_response_that_lists_its_items_says_how_they_are() -> None:
+def test_the_output_of_the_response_replaces_the_streamed_items() -> None:
     items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a", "old": True})
     assert listed(items, {"type": "message", "id": "a"}, {"type": "reasoning", "id": "b"}) == [
@@ -137,21 +137,21 @@ def test_a_response_that_lists_its_items_says_how_they_are() -> None:
     ]
 
 
-def test_items_that_the_response_forgets_at_its_end_are_not_lost() -> None:
+def test_streamed_items_missing_in_the_response_are_kept() -> None:
     items = PartialItems()
     items.ended({"output_index": 0}, {"type": "message", "id": "a"})
     items.ended({"output_index": 1}, {"type": "function_call", "id": "b"})
     assert [item["id"] for item in listed(items, {"type": "message", "id": "a"})] == ["a", "b"]
 
 
-def test_an_item_whose_id_changes_is_found_by_its_place() -> None:
+def test_an_item_whose_id_changes_is_matched_by_output_index() -> None:
     items = PartialItems()
     items.at({"output_index": 0, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     (item,) = listed(items, {"type": "message", "id": "z"})
     assert item["content"] == [{"type": "output_text", "text": "Hi"}]
 
 
-def test_an_item_without_a_place_is_found_by_its_kind() -> None:
+def test_an_item_without_output_index_is_matched_by_type() -> None:
     items = PartialItems()
     items.begun({}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
     items.begun({}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
@@ -160,7 +160,7 @@ def test_an_item_without_a_place_is_found_by_its_kind() -> None:
     assert thought["summary"] == [{"type": "summary_text", "text": "Hm"}]
 
 
-def test_an_item_whose_place_and_id_change_is_found_by_its_kind() -> None:
+def test_an_item_whose_index_and_id_change_is_matched_by_type() -> None:
     items = PartialItems()
     items.ended({"output_index": 0}, {"type": "reasoning", "id": "r"})
     items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
@@ -168,7 +168,7 @@ def test_an_item_whose_place_and_id_change_is_found_by_its_kind() -> None:
     assert item["content"] == [{"type": "output_text", "text": "Hi"}]
 
 
-def test_items_that_share_a_place_are_found_by_their_kind() -> None:
+def test_items_with_the_same_output_index_are_matched_by_type() -> None:
     items = PartialItems()
     items.begun({"output_index": 0}, {"type": "reasoning", "id": "r"}).pieces["summary", 0] = ["Hm"]
     items.begun({"output_index": 0}, {"type": "message", "id": "a"}).pieces["text", 0] = ["Hi"]
@@ -177,14 +177,14 @@ def test_items_that_share_a_place_are_found_by_their_kind() -> None:
     assert message["content"] == [{"type": "output_text", "text": "Hi"}]
 
 
-def test_an_unknown_item_does_not_receive_the_pieces_of_another_item() -> None:
+def test_an_unmatched_item_does_not_receive_the_deltas_of_another_item() -> None:
     items = PartialItems()
     items.at({"output_index": 1, "item_id": "a"}).pieces["text", 0] = ["Hi"]
     first, second = listed(items, {"type": "message", "id": "y"}, {"type": "message", "id": "z"})
     assert (first["content"], second["content"]) == ([], [{"type": "output_text", "text": "Hi"}])
 
 
-def test_two_items_of_one_id_are_two() -> None:
+def test_two_items_with_the_same_id_are_both_kept() -> None:
     items = PartialItems()
     items.ended({"output_index": 0}, {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]})
     first: dict[str, Any] = {"type": "reasoning", "id": "a", "summary": [{"text": "Hm"}]}
@@ -223,11 +223,11 @@ def steps_to_match(count: int) -> int:
     return lines
 
 
-def test_matching_four_times_as_many_items_takes_about_four_times_as_many_steps() -> None:
+def test_matching_items_takes_linear_time() -> None:
     assert steps_to_match(400) < 5 * steps_to_match(100)
 
 
-def test_an_item_has_a_limited_number_of_texts() -> None:
+def test_an_item_with_too_many_texts_raises_a_shape_error() -> None:
     item = PartialItem(0)
     for index in range(MAX_TEXTS):
         item.pieces_of(("text", index))
@@ -240,7 +240,7 @@ def test_an_item_has_a_limited_number_of_texts() -> None:
     ("pieces", "length"),
     [([], 0), (["a"], 1), (["a", "b"], 2), (["ab", "c"], 3), (["b"], None), (["abc", "d"], None), (["abcd"], None)],
 )
-def test_the_received_length_of_a_text_is_known_if_it_begins_with_the_pieces(
+def test_received_length_is_known_only_if_the_text_starts_with_the_deltas(
     pieces: list[str], length: int | None
 ) -> None:
     assert received_length(pieces, "abc") == length

@@ -46,7 +46,7 @@ def delta(of: str, text: str, **fields: Any) -> dict[str, Any]:
 # --- Text --------------------------------------------------------------------------------------------------------
 
 
-def test_text_is_heard_once_however_often_it_is_said() -> None:
+def test_repeated_text_events_are_delivered_once() -> None:
     events = (
         added({"type": "message"}),
         delta("output_text", "He"),
@@ -67,27 +67,27 @@ def test_text_is_heard_once_however_often_it_is_said() -> None:
         [],
     ],
 )
-def test_what_was_not_said_in_pieces_is_heard_when_it_is_said(events: list[dict[str, Any]]) -> None:
+def test_text_without_deltas_is_delivered_from_its_done_event(events: list[dict[str, Any]]) -> None:
     out = heard(*events, output=[message("Hello")])
     assert "".join([piece.text for piece in out if isinstance(piece, TextDelta)]) == "Hello"
 
 
-def test_a_refusal_beside_a_text_is_not_heard() -> None:
+def test_a_refusal_next_to_text_is_not_delivered() -> None:
     item = {"type": "message", "content": [{"type": "refusal", "refusal": "No."}, {"type": "output_text", "text": "a"}]}
     assert heard(done(item)) == [TextDelta("a")]
 
 
-def test_a_text_that_ends_otherwise_than_its_pieces_is_not_heard_again() -> None:
+def test_a_final_text_that_differs_from_its_deltas_is_not_delivered_again() -> None:
     assert heard(delta("output_text", "Help"), done(message("Hello"))) == [TextDelta("Help")]
 
 
-def test_two_texts_of_a_message_are_two() -> None:
+def test_two_texts_of_a_message_are_delivered_separately() -> None:
     events = (delta("output_text", "a", content_index=0), delta("output_text", "b", content_index=1))
     assert heard(*events, done(message("a", "bc"))) == [TextDelta("a"), TextDelta("b"), TextDelta("c")]
 
 
 @pytest.mark.parametrize("ends", ["text", "part", "item"])
-def test_text_is_delivered_once_when_content_index_continues_from_item_to_item(ends: str) -> None:
+def test_text_is_delivered_once_if_content_index_continues_across_items(ends: str) -> None:
     # vLLM (gpt-oss) and Bedrock count the content parts of the response, not of the item.
     place = {"output_index": 1, "content_index": 1}
     reasoning = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}
@@ -111,7 +111,7 @@ def test_text_is_delivered_once_when_content_index_continues_from_item_to_item(e
 
 
 @pytest.mark.parametrize("first", [0, 3])
-def test_the_missing_end_of_two_texts_is_delivered_wherever_their_indexes_begin(first: int) -> None:
+def test_missing_ends_of_two_texts_are_delivered_for_any_first_index(first: int) -> None:
     events = (delta("output_text", "a", content_index=first), delta("output_text", "b", content_index=first + 1))
     assert heard(*events, done(message("a", "bc")), output=[message("a", "bcd")]) == [
         TextDelta("a"),
@@ -121,17 +121,17 @@ def test_the_missing_end_of_two_texts_is_delivered_wherever_their_indexes_begin(
     ]
 
 
-def test_a_text_whose_end_has_another_index_than_its_deltas_is_delivered_once() -> None:
+def test_a_text_whose_done_event_has_another_index_is_delivered_once() -> None:
     events = (delta("output_text", "Hel", content_index=2), {"type": "output_text.done", "text": "Hello"})
     assert heard(*events, done(message("Hello"))) == [TextDelta("Hel"), TextDelta("lo")]
 
 
-def test_equal_texts_of_a_message_that_come_without_deltas_are_all_delivered() -> None:
+def test_equal_texts_without_deltas_are_all_delivered() -> None:
     ends: list[dict[str, Any]] = [{"type": "output_text.done", "text": "a", "content_index": index} for index in (0, 1)]
     assert heard(*ends, done(message("a", "a")), output=[message("a", "a")]) == [TextDelta("a"), TextDelta("a")]
 
 
-def test_a_reasoning_summary_whose_index_continues_is_delivered_once() -> None:
+def test_a_reasoning_summary_with_a_continued_index_is_delivered_once() -> None:
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
     assert heard(delta("reasoning_summary_text", "Hm", summary_index=4), done(item), output=[item]) == [
         ReasoningDelta("Hm")
@@ -139,12 +139,12 @@ def test_a_reasoning_summary_whose_index_continues_is_delivered_once() -> None:
 
 
 @pytest.mark.parametrize("index", ["0", [0], {}, 0.5])
-def test_an_index_that_is_not_an_integer_is_a_wrong_shape(index: object) -> None:
+def test_an_index_that_is_not_an_integer_raises_a_shape_error(index: object) -> None:
     with pytest.raises(WrongShapeError, match="content_index"):
         heard(delta("output_text", "a", content_index=index))
 
 
-def test_a_refusal_and_a_citation_are_not_heard() -> None:
+def test_refusals_and_citations_yield_no_deltas() -> None:
     events = (
         delta("refusal", "N"),
         delta("refusal", "o"),
@@ -159,7 +159,7 @@ def test_a_refusal_and_a_citation_are_not_heard() -> None:
 # --- Reasoning ---------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_is_heard_once() -> None:
+def test_reasoning_is_delivered_once() -> None:
     events = (
         delta("reasoning_summary_text", "a", summary_index=0),
         delta("reasoning_summary_text", "", summary_index=0),
@@ -179,7 +179,7 @@ def test_reasoning_is_heard_once() -> None:
 # --- Calls -------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_is_heard_by_its_name_and_then_by_its_arguments() -> None:
+def test_a_call_is_delivered_by_name_first_and_then_by_arguments() -> None:
     events = (
         added(call("")),
         delta("function_call_arguments", '{"x"'),
@@ -194,12 +194,12 @@ def test_a_call_is_heard_by_its_name_and_then_by_its_arguments() -> None:
     ]
 
 
-def test_a_call_that_begins_with_an_empty_object_has_the_arguments_that_follow() -> None:
+def test_an_empty_arguments_object_at_the_start_is_replaced_by_the_deltas() -> None:
     events = (added(call("{}")), delta("function_call_arguments", '{"x":1}'))
     assert heard(*events) == [ToolCallDelta("", 0, "f", "a"), ToolCallDelta('{"x":1}', 0)]
 
 
-def test_a_call_that_is_named_when_it_ends_has_that_name() -> None:
+def test_a_call_gets_its_name_from_its_arguments_done_event() -> None:
     answer, out = Answer("p"), list[Delta]()
     answer.arguments_done({"output_index": 0, "name": "f", "arguments": {"x": 1}}, out)
     (item,) = answer.received_items()
@@ -217,17 +217,17 @@ def test_a_call_that_is_named_when_it_ends_has_that_name() -> None:
         ("reasoning_summary_part", {"type": "summary_text", "text": "Hm"}, [ReasoningDelta("Hm")]),
     ],
 )
-def test_a_part_is_heard_at_its_end_if_nothing_of_it_was(of: str, part: Any, expected: list[Delta]) -> None:
+def test_a_content_part_without_deltas_is_delivered_at_its_end(of: str, part: Any, expected: list[Delta]) -> None:
     event = {"type": f"{of}.done", "part": part, "output_index": 0, "content_index": 0}
     assert heard(event, event, output=[]) == expected
 
 
-def test_a_call_that_comes_whole_is_heard_whole() -> None:
+def test_a_call_without_deltas_is_delivered_complete() -> None:
     assert heard(output=[call('{"x":1}')]) == [ToolCallDelta('{"x":1}', 0, "f", "a")]
     assert heard(added(call("[1]")), done(call("[1]"))) == [ToolCallDelta("[1]", 0, "f", "a")]
 
 
-def test_parallel_calls_are_told_apart_by_their_places() -> None:
+def test_parallel_calls_are_separated_by_output_index() -> None:
     events = (
         {**added(call("", call_id="a")), "output_index": 1},
         {**added(call("", call_id="b", name="g")), "output_index": 2},
@@ -242,11 +242,11 @@ def test_parallel_calls_are_told_apart_by_their_places() -> None:
     ]
 
 
-def test_arguments_of_a_call_that_nobody_began_are_heard() -> None:
+def test_arguments_of_a_call_without_an_added_event_are_delivered() -> None:
     assert heard(delta("function_call_arguments", "{}")) == [ToolCallDelta("{}", 0)]
 
 
-def test_a_custom_call_is_heard_in_its_own_words() -> None:
+def test_the_input_of_a_custom_call_is_delivered_as_plain_text() -> None:
     item = {"type": "custom_tool_call", "call_id": "a", "name": "sql"}
     events = (
         added(item),
@@ -261,7 +261,7 @@ def test_a_custom_call_is_heard_in_its_own_words() -> None:
     ]
 
 
-def test_a_request_for_approval_is_heard_as_a_call() -> None:
+def test_an_mcp_approval_request_is_delivered_as_a_call() -> None:
     item = {"type": "mcp_approval_request", "id": "r1", "server_label": "s", "name": "n", "arguments": "{}"}
     told = '{"server_label":"s","name":"n","arguments":{}}'
     out = heard(added(item), done(item), output=[item])
@@ -271,7 +271,7 @@ def test_a_request_for_approval_is_heard_as_a_call() -> None:
 # --- Images ------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_is_heard_as_it_grows_and_once_when_it_is_whole() -> None:
+def test_partial_images_and_the_final_image_are_delivered_once_each() -> None:
     partial = {
         "type": "image_generation_call.partial_image",
         "item_id": "ig_1",
@@ -297,11 +297,11 @@ def test_an_image_is_heard_as_it_grows_and_once_when_it_is_whole() -> None:
     ]
 
 
-def test_an_item_that_begins_and_says_nothing_yet_is_not_heard() -> None:
+def test_an_item_without_content_yields_no_deltas() -> None:
     assert heard(added({"type": "web_search_call"}), added({"type": "mcp_approval_request"})) == []
 
 
-def test_an_image_that_cannot_be_read_is_not_heard() -> None:
+def test_an_unreadable_image_yields_no_delta() -> None:
     assert heard({"type": "image_generation_call.partial_image", "partial_image_b64": "?"}) == []
     assert heard(done({"type": "image_generation_call", "result": None}), done({"type": "web_search_call"})) == []
 
@@ -323,7 +323,7 @@ def test_an_image_that_cannot_be_read_is_not_heard() -> None:
         ({"type": "reasoning_text.delta", "delta": []}, ""),
     ],
 )
-def test_a_known_field_of_a_wrong_shape_is_named(event: dict[str, Any], path: str) -> None:
+def test_a_known_field_of_a_wrong_type_raises_with_its_path(event: dict[str, Any], path: str) -> None:
     if not path:
         assert heard(event) == []
         return
@@ -332,7 +332,7 @@ def test_a_known_field_of_a_wrong_shape_is_named(event: dict[str, Any], path: st
     assert error.value.path == path
 
 
-def test_an_image_that_is_there_at_the_end_alone_is_heard_then() -> None:
+def test_an_image_that_only_the_final_response_contains_is_delivered() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "result": PNG}
     heard_late = heard(added({"type": "image_generation_call"}), done({**item, "result": None}), output=[item])
 

@@ -35,7 +35,7 @@ async def asked(
 
 
 @pytest.mark.anyio
-async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport) -> None:
+async def test_a_request_uses_the_configured_url_key_headers_and_model(transport: MockTransport) -> None:
     builder = (
         ResponsesBuilder()
         .with_model("m")
@@ -54,7 +54,7 @@ async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransp
 
 
 @pytest.mark.anyio
-async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTransport) -> None:
+async def test_the_query_of_the_base_url_is_sent_with_every_request(transport: MockTransport) -> None:
     builder = local(transport).with_base_url("https://host/openai/v1?api-version=preview")
     await asked(builder.with_headers({"api-key": "k"}))
     assert transport.last.path == "/openai/v1/responses?api-version=preview"
@@ -62,7 +62,7 @@ async def test_a_query_of_the_base_url_goes_with_every_request(transport: MockTr
 
 
 @pytest.mark.anyio
-async def test_the_key_of_the_environment_goes_to_the_default_server_alone(
+async def test_the_key_from_the_environment_is_sent_only_to_the_default_server(
     transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "secret")
@@ -75,13 +75,15 @@ async def test_the_key_of_the_environment_goes_to_the_default_server_alone(
     assert "authorization" not in transport.last.headers
 
 
-def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_raises_if_the_api_key_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
     with pytest.raises(UsageError, match=API_KEY_VARIABLE):
         ResponsesBuilder().with_model("m").build()
 
 
-def test_a_header_of_the_caller_s_can_hold_the_key(transport: MockTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_authorization_header_replaces_the_api_key(
+    transport: MockTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "secret")
     builder = ResponsesBuilder().with_model("m").with_headers({"Authorization": "Basic x"}).with_transport(transport)
     provider = builder.build()
@@ -89,13 +91,13 @@ def test_a_header_of_the_caller_s_can_hold_the_key(transport: MockTransport, mon
     assert repr(provider) == "ResponsesProvider(model='m', at Endpoint(https://api.openai.com/v1))"
 
 
-def test_a_provider_has_a_name_and_a_description(transport: MockTransport) -> None:
+def test_the_metadata_contains_the_configured_name_and_description(transport: MockTransport) -> None:
     metadata = local(transport).with_provider_name("vendor", "a vendor").build().metadata
     assert (metadata.name, metadata.model, metadata.description) == ("vendor", "m", "a vendor")
 
 
 @pytest.mark.anyio
-async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
+async def test_dialect_settings_of_the_builder_change_the_request(transport: MockTransport) -> None:
     builder = (
         local(transport)
         .with_system_messages("developer")
@@ -113,7 +115,7 @@ async def test_a_dialect_can_be_chosen(transport: MockTransport) -> None:
 
 
 @pytest.mark.anyio
-async def test_later_instructions_may_be_the_developer_s(transport: MockTransport) -> None:
+async def test_with_developer_role_applies_to_later_system_messages(transport: MockTransport) -> None:
     await asked(local(transport).with_developer_role().with_store())
     sent = transport.last.json()
     assert sent["instructions"] == "Be kind."
@@ -121,7 +123,7 @@ async def test_later_instructions_may_be_the_developer_s(transport: MockTranspor
     assert sent["store"] is True
 
 
-def test_to_go_on_from_responses_that_are_not_stored_is_a_contradiction(transport: MockTransport) -> None:
+def test_previous_response_without_stored_responses_is_rejected_over_http(transport: MockTransport) -> None:
     builder = local(transport).with_previous_response()
     assert builder.build()
     with pytest.raises(UsageError, match="stored"):
@@ -130,7 +132,7 @@ def test_to_go_on_from_responses_that_are_not_stored_is_a_contradiction(transpor
 
 
 @pytest.mark.anyio
-async def test_over_a_websocket_no_stream_is_asked_for() -> None:
+async def test_a_request_over_a_websocket_does_not_ask_for_a_stream() -> None:
     transport = MockTransport()
     transport.events('{"type": "response.completed", "response": {"output": []}}')
     provider = local(transport).with_websocket().build()
@@ -140,7 +142,7 @@ async def test_over_a_websocket_no_stream_is_asked_for() -> None:
     assert set(transport.last.json()) == {"model", "input"}
 
 
-def test_a_websocket_needs_its_package_or_a_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_websocket_needs_its_package_or_a_transport(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_websockets", None)
     builder = ResponsesBuilder().with_model("m").with_base_url("http://h").with_websocket()
     with pytest.raises(UsageError, match="install chat-transport-websockets"):
@@ -148,7 +150,7 @@ def test_a_websocket_needs_its_package_or_a_transport(monkeypatch: pytest.Monkey
     assert builder.with_transport(MockTransport()).build()
 
 
-def test_builders_do_not_change(transport: MockTransport) -> None:
+def test_builders_are_immutable(transport: MockTransport) -> None:
     first = local(transport)
     second = first.with_store(store=False)
     assert first is not second
@@ -156,7 +158,7 @@ def test_builders_do_not_change(transport: MockTransport) -> None:
     assert ResponsesBuilder().with_api_key("k") is not ResponsesBuilder()
 
 
-def test_what_the_types_forbid_fails_in_words(transport: MockTransport) -> None:
+def test_a_method_missing_in_the_builder_state_is_explained(transport: MockTransport) -> None:
     begun = cast("Any", ResponsesBuilder())
     ready = cast("Any", local(transport))
     with pytest.raises(AttributeError, match="with_model"):
@@ -178,17 +180,17 @@ def test_what_the_types_forbid_fails_in_words(transport: MockTransport) -> None:
         ("with_provider_name", "", "needs a name"),
     ],
 )
-def test_a_setting_that_is_none_is_refused_in_words(method: str, argument: object, words: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_the_value(method: str, argument: object, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         getattr(ResponsesBuilder(), method)(argument)
 
 
-def test_a_base_url_with_a_user_in_it_is_refused(transport: MockTransport) -> None:
+def test_a_base_url_with_credentials_is_rejected(transport: MockTransport) -> None:
     with pytest.raises(UsageError, match="without a user"):
         local(transport).with_base_url("https://me:secret@host/v1").build()
 
 
-def test_without_a_transport_the_default_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_transport_is_used_if_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = ResponsesBuilder().with_model("m").with_base_url("http://h")
     assert builder.build()
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)

@@ -48,18 +48,18 @@ def rebuilt(messages: Messages, *, first: str | None = None, text: str | None = 
     return copy
 
 
-def test_a_history_that_holds_the_response_goes_on_from_it() -> None:
+def test_a_request_continues_the_previous_response_of_an_unchanged_history() -> None:
     body = json.loads(composed(asked(answer())).body)
     assert body["previous_response_id"] == "resp_1"
     assert body["instructions"] == "Be brief."
     assert body["input"] == [{"role": "user", "content": "Really?"}]
 
 
-def test_it_does_so_after_it_was_stored() -> None:
+def test_a_history_loaded_from_json_continues_the_previous_response() -> None:
     assert previous(Messages.from_json(asked(answer()).to_json())) == "resp_1"
 
 
-def test_other_instructions_do_not_matter_since_they_are_sent_again() -> None:
+def test_changed_instructions_do_not_prevent_a_previous_response() -> None:
     messages = asked(answer())
     copy = Messages.from_system("Be long.")
     for content in list(messages)[1:]:
@@ -69,16 +69,16 @@ def test_other_instructions_do_not_matter_since_they_are_sent_again() -> None:
     assert (body["previous_response_id"], body["instructions"]) == ("resp_1", "Be long.")
 
 
-def test_an_edit_of_what_was_asked_turns_it_off() -> None:
+def test_an_edited_user_message_prevents_a_previous_response() -> None:
     assert previous(rebuilt(asked(answer()))) == "resp_1"
     assert previous(rebuilt(asked(answer()), first="Hi!")) is None
 
 
-def test_an_edit_of_the_answer_turns_it_off() -> None:
+def test_an_edited_model_turn_prevents_a_previous_response() -> None:
     assert previous(rebuilt(asked(answer()), text="Hello!")) is None
 
 
-def test_an_answer_that_was_moved_to_another_conversation_turns_it_off() -> None:
+def test_a_model_turn_in_another_conversation_is_not_used_as_previous_response() -> None:
     (turn,) = asked(answer())[2].turns
     messages = Messages.from_user("Hallo")
     messages.append("model", turn)
@@ -86,11 +86,11 @@ def test_an_answer_that_was_moved_to_another_conversation_turns_it_off() -> None
     assert previous(messages) is None
 
 
-def test_an_answer_of_another_provider_is_no_response_of_this_one() -> None:
+def test_a_response_of_another_provider_is_not_used_as_previous_response() -> None:
     assert previous(asked(answer()), replace(CHAINING, provider="q")) is None
 
 
-def test_a_turn_before_it_that_was_taken_out_turns_it_off() -> None:
+def test_a_removed_earlier_turn_prevents_a_previous_response() -> None:
     messages = asked(answer())
     first = sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING)
     shorter = Messages.from_user("Really?")
@@ -99,7 +99,7 @@ def test_a_turn_before_it_that_was_taken_out_turns_it_off() -> None:
     assert previous(shorter) is None
 
 
-def test_the_last_response_that_holds_is_gone_on_from() -> None:
+def test_the_latest_matching_response_is_used_as_previous_response() -> None:
     messages = asked(answer())
     messages.append("model", sealed(answer("Yes", name="resp_2"), composed(messages).history, CHAINING))
     messages.append("model", Turn([Text("by hand")]))
@@ -118,7 +118,7 @@ def test_the_last_response_that_holds_is_gone_on_from() -> None:
     ],
     ids=["no metadata", "no id", "incomplete", "not stored"],
 )
-def test_what_the_server_does_not_keep_is_not_sealed(turn: Turn) -> None:
+def test_turns_that_the_server_does_not_store_are_not_sealed(turn: Turn) -> None:
     messages = asked(turn)
     assert previous(messages) is None
     metadata = messages[2].turns[0].metadata
@@ -126,24 +126,24 @@ def test_what_the_server_does_not_keep_is_not_sealed(turn: Turn) -> None:
 
 
 @pytest.mark.parametrize("dialect", [replace(CHAINING, previous_response=False), replace(CHAINING, store=False)])
-def test_without_storage_or_the_wish_nothing_is_sealed_and_no_seal_is_used(dialect: ResponsesDialect) -> None:
+def test_no_seal_is_written_or_used_without_storage_or_previous_response(dialect: ResponsesDialect) -> None:
     assert previous(asked(answer()), dialect) is None
     assert previous(asked(answer(), dialect)) is None
 
 
-def test_a_request_that_is_not_to_be_stored_is_sent_whole() -> None:
+def test_a_request_with_store_false_contains_the_whole_history() -> None:
     options = ChatOptions(extras=(ResponsesOptions(provider="p", store=False),))
     sent = composed(asked(answer()), options=options)
     assert sent.previous is None
     assert json.loads(sent.body)["store"] is False
 
 
-def test_a_conversation_that_the_server_keeps_needs_no_previous_response() -> None:
+def test_a_server_side_conversation_needs_no_previous_response() -> None:
     options = ChatOptions(extras=(ResponsesOptions(provider="p", conversation="conv_1"),))
     assert composed(asked(answer()), options=options).previous is None
 
 
-def test_calls_that_have_other_ids_here_than_on_the_server_turn_it_off() -> None:
+def test_replaced_call_ids_prevent_a_previous_response() -> None:
     def calling() -> Turn:
         tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok"))
         return Turn([tool], metadata=Metadata("p", "m-1", "resp_1", "completed"))
@@ -158,7 +158,7 @@ def test_calls_that_have_other_ids_here_than_on_the_server_turn_it_off() -> None
     assert previous(messages) is None
 
 
-def test_the_outcomes_of_its_calls_are_sent_once() -> None:
+def test_tool_outputs_of_the_previous_response_are_sent_once() -> None:
     tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok"))
     messages = asked(Turn([tool], metadata=Metadata("p", "m-1", "resp_1", "completed")))
     assert json.loads(composed(messages).body)["input"] == [
@@ -170,7 +170,7 @@ def test_the_outcomes_of_its_calls_are_sent_once() -> None:
     assert json.loads(composed(messages).body)["input"] == [{"role": "user", "content": "Sure?"}]
 
 
-def test_a_seal_that_is_no_text_is_none() -> None:
+def test_a_seal_that_is_not_a_string_is_ignored() -> None:
     messages = asked(answer())
     turn = messages[2].turns[0]
     assert turn.metadata is not None
@@ -178,7 +178,7 @@ def test_a_seal_that_is_no_text_is_none() -> None:
     assert previous(messages) is None
 
 
-def test_over_a_socket_it_goes_on_from_what_is_not_stored() -> None:
+def test_a_websocket_continues_responses_that_are_not_stored() -> None:
     over_socket = replace(CHAINING, store=False, socket=True)
     assert previous(asked(answer(store=False), over_socket), over_socket) == "resp_1"
     over_http = replace(over_socket, socket=False)
@@ -194,14 +194,14 @@ def summarized() -> Messages:
     return messages.summarize("They greeted.", 3)
 
 
-def test_a_response_before_a_summary_is_not_continued() -> None:
+def test_a_response_before_a_summary_is_not_used_as_previous_response() -> None:
     sent = composed(summarized())
     assert sent.previous is None
     assert b"resp_" not in sent.body
     assert b"They greeted." in sent.body
 
 
-def test_a_response_to_a_summary_is_continued() -> None:
+def test_a_response_after_a_summary_is_used_as_previous_response() -> None:
     messages = summarized()
     sent = composed(messages)
     messages.append("model", sealed(answer("Sure.", name="resp_3"), sent.history, sent.dialect))

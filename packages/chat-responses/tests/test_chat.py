@@ -76,7 +76,7 @@ def collected() -> tuple[ToolCollection[Any], list[str]]:
     return tools, ran
 
 
-async def test_a_tool_runs_and_the_model_goes_on_with_its_result() -> None:
+async def test_a_tool_runs_and_its_result_is_sent_to_the_model() -> None:
     transport = MockTransport()
     transport.answer(body=response(THOUGHT, call("add", '{"x":1,"y":2}')))
     transport.answer(body=response(message("Three.")))
@@ -93,7 +93,7 @@ async def test_a_tool_runs_and_the_model_goes_on_with_its_result() -> None:
     ]
 
 
-async def test_parallel_calls_are_answered_in_their_order() -> None:
+async def test_outputs_of_parallel_calls_keep_their_order_and_repeated_ids_are_replaced() -> None:
     transport = MockTransport()
     transport.answer(body=response(call("add", '{"x":1,"y":2}', "a"), call("add", '{"x":3,"y":4}', "b")))
     transport.answer(body=response(call("add", '{"x":3,"y":7}', "a")))
@@ -137,7 +137,7 @@ async def test_a_stream_delivers_the_events_of_all_its_steps() -> None:
     assert isinstance(events[-1], Done)
 
 
-async def test_a_pause_is_stored_and_gone_on_from_elsewhere() -> None:
+async def test_a_paused_run_resumes_from_stored_messages() -> None:
     transport = MockTransport()
     transport.answer(body=response(THOUGHT, call("add", '{"x":1,"y":2}')))
     transport.answer(body=response(message("Four.")))
@@ -168,7 +168,7 @@ class City(BaseModel):
     inhabitants: int
 
 
-async def test_a_structured_answer_is_a_value_and_rests_as_text() -> None:
+async def test_structured_output_is_parsed_and_stored_as_text() -> None:
     transport = MockTransport()
     transport.answer(body=response(message('{"name": "Lyon", "inhabitants": "many"}')))
     transport.answer(body=response(message('{"name": "Lyon", "inhabitants": 520000}')))
@@ -187,7 +187,7 @@ async def test_a_structured_answer_is_a_value_and_rests_as_text() -> None:
     ]
 
 
-async def test_text_that_looks_like_json_stays_text_and_in_the_history() -> None:
+async def test_text_that_looks_like_json_stays_text() -> None:
     transport = MockTransport()
     transport.answer(body=response(message('{"a": 1}')))
     transport.answer(body=response(message("Yes.")))
@@ -199,7 +199,7 @@ async def test_text_that_looks_like_json_stays_text_and_in_the_history() -> None
     assert transport.last.json()["input"][1]["content"][0]["text"] == '{"a": 1}'
 
 
-async def test_a_stream_that_breaks_off_runs_nothing_and_leaves_the_history_as_it_was() -> None:
+async def test_a_truncated_stream_runs_no_tool_and_leaves_the_history_unchanged() -> None:
     transport = MockTransport()
     done = json.dumps({"type": "response.output_item.done", "item": call("add", '{"x":1,"y":2}')})
     for _ in range(4):
@@ -216,7 +216,7 @@ async def test_a_stream_that_breaks_off_runs_nothing_and_leaves_the_history_as_i
     assert error.value.partial.tools[0].name == "add"
 
 
-async def test_a_stream_that_is_left_early_is_closed_at_once() -> None:
+async def test_leaving_a_stream_early_closes_it() -> None:
     transport = MockTransport()
     transport.events(json.dumps({"type": "response.output_text.delta", "delta": "Thr"}), completed(message("Three.")))
     chat = ChatBuilder().with_model(built(transport)).build()
@@ -228,7 +228,7 @@ async def test_a_stream_that_is_left_early_is_closed_at_once() -> None:
     assert not messages.busy
 
 
-async def test_a_failure_in_the_middle_of_a_stream_is_an_error_of_the_run() -> None:
+async def test_a_failed_event_in_a_stream_raises_with_its_usage() -> None:
     transport = MockTransport()
     failed = {"error": {"code": "invalid_prompt", "message": "No."}, "usage": USAGE}
     transport.events(
@@ -243,7 +243,7 @@ async def test_a_failure_in_the_middle_of_a_stream_is_an_error_of_the_run() -> N
     assert getattr(error.value, "usage").input_tokens == 3  # noqa: B009 - of whatever class
 
 
-async def test_a_busy_server_is_asked_again_and_no_tool_runs_twice() -> None:
+async def test_retrying_a_busy_server_runs_no_tool_twice() -> None:
     transport = MockTransport()
     transport.answer(body=response(call("add", '{"x":1,"y":2}')))
     transport.answer(429, {"retry-after-ms": "1"}, {"error": {"message": "slow down"}})
@@ -256,7 +256,7 @@ async def test_a_busy_server_is_asked_again_and_no_tool_runs_twice() -> None:
     assert transport.unused == 0
 
 
-async def test_a_server_that_fails_for_good_is_an_error() -> None:
+async def test_a_failed_response_raises_server_error_without_retries() -> None:
     transport = MockTransport()
     transport.answer(body=response(status="failed", error={"code": "server_error", "message": "Sorry"}))
     chat = ChatBuilder().with_model(built(transport)).with_retry(0).build()
@@ -264,7 +264,7 @@ async def test_a_server_that_fails_for_good_is_an_error() -> None:
         await chat.complete(Messages.from_user("Hi"))
 
 
-async def test_an_answer_that_was_cut_runs_none_of_its_calls() -> None:
+async def test_calls_of_an_incomplete_response_are_not_run() -> None:
     transport = MockTransport()
     cut = {"reason": "max_output_tokens"}
     transport.answer(body=response(call("add", '{"x":1,"y":2}'), status="incomplete", incomplete_details=cut))
@@ -277,7 +277,7 @@ async def test_an_answer_that_was_cut_runs_none_of_its_calls() -> None:
     assert isinstance(messages.tool("a").status, Failed)
 
 
-async def test_a_custom_tool_gets_its_text() -> None:
+async def test_a_custom_tool_receives_its_input_text() -> None:
     transport = MockTransport()
     made = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "a", "name": "sql", "input": "SELECT 1"}
     transport.answer(body=response(made))
@@ -306,7 +306,7 @@ async def test_a_custom_tool_gets_its_text() -> None:
     ]
 
 
-async def test_an_approval_that_no_tool_of_the_chat_answers_is_refused() -> None:
+async def test_an_mcp_approval_request_without_an_approval_tool_is_rejected() -> None:
     transport = MockTransport()
     request = {"type": "mcp_approval_request", "id": "r1", "server_label": "s", "name": "n", "arguments": "{}"}
     transport.answer(body=response(request))
@@ -318,7 +318,7 @@ async def test_an_approval_that_no_tool_of_the_chat_answers_is_refused() -> None
     assert (answer["type"], answer["approval_request_id"], answer["approve"]) == ("mcp_approval_response", "r1", False)
 
 
-async def test_an_image_is_an_answer_and_goes_back() -> None:
+async def test_a_generated_image_is_part_of_the_response_and_is_sent_back() -> None:
     transport = MockTransport()
     item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBORw=="}
     partial = {"type": "response.image_generation_call.partial_image", "partial_image_b64": "iVBO"}

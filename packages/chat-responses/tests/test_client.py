@@ -85,7 +85,7 @@ async def listen(transport: MockTransport) -> tuple[list[Delta], Turn]:
 # --- Whole answers -------------------------------------------------------------------------------------
 
 
-async def test_a_model_is_asked_and_answers() -> None:
+async def test_complete_sends_one_request_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.answer(body=response(message("Hello")))
     turn = await complete(transport, ChatOptions(timeout=5))
@@ -98,7 +98,7 @@ async def test_a_model_is_asked_and_answers() -> None:
     assert "stream" not in transport.last.json()
 
 
-async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
+async def test_an_error_response_raises_with_retry_after_and_request_id() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after": "2", "x-request-id": "r1"}, {"error": {"message": "slow down"}})
     with pytest.raises(RateLimitedError) as error:
@@ -115,7 +115,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
         (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
-async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
+async def test_transport_errors_are_raised_as_provider_errors(met: TransportError, kind: type[ChatError]) -> None:
     transport = MockTransport()
     transport.fail(met)
     transport.fail(met)
@@ -126,14 +126,14 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
         await listen(transport)
 
 
-async def test_a_page_of_html_with_status_200_is_an_invalid_response() -> None:
+async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     with pytest.raises(InvalidResponseError):
         await complete(transport)
 
 
-async def test_the_key_is_sent_and_in_no_error() -> None:
+async def test_the_api_key_is_sent_but_does_not_appear_in_errors() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"error": {"message": "no", "code": "invalid_api_key"}})
     with pytest.raises(AuthenticationError) as error:
@@ -146,7 +146,7 @@ async def test_the_key_is_sent_and_in_no_error() -> None:
 # --- Streams -------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_heard_as_it_comes() -> None:
+async def test_a_stream_yields_deltas_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.events(delta("Hel"), delta("lo"), completed(message("Hello")))
     deltas, turn = await listen(transport)
@@ -158,14 +158,14 @@ async def test_an_answer_is_heard_as_it_comes() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_refused_stream_fails_on_entering() -> None:
+async def test_opening_a_stream_raises_if_the_server_refuses_the_request() -> None:
     transport = MockTransport()
     transport.answer(503, {}, {"error": {"message": "busy"}})
     with pytest.raises(OverloadedError):
         await listen(transport)
 
 
-async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> None:
+async def test_a_truncated_stream_raises_with_the_partial_turn() -> None:
     transport = MockTransport()
     transport.events(delta("Hel"))
     async with streaming(transport) as stream:
@@ -177,7 +177,7 @@ async def test_a_stream_that_ends_early_is_truncated_and_says_what_came() -> Non
     assert error.value.partial.text == "Hel"
 
 
-async def test_a_connection_that_breaks_says_what_came() -> None:
+async def test_a_broken_connection_raises_with_the_partial_turn_and_usage() -> None:
     transport = MockTransport()
     met = TransportError("stream", "reset")
     created = json.dumps({"type": "response.created", "response": {"model": "m-1", "usage": USAGE}})
@@ -193,7 +193,7 @@ async def test_a_connection_that_breaks_says_what_came() -> None:
     assert transport.open_streams == 0
 
 
-async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> None:
+async def test_deltas_received_in_one_read_with_an_error_are_delivered_first() -> None:
     transport = MockTransport()
     gone = json.dumps({"type": "error", "code": "server_error", "message": "gone"})
     transport.answer(body=f"data: {delta('Hel')}\n\ndata: {gone}\n\n")
@@ -205,7 +205,7 @@ async def test_what_came_with_an_error_in_one_read_is_delivered_before_it() -> N
     assert said == [TextDelta("Hel")]
 
 
-async def test_leaving_a_stream_early_closes_it_at_once() -> None:
+async def test_leaving_a_stream_early_closes_it() -> None:
     transport = MockTransport()
     never = anyio.Event()
     transport.answer(body=[f"data: {delta('Hel')}\n\n", never.wait])
@@ -216,7 +216,7 @@ async def test_leaving_a_stream_early_closes_it_at_once() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_stream_that_goes_on_behind_its_end_is_read_no_further() -> None:
+async def test_the_completed_event_ends_the_stream_while_the_connection_stays_open() -> None:
     transport = MockTransport()
     never = anyio.Event()
     transport.answer(body=[f"data: {completed(message('Hello'))}\n\n", never.wait])
@@ -224,7 +224,7 @@ async def test_a_stream_that_goes_on_behind_its_end_is_read_no_further() -> None
     assert turn.text == "Hello"
 
 
-async def test_an_answer_goes_back_as_it_came() -> None:
+async def test_a_response_is_sent_back_unchanged_in_the_next_request() -> None:
     transport = MockTransport()
     thought: dict[str, object] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     call = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"x": 1}'}
@@ -261,7 +261,7 @@ async def ask(provider: ResponsesProvider, messages: Messages) -> Turn:
     return turn
 
 
-async def test_with_a_previous_response_only_the_instructions_are_sent_again() -> None:
+async def test_a_request_with_a_previous_response_sends_only_instructions_and_new_items() -> None:
     transport = MockTransport()
     call = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": "{}"}
     transport.answer(body=response(call))
@@ -285,7 +285,7 @@ async def test_with_a_previous_response_only_the_instructions_are_sent_again() -
     assert body["input"] == [{"role": "system", "content": "Be long."}, {"role": "user", "content": "Really?"}]
 
 
-async def test_a_stream_goes_on_from_a_stored_response_too() -> None:
+async def test_a_stream_continues_a_stored_response() -> None:
     transport = MockTransport()
     transport.events(completed(message("Hello")))
     transport.events(completed(message("Yes"), name="resp_2"))
@@ -300,7 +300,7 @@ async def test_a_stream_goes_on_from_a_stored_response_too() -> None:
     assert transport.last.json()["input"] == [{"role": "user", "content": "Really?"}]
 
 
-async def test_a_response_that_the_server_has_forgotten_is_replaced_by_the_whole_history() -> None:
+async def test_the_whole_history_is_sent_if_the_previous_response_is_not_found() -> None:
     transport = MockTransport()
     transport.answer(body=response(message("Hello")))
     transport.answer(400, {}, FORGOTTEN)
@@ -321,7 +321,7 @@ async def test_a_response_that_the_server_has_forgotten_is_replaced_by_the_whole
     assert len(transport.last.json()["input"]) == 5
 
 
-async def test_any_other_refusal_of_a_request_that_goes_on_is_one() -> None:
+async def test_other_errors_of_a_request_with_a_previous_response_are_raised() -> None:
     transport = MockTransport()
     transport.answer(body=response(message("Hello")))
     transport.answer(400, {}, {"error": {"message": "no"}})
@@ -340,7 +340,7 @@ async def test_any_other_refusal_of_a_request_that_goes_on_is_one() -> None:
 # --- Counting and closing ------------------------------------------------------------------------------
 
 
-async def test_tokens_are_counted_without_an_answer() -> None:
+async def test_count_tokens_sends_the_input_and_returns_the_count() -> None:
     transport = MockTransport()
     transport.answer(body={"object": "response.input_tokens", "input_tokens": 16})
     messages = Messages.from_system("Be brief.")
@@ -354,14 +354,14 @@ async def test_tokens_are_counted_without_an_answer() -> None:
     }
 
 
-async def test_a_transport_that_was_passed_in_stays_open() -> None:
+async def test_closing_the_provider_leaves_a_passed_transport_open() -> None:
     transport = MockTransport()
     async with built(transport) as provider:
         assert provider.metadata.name == "p"
     assert not transport.closed
 
 
-async def test_a_transport_that_the_provider_made_is_closed_with_it() -> None:
+async def test_closing_the_provider_closes_an_owned_transport() -> None:
     transport = MockTransport()
     owner = ResponsesProvider(ResponsesDialect(model="m"), Endpoint("http://h", {}), transport, owns_transport=True)
     async with owner:
@@ -370,7 +370,7 @@ async def test_a_transport_that_the_provider_made_is_closed_with_it() -> None:
     assert transport.closed
 
 
-async def test_one_provider_serves_many_conversations_at_once() -> None:
+async def test_one_provider_handles_concurrent_conversations() -> None:
     class Echo:
         """Answers with what was said last, and with an id that is the same for everybody."""
 
@@ -400,7 +400,7 @@ async def test_one_provider_serves_many_conversations_at_once() -> None:
     assert answers == {str(index): str(index) for index in range(20)}
 
 
-async def test_a_socket_that_has_forgotten_a_response_says_so_in_its_first_event() -> None:
+async def test_a_missing_previous_response_in_the_first_event_of_a_socket_is_retried() -> None:
     transport = MockTransport()
     forgotten = {"type": "error", "status": 400, "error": {"code": "previous_response_not_found", "message": "?"}}
     transport.answer(body=response(message("Hello")))
@@ -421,7 +421,7 @@ async def test_a_socket_that_has_forgotten_a_response_says_so_in_its_first_event
     assert "previous_response_id" not in transport.last.json()
 
 
-async def test_what_is_read_ahead_of_a_stream_that_goes_on_is_not_lost() -> None:
+async def test_events_read_while_checking_for_a_missing_response_are_delivered() -> None:
     transport = MockTransport()
     transport.answer(body=response(message("Hello")))
     transport.events(delta("Ye"), delta("s"), completed(message("Yes"), name="resp_2"))
@@ -439,7 +439,7 @@ async def test_what_is_read_ahead_of_a_stream_that_goes_on_is_not_lost() -> None
             stream.close()
 
 
-async def test_an_error_event_in_the_place_of_an_answer_is_read_like_one_in_a_stream() -> None:
+async def test_an_error_event_instead_of_a_response_is_decoded_like_in_a_stream() -> None:
     transport = MockTransport()
     code = "websocket_connection_limit_reached"
     transport.answer(400, {}, {"type": "error", "status": 400, "error": {"code": code, "message": "60 minutes"}})

@@ -20,21 +20,21 @@ def test_encoding_and_decoding_perform_no_io() -> None:
     assert messages[-1].text == "Hello"
 
 
-def test_every_name_that_it_offers_is_there() -> None:
+def test_all_exported_names_exist_in_sorted_order() -> None:
     assert codec.__all__ == sorted(codec.__all__)
     assert all(hasattr(codec, name) for name in codec.__all__)
 
 
-def test_a_number_of_tokens_is_read() -> None:
+def test_decode_count_returns_the_input_tokens() -> None:
     assert codec.decode_count(b'{"object":"response.input_tokens","input_tokens":16}', "p") == 16
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"input_tokens":null}', b'{"input_tokens":-1}'])
-def test_what_holds_no_number_of_tokens_is_no_answer(body: bytes) -> None:
+def test_a_body_without_a_token_count_raises_invalid_response(body: bytes) -> None:
     with pytest.raises(InvalidResponseError):
         codec.decode_count(body, "p")
 
 
-def test_an_error_in_the_place_of_a_number_is_one() -> None:
+def test_an_error_object_instead_of_a_token_count_is_raised() -> None:
     with pytest.raises(RateLimitedError):
         codec.decode_count(b'{"error":{"code":"rate_limit_exceeded","message":"Slow"}}', "p")

@@ -32,38 +32,38 @@ def test_a_tool_is_strict_only_if_all_its_arguments_are_required() -> None:
     ]
 
 
-def test_a_dialect_may_enforce_nothing_and_be_silent_about_it() -> None:
+def test_a_dialect_can_disable_and_omit_strict() -> None:
     quiet = ResponsesDialect(model="m", strict_tools=False, say_strict=False)
     assert all("strict" not in tool for tool in sent(dialect=quiet))
 
 
-def test_a_dialect_may_enforce_schemas_as_they_are_written() -> None:
+def test_strict_rewrite_false_sends_strict_schemas_unchanged() -> None:
     plain = ResponsesDialect(model="m", strict_rewrite=False)
     assert [(tool["parameters"], tool["strict"]) for tool in sent(dialect=plain)] == [(STRICT, True), (LOOSE, True)]
 
 
-def test_the_servers_own_tools_come_behind_the_chats() -> None:
+def test_native_tools_are_sent_after_the_declared_tools() -> None:
     assert [tool["type"] for tool in sent({"type": "web_search"})] == ["function", "function", "web_search"]
     assert sent({"type": "web_search"}, chats=NO_TOOLS) == [{"type": "web_search"}]
 
 
-def test_a_declaration_in_the_servers_words_stands_in_the_place_of_the_chats_own() -> None:
+def test_a_native_declaration_replaces_the_declared_tool_of_the_same_name() -> None:
     custom: dict[str, object] = {"type": "custom", "name": "f", "format": {"type": "text"}}
     assert [(tool["type"], tool["name"]) for tool in sent(custom)] == [("function", "g"), ("custom", "f")]
 
 
-def test_so_does_one_in_a_namespace() -> None:
+def test_a_native_declaration_in_a_namespace_replaces_the_declared_tool() -> None:
     inner = [{"type": "function", "name": "g"}, {"type": "function"}, "odd"]
     assert [tool["name"] for tool in sent({"type": "namespace", "name": "n", "tools": inner})] == ["f", "n"]
 
 
-def test_the_approval_of_remote_tools_is_never_declared() -> None:
+def test_the_mcp_approval_tool_is_never_declared() -> None:
     tools = ToolDeclarations([ToolDeclaration("mcp_approval", "", STRICT)])
     assert sent(chats=tools) == []
     assert [tool["name"] for tool in sent(chats=ToolDeclarations([*tools, *TOOLS]))] == ["f", "g"]
 
 
-def test_declarations_are_the_same_bytes_each_time() -> None:
+def test_tool_declarations_are_always_encoded_to_the_same_bytes() -> None:
     assert encode_tools(TOOLS, None, DIALECT) == encode_tools(TOOLS, ResponsesOptions(), DIALECT)
 
 
@@ -71,14 +71,14 @@ def test_declarations_are_the_same_bytes_each_time() -> None:
 
 
 @pytest.mark.parametrize("word", ["auto", "none", "required"])
-def test_a_choice_by_word_goes_over_as_it_is(word: Any) -> None:
+def test_a_tool_choice_mode_is_sent_unchanged(word: Any) -> None:
     assert chosen(ChatOptions(tool_choice=word, parallel_tool_calls=False)) == {
         "tool_choice": word,
         "parallel_tool_calls": False,
     }
 
 
-def test_a_tool_is_chosen_by_its_name_or_its_kind() -> None:
+def test_a_named_tool_choice_is_encoded_by_name_or_type() -> None:
     tools = (
         {"type": "custom", "name": "sql"},
         {"type": "mcp", "server_label": "wiki"},
@@ -95,7 +95,7 @@ def test_a_tool_is_chosen_by_its_name_or_its_kind() -> None:
         assert tool_choice_fields(options, None, tools=True) == {"tool_choice": {"type": "function", "name": name}}
 
 
-def test_the_tools_that_may_be_called_are_fewer_than_those_that_are_declared() -> None:
+def test_allowed_tools_are_sent_as_a_tool_choice() -> None:
     assert chosen(ChatOptions(), allowed_tools=("f", {"type": "web_search"})) == {
         "tool_choice": {
             "type": "allowed_tools",
@@ -107,13 +107,13 @@ def test_the_tools_that_may_be_called_are_fewer_than_those_that_are_declared() -
     assert must["tool_choice"]["mode"] == "required"
 
 
-def test_a_choice_in_the_servers_words_goes_over_as_it_is() -> None:
+def test_a_native_tool_choice_is_sent_unchanged() -> None:
     raw = {"type": "computer_use_preview"}
     assert chosen(ChatOptions(), tool_choice=raw) == {"tool_choice": raw}
     assert chosen(ChatOptions(), tools=False, tool_choice=raw) == {"tool_choice": raw}
 
 
-def test_without_tools_there_is_nothing_to_choose() -> None:
+def test_a_tool_choice_without_tools_is_omitted_or_rejected() -> None:
     assert chosen(ChatOptions(tool_choice="auto", parallel_tool_calls=True), tools=False) == {}
     for options in (ChatOptions(tool_choice="required"), ChatOptions(tool_choice=NamedTool("f"))):
         with pytest.raises(UnsupportedOptionError, match="needs tools"):
@@ -122,7 +122,7 @@ def test_without_tools_there_is_nothing_to_choose() -> None:
         chosen(ChatOptions(), tools=False, allowed_tools=("f",))
 
 
-def test_two_choices_contradict_each_other() -> None:
+def test_conflicting_tool_choices_are_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="conflicts with"):
         chosen(ChatOptions(tool_choice="auto"), tool_choice={"type": "mcp"})
     with pytest.raises(UnsupportedOptionError, match="allowed_tools"):

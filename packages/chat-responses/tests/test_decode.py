@@ -76,7 +76,7 @@ def failed(*said: Any) -> ChatError:
 # --- Whole responses -----------------------------------------------------------------------------------------------
 
 
-def test_a_response_is_a_turn() -> None:
+def test_a_response_is_decoded_into_a_turn_with_metadata() -> None:
     turn = whole(message("Hello"), service_tier="flex", background=None)
     assert (turn.text, turn.finish_reason, turn.usage) == ("Hello", "stop", Usage(3, 2, reasoning_tokens=1))
     assert turn.metadata is not None
@@ -85,13 +85,13 @@ def test_a_response_is_a_turn() -> None:
 
 
 @pytest.mark.parametrize(("store", "extra"), [(True, {}), (None, {}), (False, {"store": False})])
-def test_that_a_response_is_not_stored_is_kept(store: bool | None, extra: dict[str, object]) -> None:
+def test_store_false_of_a_response_is_kept_in_the_metadata(store: bool | None, extra: dict[str, object]) -> None:
     turn = whole(message("Hello"), store=store, background=False)
     assert turn.metadata is not None
     assert turn.metadata.extra == extra
 
 
-def test_the_last_event_of_a_socket_is_a_whole_response() -> None:
+def test_a_completed_event_is_decoded_like_a_whole_response() -> None:
     assert decode(json.dumps(completed(message("Hello"))).encode(), "p").text == "Hello"
 
 
@@ -112,7 +112,9 @@ def test_the_last_event_of_a_socket_is_a_whole_response() -> None:
         ({"status": "a new one"}, [message("a")], "other"),
     ],
 )
-def test_why_the_model_stopped_is_told(fields: dict[str, Any], items: list[Any], reason: str) -> None:
+def test_the_finish_reason_is_derived_from_status_and_items(
+    fields: dict[str, Any], items: list[Any], reason: str
+) -> None:
     turn = whole(*items, **fields)
     assert turn.finish_reason == reason
     assert turn.metadata is not None
@@ -120,7 +122,7 @@ def test_why_the_model_stopped_is_told(fields: dict[str, Any], items: list[Any],
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_a_response_that_the_server_has_not_finished_is_an_error(status: str) -> None:
+def test_an_unfinished_response_raises_with_the_partial_turn(status: str) -> None:
     with pytest.raises(InvalidResponseError, match=rf"resp_1 is still '{status}'.*`background`") as caught:
         whole(UNFINISHED_CALL, status=status)
     assert (caught.value.path, caught.value.retryable, caught.value.usage) == (
@@ -133,7 +135,7 @@ def test_a_response_that_the_server_has_not_finished_is_an_error(status: str) ->
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_a_stream_that_ends_with_an_unfinished_response_is_an_error(status: str) -> None:
+def test_a_stream_that_ends_with_an_unfinished_response_raises(status: str) -> None:
     error = failed({"type": "response.done", "response": response(UNFINISHED_CALL, status=status)})
     assert isinstance(error, InvalidResponseError)
 
@@ -153,7 +155,9 @@ SERVER_RUN: Final = {
         ("pay", [{"type": "x_search"}, {"type": "function", "name": "pay"}]),
     ],
 )
-def test_a_call_that_the_server_ran_is_no_call_of_ours(name: str, tools: list[dict[str, Any]] | None) -> None:
+def test_a_custom_call_that_the_server_ran_becomes_a_provider_part(
+    name: str, tools: list[dict[str, Any]] | None
+) -> None:
     item = {**SERVER_RUN, "name": name}
     turn = whole(item, message("Found."), tools=tools)
     assert (turn.tools, turn.text, turn.finish_reason) == ([], "Found.", "stop")
@@ -176,7 +180,7 @@ def test_a_call_that_the_server_ran_is_no_call_of_ours(name: str, tools: list[di
         ("x_keyword_search", [{"type": "custom", "name": "x_keyword_search"}]),
     ],
 )
-def test_a_call_of_a_custom_tool_is_ours(name: str, tools: list[dict[str, Any]] | None) -> None:
+def test_a_call_of_a_declared_custom_tool_becomes_a_tool_call(name: str, tools: list[dict[str, Any]] | None) -> None:
     turn = whole({**SERVER_RUN, "name": name}, tools=tools)
     assert [tool.name for tool in turn.tools] == [name]
     assert turn.finish_reason == "tool_calls"
@@ -193,7 +197,7 @@ def test_a_call_of_a_custom_tool_is_ours(name: str, tools: list[dict[str, Any]] 
         {"type": "computer_call"},
     ],
 )
-def test_an_action_of_the_client_that_is_no_call_is_an_error(item: dict[str, Any]) -> None:
+def test_an_unsupported_client_action_raises_invalid_response(item: dict[str, Any]) -> None:
     with pytest.raises(InvalidResponseError, match=rf"the action '{item['type']}'.*remove the tool") as caught:
         whole(message("I look."), item)
     error = caught.value
@@ -211,19 +215,19 @@ def test_an_action_of_the_client_that_is_no_call_is_an_error(item: dict[str, Any
         [{"type": "web_search_call", "id": "ws_1"}],
     ],
 )
-def test_an_action_that_the_server_ran_is_a_part_of_the_answer(items: list[dict[str, Any]]) -> None:
+def test_an_action_that_the_server_ran_becomes_a_provider_part(items: list[dict[str, Any]]) -> None:
     turn = whole(*items, message("Done."))
     assert (turn.text, len(turn.parts)) == ("Done.", len(items) + 1)
 
 
-def test_a_call_in_a_response_that_was_cut_is_no_reason_to_go_on() -> None:
+def test_an_incomplete_response_with_a_call_finishes_with_length() -> None:
     call = {"type": "function_call", "name": "f", "arguments": '{"x":', "status": "incomplete"}
     turn = whole(call, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
     assert turn.finish_reason == "length"
     assert turn.tools[0].call.problem is not None
 
 
-def test_log_probabilities_are_kept_beside_the_answer() -> None:
+def test_log_probabilities_are_collected_in_the_metadata() -> None:
     content = [{"type": "output_text", "text": "a", "logprobs": [{"token": "a", "logprob": -1}]}]
     turn = whole({"type": "message", "content": content})
     assert turn.metadata is not None
@@ -248,7 +252,7 @@ def test_log_probabilities_are_kept_beside_the_answer() -> None:
         ({"status": "failed", "id": "resp_1"}, ServerError),
     ],
 )
-def test_a_response_that_failed_is_an_error_and_never_an_empty_answer(body: object, kind: type[ChatError]) -> None:
+def test_a_failed_response_raises(body: object, kind: type[ChatError]) -> None:
     with pytest.raises(kind) as error:
         decode(json.dumps(body).encode(), "p")
     assert error.value.partial is not None
@@ -268,14 +272,14 @@ def test_a_response_that_failed_is_an_error_and_never_an_empty_answer(body: obje
         (b'{"output": [{"type": "function_call"}]}', "output[0].name"),
     ],
 )
-def test_what_is_no_response_is_named_by_its_place(body: bytes, path: str) -> None:
+def test_a_malformed_response_raises_invalid_response_with_its_path(body: bytes, path: str) -> None:
     with pytest.raises(InvalidResponseError) as error:
         decode(body, "p")
     assert error.value.path == path
     assert error.value.raw == body.decode() or error.value.raw == body
 
 
-def test_a_failed_response_has_its_usage() -> None:
+def test_the_error_of_a_failed_response_contains_its_usage_and_metadata() -> None:
     body = response(message("Hal"), status="failed", error={"code": "server_error", "message": "Sorry"})
     with pytest.raises(ServerError) as error:
         decode(json.dumps(body).encode(), "p")
@@ -287,7 +291,7 @@ def test_a_failed_response_has_its_usage() -> None:
 # --- Streams ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_a_turn() -> None:
+def test_a_stream_is_decoded_into_deltas_and_a_turn() -> None:
     deltas, turn = streamed(
         {"type": "response.created", "response": {"id": "resp_1", "model": "m-1", "status": "in_progress"}},
         {"type": "response.in_progress", "response": {}},
@@ -299,7 +303,7 @@ def test_a_stream_is_a_turn() -> None:
     assert (turn.text, turn.finish_reason) == ("Hello", "stop")
 
 
-def test_what_is_unknown_is_ignored() -> None:
+def test_unknown_events_and_item_types_are_ignored() -> None:
     deltas, turn = streamed(
         {"type": "response.something.new", "response": 7},
         {"type": "ping", "cost": "0"},
@@ -312,19 +316,19 @@ def test_what_is_unknown_is_ignored() -> None:
     assert [type(part).__name__ for part in turn.parts] == ["Text", "ProviderPart"]
 
 
-def test_a_type_may_be_said_by_the_event_alone() -> None:
+def test_the_sse_event_name_is_used_if_the_data_has_no_type() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([Event("response.output_text.delta", b'{"delta": "Hi"}')]) == [TextDelta("Hi")]
 
 
 @pytest.mark.parametrize("blank", [b"", b" \n", b"[DONE]"])
-def test_what_says_nothing_ends_nothing(blank: bytes) -> None:
+def test_blank_and_done_events_do_not_end_the_stream(blank: bytes) -> None:
     _, turn = streamed(blank, delta("Hi"), blank, completed(message("Hi")))
     assert turn.text == "Hi"
     assert isinstance(failed(delta("Hi"), b"[DONE]"), StreamTruncatedError)
 
 
-def test_what_follows_the_end_is_not_heard() -> None:
+def test_events_after_the_completed_event_are_ignored() -> None:
     decoder = StreamDecoder("p")
     decoder.feed(events(completed(message("Hi")), delta("more"), {"type": "error"}))
     assert decoder.done
@@ -332,7 +336,7 @@ def test_what_follows_the_end_is_not_heard() -> None:
     assert decoder.close().text == "Hi"
 
 
-def test_a_status_that_the_response_does_not_say_is_said_by_the_event() -> None:
+def test_the_event_type_gives_the_status_if_the_response_has_none() -> None:
     _, turn = streamed(
         completed(message("Hi"), kind="incomplete", status=None, incomplete_details={"reason": "max_tokens"})
     )
@@ -342,14 +346,14 @@ def test_a_status_that_the_response_does_not_say_is_said_by_the_event() -> None:
 
 
 @pytest.mark.parametrize(("status", "finish"), [("completed", "stop"), (None, "stop"), ("incomplete", "other")])
-def test_an_end_that_is_only_called_done_is_told_by_its_status(status: str | None, finish: str) -> None:
+def test_the_status_decides_the_finish_reason_of_a_done_event(status: str | None, finish: str) -> None:
     created = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
     _, turn = streamed(created, delta("Hi"), {"type": "response.done", "response": {"status": status}})
     assert (turn.text, turn.finish_reason) == ("Hi", finish)
     assert is_last(Event("message", json.dumps({"type": "response.done"}).encode()))
 
 
-def test_events_without_framing_are_taken_as_they_are() -> None:
+def test_feed_json_decodes_events_without_sse_framing() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed_json([delta("Hi"), completed(message("Hi")), delta("more")]) == [TextDelta("Hi")]
     assert decoder.close().text == "Hi"
@@ -360,7 +364,7 @@ def test_events_without_framing_are_taken_as_they_are() -> None:
     assert (error.value.path, json.loads(error.value.raw)) == ("delta", delta(7))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def test_half_a_character_waits_for_the_other_half() -> None:
+def test_a_surrogate_pair_split_between_deltas_is_delivered_as_one_character() -> None:
     halves = [b'{"type":"response.output_text.delta","delta":"%s"}' % half for half in (b"a\\ud83d", b"\\ude00b")]
     deltas, _ = streamed(*halves, completed(message("a😀b")))
     assert deltas == [TextDelta("a"), TextDelta("😀b")]
@@ -379,7 +383,7 @@ def test_half_a_character_waits_for_the_other_half() -> None:
         [{"type": "response.created", "response": {}}, {"type": "response.output_item.done", "item": message("Hi")}],
     ],
 )
-def test_a_stream_that_ends_before_its_response_is_truncated(said: list[Any]) -> None:
+def test_a_stream_without_a_final_response_raises_stream_truncated(said: list[Any]) -> None:
     error = failed(*said)
     assert isinstance(error, StreamTruncatedError)
     assert error.retryable
@@ -387,7 +391,7 @@ def test_a_stream_that_ends_before_its_response_is_truncated(said: list[Any]) ->
     assert error.partial.finish_reason is None
 
 
-def test_a_truncated_stream_tells_what_came_and_what_was_not_run() -> None:
+def test_the_truncation_error_contains_the_partial_turn_and_the_calls_not_run() -> None:
     error = failed(
         {"type": "response.created", "response": {"id": "resp_1", "usage": USAGE}},
         {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning", "summary": []}},
@@ -432,20 +436,20 @@ def test_a_truncated_stream_tells_what_came_and_what_was_not_run() -> None:
         ({"type": "error", "status_code": 429, "error": {"type": "usage_limit_reached"}}, QuotaExceededError),
     ],
 )
-def test_an_error_in_a_stream_is_one_and_never_an_answer(event: dict[str, Any], kind: type[ChatError]) -> None:
+def test_an_error_event_is_raised_with_the_partial_turn(event: dict[str, Any], kind: type[ChatError]) -> None:
     error = failed(delta("Hal"), event)
     assert isinstance(error, kind)
     assert error.partial is not None
     assert error.partial.text == "Hal"
 
 
-def test_an_error_in_words_is_one() -> None:
+def test_an_error_event_with_plain_text_is_raised() -> None:
     decoder = StreamDecoder("p")
     with pytest.raises(ProviderError, match="out of order"):
         decoder.feed([Event("error", b"out of order")])
 
 
-def test_what_came_before_a_failure_is_heard_before_it() -> None:
+def test_deltas_before_an_error_event_are_delivered_first() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed(events(delta("Hal"), {"type": "error", "message": "Sorry"})) == [TextDelta("Hal")]
     assert decoder.failure is not None
@@ -472,13 +476,13 @@ def test_what_came_before_a_failure_is_heard_before_it() -> None:
         ({"type": ["odd"]}, "type"),
     ],
 )
-def test_an_event_of_a_wrong_shape_is_named_by_its_place(event: Any, path: str) -> None:
+def test_a_malformed_event_raises_invalid_response_with_its_path(event: Any, path: str) -> None:
     error = failed(event)
     assert isinstance(error, InvalidResponseError)
     assert error.path == path
 
 
-def test_words_in_an_event_of_an_unknown_kind_are_no_failure() -> None:
+def test_plain_text_in_an_unknown_event_is_ignored() -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([Event("comment", b"hello")]) == []
     with pytest.raises(InvalidResponseError):
@@ -486,24 +490,24 @@ def test_words_in_an_event_of_an_unknown_kind_are_no_failure() -> None:
 
 
 @pytest.mark.parametrize("data", [b"null", b"1", b'"alive"', b"[1]"])
-def test_data_that_is_no_object_in_an_event_of_an_unknown_kind_is_no_failure(data: bytes) -> None:
+def test_data_that_is_not_an_object_in_an_unknown_event_is_ignored(data: bytes) -> None:
     decoder = StreamDecoder("p")
     assert decoder.feed([Event("ping", data)]) == []
     with pytest.raises(InvalidResponseError):
         decoder.feed([Event("response.completed", data)])
 
 
-def test_an_error_whose_words_are_json_is_one() -> None:
+def test_an_error_event_with_a_json_string_is_raised() -> None:
     with pytest.raises(OverloadedError):
         StreamDecoder("p").feed([Event("error", b'"overloaded"')])
 
 
-def test_a_piece_that_is_null_says_nothing() -> None:
+def test_a_null_delta_is_ignored() -> None:
     deltas, turn = streamed({"type": "response.output_text.delta", "delta": None}, delta("Hi"), completed())
     assert (deltas, turn.text) == ([TextDelta("Hi")], "Hi")
 
 
-def test_a_text_is_heard_and_said_once_where_its_item_changes_its_place_and_its_id() -> None:
+def test_text_is_delivered_once_if_index_and_id_of_its_item_change() -> None:
     thought = {"type": "reasoning", "id": "r", "summary": None}
     deltas, turn = streamed(
         {"type": "response.output_item.done", "output_index": 0, "item": thought},
@@ -514,7 +518,7 @@ def test_a_text_is_heard_and_said_once_where_its_item_changes_its_place_and_its_
     assert (deltas, turn.text) == ([TextDelta("Hi")], "Hi")
 
 
-def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
+def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
     with pytest.raises(AttributeError):
         StreamDecoder("p").feed([*events(delta("Hi")), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
@@ -538,5 +542,5 @@ def test_a_mistake_of_our_own_is_not_blamed_on_the_server() -> None:
         (Event("message", b"{}"), False),
     ],
 )
-def test_the_last_event_is_known_by_its_type(event: Event, last: bool) -> None:
+def test_is_last_recognizes_the_final_event_by_its_type(event: Event, last: bool) -> None:
     assert is_last(event) is last

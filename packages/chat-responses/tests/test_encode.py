@@ -36,22 +36,22 @@ def extra(**fields: Any) -> ChatOptions:
     return ChatOptions(extras=(ResponsesOptions(provider="p", **fields),))
 
 
-def test_the_least_request_is_a_model_and_what_is_said() -> None:
+def test_the_minimal_request_contains_model_and_input() -> None:
     assert body() == {"model": "m", "input": [{"role": "user", "content": "Hi"}]}
 
 
-def test_a_model_that_the_url_names_is_not_sent() -> None:
+def test_a_model_named_in_the_url_is_not_sent() -> None:
     assert body(dialect=ResponsesDialect(model="", provider="p")) == {"input": [{"role": "user", "content": "Hi"}]}
 
 
-def test_a_stream_is_asked_for() -> None:
+def test_a_stream_request_sets_stream() -> None:
     assert body(stream=True)["stream"] is True
 
 
 # --- Instructions ---------------------------------------------------------------------------------------
 
 
-def test_what_a_conversation_begins_with_is_its_instructions() -> None:
+def test_leading_system_messages_are_sent_as_instructions() -> None:
     messages = Messages.from_system("Be brief.")
     messages.system("Be kind.")
     messages.user("Hi")
@@ -61,13 +61,13 @@ def test_what_a_conversation_begins_with_is_its_instructions() -> None:
     assert sent["input"] == [{"role": "user", "content": "Hi"}, {"role": "system", "content": "Be quick."}]
 
 
-def test_instructions_may_be_messages_of_another_role() -> None:
+def test_a_dialect_can_send_instructions_as_messages_of_another_role() -> None:
     messages = Messages.from_system("Be brief.")
     sent = body(messages, dialect=ResponsesDialect(model="m", instructions=False, system_role="developer"))
     assert sent == {"model": "m", "input": [{"role": "developer", "content": "Be brief."}]}
 
 
-def test_instructions_that_are_more_than_text_are_messages() -> None:
+def test_system_messages_with_more_than_text_are_sent_as_messages() -> None:
     cached = Text("Be brief.", Opaque("p", {"part": {"prompt_cache_breakpoint": {"mode": "explicit"}}}))
     sent = body(Messages.from_system(cached, File("image/png", url="https://host/a.png")))
     assert "instructions" not in sent
@@ -75,31 +75,31 @@ def test_instructions_that_are_more_than_text_are_messages() -> None:
     assert sent["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
 
 
-def test_a_conversation_that_is_instructions_alone_has_an_empty_input() -> None:
+def test_a_conversation_of_system_messages_only_has_an_empty_input() -> None:
     assert body(Messages.from_system("Go.")) == {"model": "m", "instructions": "Go.", "input": []}
 
 
 # --- Options ---------------------------------------------------------------------------------------------
 
 
-def test_the_options_that_several_providers_know_have_their_names_here() -> None:
+def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     sent = body(options=ChatOptions(temperature=0, top_p=0.5, max_tokens=9, reasoning="low"))
     assert (sent["temperature"], sent["top_p"], sent["max_output_tokens"]) == (0, 0.5, 9)
     assert sent["reasoning"] == {"effort": "low"}
 
 
 @pytest.mark.parametrize("options", [ChatOptions(stop=("x",)), ChatOptions(seed=1), ChatOptions(reasoning=100)])
-def test_an_option_that_this_wire_does_not_know_is_refused(options: ChatOptions) -> None:
+def test_options_that_the_api_does_not_support_are_rejected(options: ChatOptions) -> None:
     with pytest.raises(UnsupportedOptionError):
         body(options=options)
 
 
-def test_a_budget_goes_to_servers_that_take_one() -> None:
+def test_a_reasoning_budget_is_sent_if_the_dialect_supports_it() -> None:
     dialect = ResponsesDialect(model="m", provider="p", reasoning_budget=True)
     assert body(options=ChatOptions(reasoning=100), dialect=dialect)["reasoning"] == {"max_tokens": 100}
 
 
-def test_the_options_of_this_wire_are_sent_as_they_are() -> None:
+def test_responses_options_are_sent_unchanged() -> None:
     fields = {
         "max_tool_calls": 3,
         "top_logprobs": 2,
@@ -120,13 +120,13 @@ def test_the_options_of_this_wire_are_sent_as_they_are() -> None:
     assert sent["text"] == {"verbosity": "low"}
 
 
-def test_a_background_response_is_refused_in_extra_body_too() -> None:
+def test_a_background_response_in_extra_body_is_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="background"):
         body(options=extra(extra_body={"background": True}))
     assert body(options=extra(extra_body={"background": False}))["background"] is False
 
 
-def test_further_fields_of_the_text_stand_beside_those_that_are_asked_for() -> None:
+def test_text_options_are_merged_with_verbosity_and_output_schema() -> None:
     text = {"format": {"type": "grammar", "description": "d"}, "verbosity": "high", "new": 1}
     assert body(options=extra(text=text))["text"] == text
     sent = body(options=extra(text=text, verbosity="low"), output=OutputSchema("answer", {"type": "object"}))["text"]
@@ -138,12 +138,12 @@ def test_further_fields_of_the_text_stand_beside_those_that_are_asked_for() -> N
     )
 
 
-def test_a_prompt_that_the_server_keeps_may_bring_the_tools_to_choose_from() -> None:
+def test_tool_choice_is_allowed_without_tools_if_a_stored_prompt_is_used() -> None:
     options = ChatOptions(tool_choice="required", extras=(ResponsesOptions(provider="p", prompt={"id": "pmpt_1"}),))
     assert body(options=options)["tool_choice"] == "required"
 
 
-def test_reasoning_is_summed_up_as_it_is_asked_for() -> None:
+def test_reasoning_options_are_merged_with_effort_and_summary() -> None:
     options = ChatOptions(
         reasoning="high",
         extras=(ResponsesOptions(provider="p", reasoning_summary="auto", reasoning={"context": "all_turns"}),),
@@ -151,14 +151,14 @@ def test_reasoning_is_summed_up_as_it_is_asked_for() -> None:
     assert body(options=options)["reasoning"] == {"context": "all_turns", "effort": "high", "summary": "auto"}
 
 
-def test_further_fields_of_the_body_are_sent_and_replace_nothing() -> None:
+def test_extra_body_adds_fields_but_cannot_replace_any() -> None:
     assert body(options=extra(extra_body={"provider": {"only": ["openai"]}}))["provider"] == {"only": ["openai"]}
     for name in ("model", "input", "tools", "stream", "store"):
         with pytest.raises(UnsupportedOptionError, match=name):
             body(options=extra(extra_body={name: 1}, store=True))
 
 
-def test_options_of_another_provider_are_refused() -> None:
+def test_options_of_another_provider_are_rejected() -> None:
     with pytest.raises(UnsupportedOptionError):
         body(options=ChatOptions(extras=(ResponsesOptions(provider="q"), ResponsesDialect(model="m"))))
 
@@ -186,20 +186,20 @@ def test_encrypted_reasoning_is_requested_if_nothing_is_stored(
     assert sent.get("store") is store
 
 
-def test_encrypted_reasoning_is_asked_for_once_and_as_the_dialect_says() -> None:
+def test_encrypted_reasoning_is_requested_once_and_only_if_the_dialect_allows_it() -> None:
     always = ResponsesDialect(model="m", provider="p", encrypted_reasoning=True)
     assert body(options=extra(include=(ENCRYPTED,)), dialect=always)["include"] == [ENCRYPTED]
     never = ResponsesDialect(model="gpt-5", provider="p", encrypted_reasoning=False, store=False)
     assert "include" not in body(dialect=never)
 
 
-def test_a_request_may_be_stored_or_not_whatever_the_dialect_says() -> None:
+def test_the_store_option_overrides_the_dialect() -> None:
     sent = body(options=extra(store=False), dialect=ResponsesDialect(model="gpt-5", provider="p", store=True))
     assert (sent["store"], sent["include"]) == (False, [ENCRYPTED])
     assert body(options=extra(store=True), dialect=ResponsesDialect(model="m", provider="p", store=False))["store"]
 
 
-def test_ids_go_back_only_where_the_server_keeps_what_they_name() -> None:
+def test_item_ids_are_sent_only_if_the_server_stores_the_items() -> None:
     thought = Reasoning("", "gAAA", Opaque("p", {"item": {"id": "rs_1", "summary": []}}))
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([thought, Text("Hello", Opaque("p", {"item": {"id": "msg_1"}}))]))
@@ -212,7 +212,7 @@ def test_ids_go_back_only_where_the_server_keeps_what_they_name() -> None:
 # --- Structured answers -----------------------------------------------------------------------------------
 
 
-def test_a_structured_answer_is_asked_for_in_strict_form() -> None:
+def test_an_output_schema_is_sent_in_strict_form() -> None:
     sent = body(output=OutputSchema("answer", SCHEMA), options=extra(verbosity="low"))
     assert sent["text"] == {
         "format": {
@@ -225,7 +225,7 @@ def test_a_structured_answer_is_asked_for_in_strict_form() -> None:
     }
 
 
-def test_a_schema_without_a_strict_form_is_sent_as_it_is() -> None:
+def test_a_schema_without_a_strict_form_is_sent_unchanged() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}}
     shape = body(output=OutputSchema("answer", schema))["text"]["format"]
     assert (shape["schema"], shape["strict"]) == (schema, False)
@@ -239,7 +239,7 @@ def test_a_schema_without_a_strict_form_is_sent_as_it_is() -> None:
 # --- The conversation ------------------------------------------------------------------------------------
 
 
-def test_nothing_is_sent_while_a_call_waits() -> None:
+def test_encoding_a_pending_call_raises() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Tool(FunctionCall("f"), call_id="a")]))
     with pytest.raises(PendingToolsError) as error:
@@ -249,7 +249,7 @@ def test_nothing_is_sent_while_a_call_waits() -> None:
 
 @pytest.mark.parametrize("turns", ["s", "us", "su", "usu", "ussus", "ss", "usussu"])
 @pytest.mark.parametrize("dialect", [DIALECT, ResponsesDialect(model="m", provider="p", previous_response=True)])
-def test_a_turn_of_which_nothing_is_sent_leaves_no_gap(turns: str, dialect: ResponsesDialect) -> None:
+def test_a_turn_without_sendable_items_is_omitted(turns: str, dialect: ResponsesDialect) -> None:
     messages = Messages.from_system("Be brief.")
     for kind in turns:
         if kind == "u":
@@ -264,7 +264,7 @@ def test_a_turn_of_which_nothing_is_sent_leaves_no_gap(turns: str, dialect: Resp
     ]
 
 
-def test_a_turn_is_encoded_once_for_each_way_to_say_it() -> None:
+def test_the_encoding_of_a_turn_is_cached_per_dialect_key() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Text("Hello")], metadata=Metadata("p")))
     first = encode(messages, TOOLS, ChatOptions(), None, dialect=DIALECT, stream=False)
@@ -274,7 +274,7 @@ def test_a_turn_is_encoded_once_for_each_way_to_say_it() -> None:
     assert same == b'{"role":"assistant","content":"Hello"}'
 
 
-def test_a_question_for_the_number_of_tokens_has_what_is_said_and_no_more() -> None:
+def test_a_token_count_request_contains_only_the_input_and_its_settings() -> None:
     options = ChatOptions(
         temperature=1,
         max_tokens=5,
@@ -313,7 +313,7 @@ def test_instructions_are_joined_with_the_leading_system_texts() -> None:
     assert b"Be kind." in encode_count(messages, NO_TOOLS, INSTRUCTED, None, dialect=DIALECT)
 
 
-def test_instructions_are_messages_where_the_dialect_says_so() -> None:
+def test_instructions_are_sent_as_messages_if_the_dialect_has_no_field_for_them() -> None:
     dialect = replace(DIALECT, instructions=False, system_role="developer")
     messages = Messages.from_system("One.").user("Hi").system("Later.")
     sent = body(messages, options=INSTRUCTED, dialect=dialect)
@@ -327,7 +327,7 @@ def test_instructions_are_messages_where_the_dialect_says_so() -> None:
     ]
 
 
-def test_changing_instructions_follow_system_turns_that_are_more_than_text() -> None:
+def test_changing_instructions_follow_system_messages_with_more_than_text() -> None:
     messages = Messages.from_system("One.")
     messages.append("system", Turn([File(url="https://h/a.png", mime="image/png")]))
     messages.user("Hi")
@@ -338,7 +338,7 @@ def test_changing_instructions_follow_system_turns_that_are_more_than_text() -> 
 
 
 @pytest.mark.parametrize("instructions", [True, False])
-def test_a_chained_request_repeats_instructions_only_in_their_field(instructions: bool) -> None:
+def test_a_request_with_a_previous_response_repeats_only_the_instructions_field(instructions: bool) -> None:
     dialect = replace(DIALECT, instructions=instructions, store=True, previous_response=True)
     messages = Messages.from_user("Hi")
     first = compose(messages, NO_TOOLS, INSTRUCTED, None, dialect=dialect, stream=False)

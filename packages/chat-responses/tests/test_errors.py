@@ -30,7 +30,7 @@ from chat_responses.errors import error_from_object, find_error, is_previous_res
         ("previous_response_not_found", InvalidRequestError, False),
     ],
 )
-def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[ProviderError], retryable: bool) -> None:
+def test_the_error_class_is_selected_by_the_error_code(code: str, kind: type[ProviderError], retryable: bool) -> None:
     error = error_from_object({"code": code, "message": "Sorry, no."}, "vendor")
     assert (type(error), error.code, error.retryable) == (kind, code, retryable)
     assert "vendor" in str(error)
@@ -53,11 +53,11 @@ def test_a_failure_is_of_the_class_that_its_code_says(code: str, kind: type[Prov
         ({}, None),
     ],
 )
-def test_an_error_in_the_place_of_a_response_is_found(answer: Any, error: object) -> None:
+def test_find_error_returns_the_error_object_of_a_response_or_none(answer: Any, error: object) -> None:
     assert find_error(answer) == error
 
 
-def test_a_forgotten_response_is_told_from_other_failures() -> None:
+def test_a_missing_previous_response_is_recognized_by_code_or_message() -> None:
     gone = {"error": {"message": "no", "code": "previous_response_not_found"}}
     said = {"error": {"message": "Previous response with id 'resp_1' not found."}}
     for body, is_it in ((gone, True), (said, True), ({"error": {"message": "Not found."}}, False)):

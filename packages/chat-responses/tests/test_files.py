@@ -50,7 +50,7 @@ def own(**data: Any) -> Opaque:
         ),
     ],
 )
-def test_a_file_goes_over_by_its_bytes_its_url_or_its_id(file: File, part: dict[str, object]) -> None:
+def test_a_file_is_sent_as_bytes_by_url_or_by_id(file: File, part: dict[str, object]) -> None:
     assert file_part(file, DIALECT) == part
 
 
@@ -64,26 +64,26 @@ def test_a_file_goes_over_by_its_bytes_its_url_or_its_id(file: File, part: dict[
         (File("application/pdf", opaque=Opaque("q", {"file_id": "x"})), "another provider"),
     ],
 )
-def test_a_file_that_the_wire_cannot_carry_is_refused_by_name(file: File, words: str) -> None:
+def test_a_file_that_the_api_cannot_carry_is_rejected_by_name(file: File, words: str) -> None:
     with pytest.raises(UnsupportedPartError, match=words):
         file_part(file, DIALECT)
 
 
-def test_text_is_text_with_what_the_provider_knows_of_it() -> None:
+def test_a_text_is_sent_with_the_opaque_fields_of_its_own_provider() -> None:
     assert content_part(Text("a"), DIALECT) == {"type": "input_text", "text": "a"}
     assert content_part(Text("a", own(part={"cache": 1})), DIALECT) == {"type": "input_text", "text": "a", "cache": 1}
     assert content_part(Text("a", Opaque("q", {"part": {"cache": 1}})), DIALECT) == {"type": "input_text", "text": "a"}
 
 
-def test_a_value_is_said_as_its_json() -> None:
+def test_a_structured_part_is_sent_as_json_text() -> None:
     assert content_part(Structured({"a": 1}), DIALECT) == {"type": "input_text", "text": '{"a":1}'}
 
 
-def test_a_file_stands_in_content() -> None:
+def test_an_image_url_is_sent_as_an_image_content_part() -> None:
     assert content_part(File("image/png", url="https://h/a"), DIALECT)["type"] == "input_image"
 
 
-def test_a_part_that_has_no_place_is_refused_by_name() -> None:
+def test_a_part_that_content_cannot_carry_is_rejected_by_name() -> None:
     with pytest.raises(UnsupportedPartError, match="Embedding of 2 numbers"):
         content_part(Embedding((1.0, 2.0)), DIALECT)
     with pytest.raises(UnsupportedPartError, match="Reasoning"):

@@ -27,7 +27,7 @@ def frame(**fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
-def test_a_request_is_a_frame_that_creates_a_response() -> None:
+def test_a_request_becomes_a_response_create_frame_without_stream_fields() -> None:
     body = {"model": "m", "input": [{"role": "user", "content": 'Say "stream": twice'}], "stream": True}
     expected = {"type": "response.create", "model": "m", "input": body["input"]}
     assert asked(body) == expected
@@ -35,19 +35,19 @@ def test_a_request_is_a_frame_that_creates_a_response() -> None:
     assert asked({**body, "stream": False, "background": False, "stream_options": {}}) == expected
 
 
-def test_what_the_wire_encodes_for_a_socket_is_taken_as_it_is() -> None:
+def test_a_body_encoded_for_a_socket_is_sent_unchanged_in_the_frame() -> None:
     dialect = ResponsesDialect(model="m", socket=True)
     body = encode(Messages.from_user("Hé"), NO_TOOLS, ChatOptions(), None, dialect=dialect, stream=True)
     sent = FRAMES.ask(Request("POST", "https", "h", "/responses?v=1", (), body), "1")
     assert sent == '{"type":"response.create",' + body[1:].decode()
 
 
-def test_a_field_of_that_name_further_inside_stays() -> None:
+def test_nested_fields_named_stream_or_background_are_kept() -> None:
     body = {"model": "m", "metadata": {"stream": "x", "background": "y"}, "stream": True}
     assert asked(body) == {"type": "response.create", "model": "m", "metadata": {"stream": "x", "background": "y"}}
 
 
-def test_what_a_socket_cannot_do_is_refused_with_a_sentence() -> None:
+def test_requests_that_a_socket_does_not_support_are_rejected() -> None:
     with pytest.raises(
         UsageError, match="only /responses, not /v1/responses/input_tokens: send this request over HTTP"
     ):
@@ -56,14 +56,14 @@ def test_what_a_socket_cannot_do_is_refused_with_a_sentence() -> None:
         asked({"background": True})
 
 
-def test_the_whole_answer_is_the_response_and_not_the_event_that_brings_it() -> None:
+def test_the_body_of_a_whole_response_is_the_response_without_its_event() -> None:
     response = {"id": "resp_1", "status": "completed", "output": [ITEM]}
     body = FRAMES.whole([frame(type="response.created"), frame(type="response.completed", response=response)])
     assert json.loads(body) == response
     assert decode(body, "p").text == "Hi"
 
 
-def test_what_the_last_event_does_not_say_again_is_taken_from_those_before() -> None:
+def test_items_missing_in_the_final_event_are_taken_from_earlier_events() -> None:
     second = {**ITEM, "id": "msg_2"}
     frames = [
         frame(type="response.output_item.done", output_index=1, item=second),
@@ -75,7 +75,7 @@ def test_what_the_last_event_does_not_say_again_is_taken_from_those_before() -> 
 
 
 @pytest.mark.parametrize("kind", ["completed", "incomplete", "failed", "cancelled", "done", "error"])
-def test_every_event_that_ends_a_response_ends_its_turn(kind: str) -> None:
+def test_is_last_recognizes_every_event_that_ends_a_response(kind: str) -> None:
     assert is_last(Event("message", frame(type=f"response.{kind}")))
     assert not is_last(Event("message", frame(type="response.output_text.delta", delta=f"response.{kind}")))
 
@@ -93,20 +93,20 @@ def test_every_event_that_ends_a_response_ends_its_turn(kind: str) -> None:
         ([], None),
     ],
 )
-def test_the_status_of_an_error_is_told(said: object, status: int | None) -> None:
+def test_the_status_of_an_error_event_is_returned(said: object, status: int | None) -> None:
     data = json.dumps(said).encode()
     assert FRAMES.failed(Event("message", data)) == status
     assert (parse_error_event(data) is not None) == (status is not None)
 
 
-def test_what_is_no_json_is_no_error_that_it_knows() -> None:
+def test_data_that_is_not_json_is_not_an_error_event() -> None:
     assert FRAMES.failed(Event("message", b"[DONE]")) is None
     assert parse_error_event(b"<html>") is None
     assert FRAMES.whole([b'"so"']) == b'"so"'
 
 
 @pytest.mark.parametrize("kind", [["error"], ["response.completed"], {}, 7, None])
-def test_an_event_whose_type_is_not_a_string_ends_nothing_and_is_no_error(kind: object) -> None:
+def test_an_event_whose_type_is_not_a_string_is_neither_final_nor_an_error(kind: object) -> None:
     data = json.dumps({"type": kind, "response": {"output": []}, "x": "error"}).encode()
     assert not is_last(Event("message", data))
     assert FRAMES.failed(Event("message", data)) is None
@@ -114,14 +114,14 @@ def test_an_event_whose_type_is_not_a_string_ends_nothing_and_is_no_error(kind: 
     assert parse_error_event(data) is None
 
 
-def test_a_frame_that_is_not_json_among_the_frames_of_a_response_is_ignored() -> None:
+def test_a_frame_of_a_response_that_is_not_json_is_ignored() -> None:
     done = frame(type="response.output_item.done", output_index=0, item=ITEM)
     last = frame(type="response.done", response={"id": "resp_1", "status": "completed", "output": []})
     assert json.loads(FRAMES.whole([b"ping", done, last]))["output"] == [ITEM]
     assert FRAMES.whole([b"[DONE]"]) == b"[DONE]"
 
 
-def test_one_request_at_a_time_without_a_key_a_head_or_a_cancel() -> None:
+def test_the_protocol_sends_one_request_at_a_time_without_ids_or_cancel_frames() -> None:
     assert (FRAMES.multiplexed, FRAMES.acknowledged, FRAMES.cancel("1")) == (False, False, None)
     assert FRAMES.head(b"")[0] == 200
     assert FRAMES.read(b"{}") == (None, (Event("message", b"{}"),), False)

@@ -26,7 +26,7 @@ def tool(item: Any) -> Tool:
 # --- Messages ------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_its_texts_with_the_item_that_they_came_in() -> None:
+def test_a_message_becomes_texts_that_keep_their_item_and_annotations() -> None:
     note = {"type": "url_citation", "url": "https://h", "start_index": 0, "end_index": 1}
     item: dict[str, object] = {
         "type": "message",
@@ -48,7 +48,7 @@ def test_a_message_is_its_texts_with_the_item_that_they_came_in() -> None:
     assert logprobs_of({"type": "message", "content": "a"}) == logprobs_of({"type": "reasoning"}) == []
 
 
-def test_text_that_looks_like_json_is_text() -> None:
+def test_text_that_looks_like_json_stays_text() -> None:
     (part,) = read({"type": "message", "content": [{"type": "output_text", "text": '{"a": 1}'}]})
     assert isinstance(part, Text)
     assert part.text == '{"a": 1}'
@@ -58,23 +58,23 @@ def test_text_that_looks_like_json_is_text() -> None:
     ("content", "texts"),
     [("a", ["a"]), (None, []), ([], []), ([{"text": "a"}], ["a"]), ([{"type": "text", "text": None}], [""])],
 )
-def test_content_in_odd_shapes_is_read(content: object, texts: list[str]) -> None:
+def test_message_content_of_unusual_types_is_read_as_text(content: object, texts: list[str]) -> None:
     assert [part.text for part in read({"type": "message", "content": content}) if isinstance(part, Text)] == texts
 
 
-def test_a_refusal_is_told_from_text() -> None:
+def test_a_refusal_becomes_a_provider_part() -> None:
     item = {"type": "message", "id": "msg_1", "content": [{"type": "refusal", "refusal": "No."}]}
     assert read(item) == [ProviderPart("p", "refusal", {"refusal": "No.", "item": {"id": "msg_1"}})]
 
 
-def test_content_of_an_unknown_kind_is_kept_with_its_message() -> None:
+def test_content_of_an_unknown_type_is_kept_as_a_provider_part() -> None:
     piece = {"type": "output_audio", "data": "x"}
     assert read({"type": "message", "id": "msg_1", "content": [piece]}) == [
         ProviderPart("p", "content", {"content": piece, "item": {"id": "msg_1"}})
     ]
 
 
-def test_what_a_compacted_conversation_says_of_the_user_is_no_text_of_the_model() -> None:
+def test_a_user_message_in_the_output_becomes_a_provider_part() -> None:
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
     assert read(item) == [ProviderPart("p", "item", item)]
 
@@ -82,7 +82,7 @@ def test_what_a_compacted_conversation_says_of_the_user_is_no_text_of_the_model(
 # --- Reasoning -------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_is_its_summary_and_what_it_says_in_full() -> None:
+def test_reasoning_text_joins_the_summary_and_the_content() -> None:
     item: dict[str, object] = {
         "type": "reasoning",
         "id": "rs_1",
@@ -95,7 +95,7 @@ def test_reasoning_is_its_summary_and_what_it_says_in_full() -> None:
     assert read(item) == [Reasoning("abc", "gAAA", Opaque("p", {"item": own}))]
 
 
-def test_reasoning_that_tells_nothing_is_kept() -> None:
+def test_reasoning_without_text_is_kept() -> None:
     item: dict[str, object] = {
         "type": "reasoning",
         "id": "rs_1",
@@ -129,13 +129,13 @@ def test_a_call_keeps_the_fields_that_a_request_may_contain() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "text"), [("", "{}"), (None, "{}"), ({"x": 1}, '{"x":1}'), ("{", "{")])
-def test_arguments_in_odd_shapes_are_read(arguments: object, text: str) -> None:
+def test_missing_arguments_and_arguments_sent_as_objects_are_accepted(arguments: object, text: str) -> None:
     call = tool({"type": "function_call", "name": "f", "call_id": "a", "arguments": arguments})
     assert call.call.text == text
     assert call.call.opaque is None
 
 
-def test_a_call_that_was_cut_does_not_run_however_whole_it_looks() -> None:
+def test_an_incomplete_call_does_not_run_even_with_valid_arguments() -> None:
     cut = {"type": "function_call", "name": "f", "call_id": "a", "status": "incomplete"}
     whole = tool({**cut, "arguments": '{"x": 1}'}).call
     assert (whole.arguments, whole.text) == ({}, '{"x": 1}')
@@ -149,26 +149,26 @@ def test_a_call_that_was_cut_does_not_run_however_whole_it_looks() -> None:
 @pytest.mark.parametrize(
     ("item", "call_id"), [({"call_id": "", "id": "fc_1"}, "fc_1"), ({"call_id": 7}, None), ({}, None)]
 )
-def test_a_call_without_an_id_is_known_by_its_item_or_by_one_of_ours(item: dict[str, object], call_id: str) -> None:
+def test_a_call_without_a_call_id_uses_the_item_id_or_a_generated_id(item: dict[str, object], call_id: str) -> None:
     call = tool({"type": "function_call", "name": "f", "arguments": "{}", **item})
     assert call.call_id == call_id
     assert call.id
 
 
-def test_a_custom_call_that_was_cut_does_not_run() -> None:
+def test_an_incomplete_custom_call_does_not_run() -> None:
     (tool,) = parts_of({"type": "custom_tool_call", "name": "f", "input": "rm x", "status": "incomplete"}, "p", "")
     assert isinstance(tool, Tool)
     assert (tool.call.raw, tool.call.arguments) == ("rm x", {})
     assert tool.call.problem is not None
 
 
-def test_a_message_that_names_nobody_is_the_models() -> None:
+def test_a_message_without_a_role_is_read_as_the_models() -> None:
     (part,) = parts_of({"type": "message", "role": None, "content": "Hi"}, "p", "")
     assert isinstance(part, Text)
     assert part.text == "Hi"
 
 
-def test_the_text_of_a_custom_call_is_its_argument() -> None:
+def test_the_text_of_a_custom_call_becomes_its_input_argument() -> None:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "a", "name": "sql", "input": "SELECT 1"}
     call = tool(item).call
     assert (call.arguments, call.text, call.problem) == ({"input": "SELECT 1"}, "SELECT 1", None)
@@ -178,7 +178,7 @@ def test_the_text_of_a_custom_call_is_its_argument() -> None:
 @pytest.mark.parametrize(
     ("given", "shown"), [('{"page": 1}', {"page": 1}), ("page 1", "page 1"), (None, None), ({"page": 1}, {"page": 1})]
 )
-def test_a_request_for_approval_is_a_call_that_shows_what_would_run(given: object, shown: object) -> None:
+def test_an_mcp_approval_request_becomes_a_call_with_the_requested_arguments(given: object, shown: object) -> None:
     item = {"type": "mcp_approval_request", "id": "r1", "server_label": "wiki", "name": "delete", "arguments": given}
     call = tool(item)
     assert (call.name, call.call_id) == (MCP_APPROVAL, "r1")
@@ -201,7 +201,7 @@ def test_a_request_for_approval_is_a_call_that_shows_what_would_run(given: objec
         (b"?", None, "image/png"),
     ],
 )
-def test_an_image_is_a_file_that_knows_its_item(data: bytes, said: str | None, mime: str) -> None:
+def test_a_generated_image_becomes_a_file_that_keeps_its_item(data: bytes, said: str | None, mime: str) -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "result": base64.b64encode(data).decode()}
     if said is not None:
         item["output_format"] = said
@@ -210,7 +210,7 @@ def test_an_image_is_a_file_that_knows_its_item(data: bytes, said: str | None, m
 
 
 @pytest.mark.parametrize("result", [None, "", "no base64!", 7])
-def test_an_image_that_was_not_made_is_an_item_like_any_other(result: object) -> None:
+def test_an_image_call_without_an_image_becomes_a_provider_part(result: object) -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "result": result, "status": "failed"}
     assert read(item) == [ProviderPart("p", "image_generation_call", item)]
 
@@ -219,7 +219,7 @@ def test_an_image_that_was_not_made_is_an_item_like_any_other(result: object) ->
     ("item", "kind"),
     [({"type": "web_search_call"}, "web_search_call"), ({"type": 7}, "item"), ({"type": ""}, "item"), ({}, "item")],
 )
-def test_any_other_item_is_kept_whole(item: dict[str, object], kind: str) -> None:
+def test_any_other_item_becomes_a_provider_part(item: dict[str, object], kind: str) -> None:
     assert read(item) == [ProviderPart("p", kind, item)]
 
 
@@ -239,13 +239,13 @@ def test_any_other_item_is_kept_whole(item: dict[str, object], kind: str) -> Non
         ({"type": "mcp_approval_request"}, "output[0].id"),
     ],
 )
-def test_an_item_of_a_wrong_shape_is_named_by_its_place(item: object, path: str) -> None:
+def test_a_malformed_item_raises_a_shape_error_with_its_path(item: object, path: str) -> None:
     with pytest.raises(WrongShapeError) as error:
         read(item)
     assert error.value.path == path
 
 
-def test_an_image_in_a_data_url_is_a_file_that_goes_back_as_it_came() -> None:
+def test_an_image_in_a_data_url_becomes_a_file_and_is_sent_back_unchanged() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "result": "data:image/png;base64,iVBORw=="}
     (file,) = parts_of(item, "p", "")
     assert isinstance(file, File)
@@ -253,7 +253,7 @@ def test_an_image_in_a_data_url_is_a_file_that_goes_back_as_it_came() -> None:
     assert model_items(Turn([file]), ResponsesDialect(model="m", provider="p")) == [item]
 
 
-def test_arguments_of_an_approval_request_that_are_nested_too_deeply_stay_text() -> None:
+def test_approval_arguments_that_are_nested_too_deeply_stay_text() -> None:
     deep = "[" * 500 + "]" * 500
     assert approval_arguments({"arguments": deep})["arguments"] == deep
     assert approval_arguments({"arguments": "[[]]"})["arguments"] == [[]]

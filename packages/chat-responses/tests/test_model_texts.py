@@ -13,5 +13,5 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_that_a_model_receives_is_unchanged(text: str) -> None:
+def test_the_texts_sent_to_models_are_unchanged(text: str) -> None:
     assert text.encode() == TEXTS[text].encode()

@@ -131,7 +131,7 @@ def stand(outcome: Turn | ChatError, path: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_odd_value_anywhere_in_a_response_is_harmless_or_an_error_of_the_run(odd: object) -> None:
+def test_unexpected_values_in_a_response_are_ignored_or_raise_a_chat_error(odd: object) -> None:
     for path in places(RESPONSE):
         body = json.dumps(changed(RESPONSE, path, odd)).encode()
         stand(attempt(whole, body), path)
@@ -151,7 +151,7 @@ def heard(events: list[Any]) -> Turn:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_odd_value_anywhere_in_a_stream_is_harmless_or_an_error_of_the_run(odd: object) -> None:
+def test_unexpected_values_in_a_stream_are_ignored_or_raise_a_chat_error(odd: object) -> None:
     for path in places(EVENTS[:-1]):
         events = changed(EVENTS, path, odd)
         stand(attempt(heard, events), path)

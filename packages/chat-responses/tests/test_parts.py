@@ -46,17 +46,17 @@ def said(text: str, head: dict[str, object] | None = None, **part: object) -> Te
 # --- What others say ---------------------------------------------------------------------------------------
 
 
-def test_a_single_text_is_a_string_and_anything_more_a_list() -> None:
+def test_a_single_text_is_sent_as_a_string_and_several_parts_as_a_list() -> None:
     assert plain_items("user", Turn([Text("a")]), DIALECT) == [{"role": "user", "content": "a"}]
     (item,) = plain_items("user", Turn([Text("a"), Text("b")]), DIALECT)
     assert item["content"] == [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]
 
 
-def test_a_turn_of_nothing_is_no_item() -> None:
+def test_an_empty_turn_is_not_sent() -> None:
     assert plain_items("user", Turn([]), DIALECT) == []
 
 
-def test_whole_items_cut_a_message_in_two() -> None:
+def test_a_provider_item_between_texts_splits_the_message() -> None:
     output: dict[str, object] = {"type": "computer_call_output", "call_id": "a", "output": {}}
     parts: list[Part] = [Text("a"), ProviderPart("p", "computer_call_output", output), Text("b")]
     assert plain_items("user", Turn(parts), DIALECT) == [
@@ -67,7 +67,7 @@ def test_whole_items_cut_a_message_in_two() -> None:
     assert plain_items("user", Turn([parts[1]]), DIALECT) == [output]
 
 
-def test_a_content_part_of_the_providers_own_stays_in_its_message() -> None:
+def test_a_content_part_of_the_provider_is_sent_in_its_message() -> None:
     part = {"type": "input_text", "text": "b", "further": 1}
     (item,) = plain_items("system", Turn([Text("a"), ProviderPart("p", "part", part)]), DIALECT)
     assert item == {"role": "system", "content": [{"type": "input_text", "text": "a"}, part]}
@@ -81,7 +81,7 @@ def test_a_content_part_of_the_providers_own_stays_in_its_message() -> None:
         ProviderPart("p", "thinking", {"type": "redacted"}),
     ],
 )
-def test_what_is_no_item_of_this_provider_stays_home(part: ProviderPart) -> None:
+def test_parts_of_other_providers_and_other_kinds_are_omitted(part: ProviderPart) -> None:
     assert plain_items("user", Turn([part]), DIALECT) == []
     assert items(part) == []
 
@@ -89,7 +89,7 @@ def test_what_is_no_item_of_this_provider_stays_home(part: ProviderPart) -> None
 # --- What the model says -------------------------------------------------------------------------------------
 
 
-def test_text_of_nobody_is_a_short_message() -> None:
+def test_text_without_an_item_is_sent_as_a_short_message() -> None:
     assert items(Text("a")) == [{"role": "assistant", "content": "a"}]
     assert items(Text("a"), Text("b")) == [
         {
@@ -99,7 +99,7 @@ def test_text_of_nobody_is_a_short_message() -> None:
     ]
 
 
-def test_texts_of_one_item_are_one_message_again() -> None:
+def test_texts_of_one_item_are_sent_back_as_one_message() -> None:
     note = {"type": "url_citation", "url": "https://h"}
     head: dict[str, object] = {"id": "msg_1", "phase": "commentary"}
     assert items(said("a", head, annotations=[note]), said("b", head), said("c", {"id": "msg_2"})) == [
@@ -124,29 +124,29 @@ def test_texts_of_one_item_are_one_message_again() -> None:
     ]
 
 
-def test_text_of_another_provider_is_said_without_what_only_that_one_knows() -> None:
+def test_text_of_another_provider_is_sent_without_its_opaque_data() -> None:
     assert items(Text("a", Opaque("q", {"item": {"id": "x"}}))) == [{"role": "assistant", "content": "a"}]
 
 
-def test_a_structured_value_is_not_lost() -> None:
+def test_a_structured_part_is_sent_as_json_text() -> None:
     assert items(Structured({"a": 1})) == [{"role": "assistant", "content": '{"a":1}'}]
 
 
-def test_a_refusal_goes_back_as_one_and_that_of_another_provider_stays_home() -> None:
+def test_a_refusal_is_sent_back_only_to_its_own_provider() -> None:
     refusal = ProviderPart("p", "refusal", {"refusal": "No.", "item": {"id": "msg_1"}})
     (item,) = items(refusal)
     assert (item["id"], item["content"]) == ("msg_1", [{"type": "refusal", "refusal": "No."}])
     assert items(ProviderPart("q", "refusal", {"refusal": "No."})) == []
 
 
-def test_content_of_an_unknown_kind_goes_back_in_its_message() -> None:
+def test_content_of_an_unknown_type_is_sent_back_in_its_message() -> None:
     piece = {"type": "output_audio", "data": "x"}
     (item,) = items(said("a"), ProviderPart("p", "content", {"content": piece, "item": {"id": "msg_1"}}))
     assert item["content"] == [{"type": "output_text", "text": "a", "annotations": []}, piece]
     assert items(ProviderPart("q", "content", {"content": piece, "item": {}})) == []
 
 
-def test_a_vector_has_no_place() -> None:
+def test_an_embedding_is_rejected() -> None:
     with pytest.raises(UnsupportedPartError, match="Embedding"):
         items(Embedding((1.0,)))
 
@@ -158,7 +158,7 @@ def thought(**item: Any) -> Reasoning:
     return Reasoning("Hm", "gAAA", own(item={"id": "rs_1", "summary": [], **item}))
 
 
-def test_reasoning_goes_back_where_it_came_from() -> None:
+def test_reasoning_is_sent_back_in_its_original_position() -> None:
     call = Tool(FunctionCall("f", raw="{}"), call_id="a")
     assert [item["type"] for item in items(thought(), call, thought(), said("a"))] == [
         "reasoning",
@@ -174,14 +174,14 @@ def test_reasoning_goes_back_where_it_came_from() -> None:
     }
 
 
-def test_reasoning_of_others_and_reasoning_that_must_not_go_back_stays_home() -> None:
+def test_reasoning_of_other_providers_or_with_replay_never_is_omitted() -> None:
     foreign = Reasoning("Hm", "sig", Opaque("q", {"item": {"id": "x"}}))
     assert items(foreign, Reasoning("Hm"), Text("a")) == [{"role": "assistant", "content": "a"}]
     never = ResponsesDialect(model="m", provider="p", reasoning_replay="never")
     assert items(thought(), Text("a"), dialect=never) == [{"role": "assistant", "content": "a"}]
 
 
-def test_without_storage_reasoning_goes_back_by_what_is_in_it_or_not_at_all() -> None:
+def test_without_storage_reasoning_is_sent_back_only_with_its_content() -> None:
     sealed, *_ = items(thought(), Text("a"), dialect=FORGETFUL)
     assert sealed == {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
     open_ = Reasoning("Hm", None, own(item={"id": "rs_1", "content": [{"type": "reasoning_text", "text": "Hm"}]}))
@@ -191,7 +191,7 @@ def test_without_storage_reasoning_goes_back_by_what_is_in_it_or_not_at_all() ->
     assert items(empty, Text("a"))[0]["id"] == "rs_1"
 
 
-def test_reasoning_that_led_to_nothing_is_not_sent() -> None:
+def test_reasoning_without_a_following_item_is_omitted() -> None:
     assert items(thought()) == []
     assert [item["type"] for item in items(said("a"), thought(), thought())] == ["message"]
 
@@ -214,12 +214,12 @@ def test_reasoning_that_led_to_nothing_is_not_sent() -> None:
         "something_new",
     ],
 )
-def test_an_item_of_the_server_goes_back_word_for_word(kind: str) -> None:
+def test_an_item_of_the_server_is_sent_back_unchanged(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "status": "completed", "further": {"a": [1, None]}}
     assert items(ProviderPart("p", kind, item)) == [item]
 
 
-def test_without_storage_the_ids_that_are_not_needed_are_left_out() -> None:
+def test_without_storage_optional_item_ids_are_omitted() -> None:
     def ids(kind: str) -> object:
         part = ProviderPart("p", kind, {"type": kind, "id": "x_1"})
         return items(part, dialect=FORGETFUL)[0].get("id")
@@ -233,13 +233,13 @@ def test_without_storage_the_ids_that_are_not_needed_are_left_out() -> None:
     assert "id" not in items(call, dialect=ResponsesDialect(model="m", provider="p", item_ids=False))[0]
 
 
-def test_an_image_that_the_model_made_is_the_item_that_it_came_in() -> None:
+def test_a_generated_image_is_sent_back_as_its_original_item() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "revised_prompt": "A cat."}
     file = File("image/png", data=b"\x89PNG", opaque=own(item=item))
     assert items(file) == [{**item, "result": base64.b64encode(b"\x89PNG").decode()}]
 
 
-def test_an_image_that_another_model_made_is_shown_as_the_user_would() -> None:
+def test_an_image_generated_by_another_model_is_sent_in_a_user_message() -> None:
     assert items(Text("Here."), File("image/png", url="https://h/a.png"), Text("Nice?")) == [
         {"role": "assistant", "content": "Here."},
         {
@@ -261,7 +261,7 @@ def call(name: str = "f", raw: str = '{"x": 1}', **item: Any) -> Tool:
     return Tool(FunctionCall.parse(name, raw, opaque=opaque), call_id="a", status=Completed("ok"))
 
 
-def test_a_call_goes_back_as_the_model_wrote_it() -> None:
+def test_a_call_is_sent_back_with_its_raw_arguments() -> None:
     assert items(call(id="fc_1", namespace="n")) == [
         {
             "type": "function_call",
@@ -274,7 +274,7 @@ def test_a_call_goes_back_as_the_model_wrote_it() -> None:
     ]
 
 
-def test_what_became_of_a_call_is_its_output() -> None:
+def test_the_status_of_a_finished_call_is_sent_as_its_output() -> None:
     turn = Turn(
         [
             call(),
@@ -288,7 +288,7 @@ def test_what_became_of_a_call_is_its_output() -> None:
     assert "no" in third["output"]
 
 
-def test_files_that_a_tool_returned_stand_beside_its_result() -> None:
+def test_files_returned_by_a_tool_are_sent_in_its_output() -> None:
     file = File("image/png", url="https://h/a.png")
     tool = Tool(FunctionCall("f"), call_id="a", status=Completed("ok", (file,)))
     image = {"type": "input_image", "image_url": "https://h/a.png"}
@@ -297,7 +297,7 @@ def test_files_that_a_tool_returned_stand_beside_its_result() -> None:
     assert call_outputs(Turn([silent]), DIALECT)[0]["output"] == [image]
 
 
-def test_a_custom_tool_is_called_and_answered_in_plain_text() -> None:
+def test_a_custom_call_and_its_output_are_sent_as_plain_text() -> None:
     made = FunctionCall("sql", {"input": "SELECT 1"}, raw="SELECT 1", opaque=own(item={"type": "custom_tool_call"}))
     turn = Turn([Tool(made, call_id="a", status=Completed("1"))])
     assert model_items(turn, DIALECT) == [
@@ -306,12 +306,12 @@ def test_a_custom_tool_is_called_and_answered_in_plain_text() -> None:
     assert call_outputs(turn, DIALECT) == [{"type": "custom_tool_call_output", "call_id": "a", "output": "1"}]
 
 
-def test_a_call_that_a_program_made_is_answered_to_it() -> None:
+def test_the_output_of_a_call_keeps_its_caller() -> None:
     caller = {"type": "program", "caller_id": "prog_1"}
     assert call_outputs(Turn([call(caller=caller)]), DIALECT)[0]["caller"] == caller
 
 
-def test_the_ids_of_calls_tell_them_apart_and_are_short_enough() -> None:
+def test_call_ids_are_made_unique_and_shortened_for_other_providers() -> None:
     long = "x" * 65
     repeated = Tool(FunctionCall("f"), id="ours", call_id="a")
     turn = Turn([call(), repeated, Tool(FunctionCall("f"), call_id=long)])
@@ -322,7 +322,7 @@ def test_the_ids_of_calls_tell_them_apart_and_are_short_enough() -> None:
     assert (len(ids[2]), ids) == (37, wire_ids(foreign, DIALECT))
 
 
-def test_names_of_functions_that_only_another_provider_takes_are_made_acceptable() -> None:
+def test_function_names_of_another_provider_are_sanitized() -> None:
     assert items(call("a.b:c"), provider="q")[0]["name"] == "a_b_c"
     assert items(call("a.b:c"), provider="p")[0]["name"] == "a.b:c"
 
@@ -344,7 +344,7 @@ def approval(status: Any, **further: Any) -> Tool:
     return Tool(made, call_id="mcpr_1", status=status, **further)
 
 
-def test_a_request_for_approval_goes_back_and_is_answered() -> None:
+def test_an_mcp_approval_request_is_sent_back_with_its_approval() -> None:
     turn = Turn([approval(Completed("yes"))])
     assert model_items(turn, DIALECT) == [REQUEST]
     answer = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
@@ -353,13 +353,13 @@ def test_a_request_for_approval_goes_back_and_is_answered() -> None:
 
 
 @pytest.mark.parametrize("status", [Rejected("too risky"), Failed("there is no tool called mcp_approval")])
-def test_what_was_not_approved_is_refused_with_the_reason(status: Rejected | Failed) -> None:
+def test_a_rejected_or_failed_approval_is_sent_as_refused_with_its_reason(status: Rejected | Failed) -> None:
     (answer,) = call_outputs(Turn([approval(status)]), DIALECT)
     assert answer["approve"] is False
     assert (status.reason if isinstance(status, Rejected) else status.error) in answer["reason"]
 
 
-def test_what_was_approved_otherwise_than_it_was_asked_for_is_refused() -> None:
+def test_an_approval_with_edited_arguments_is_sent_as_refused() -> None:
     (answer,) = call_outputs(Turn([approval(Completed("yes"), edited={"name": "archive"})]), DIALECT)
     assert answer["approve"] is False
     assert "archive" in answer["reason"]
@@ -367,7 +367,7 @@ def test_what_was_approved_otherwise_than_it_was_asked_for_is_refused() -> None:
     assert same["approve"] is True
 
 
-def test_a_call_of_that_name_from_elsewhere_is_a_call_like_any_other() -> None:
+def test_a_call_named_mcp_approval_of_another_origin_is_sent_as_a_function_call() -> None:
     tool = Tool(FunctionCall(MCP_APPROVAL), call_id="a", status=Completed("ok"))
     assert items(tool)[0]["type"] == "function_call"
     assert call_outputs(Turn([tool]), DIALECT)[0]["type"] == "function_call_output"

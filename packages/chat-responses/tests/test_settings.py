@@ -41,7 +41,7 @@ async def test_the_last_call_that_sets_a_header_wins(calls: Calls, sent: str, *,
     assert await authorization(calls(builder.with_base_url("http://h/v1") if elsewhere else builder)) == sent
 
 
-async def test_the_environment_is_read_only_for_the_default_server_without_key(
+async def test_the_key_from_the_environment_is_used_only_for_the_default_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "key")
