@@ -32,7 +32,7 @@ def write(folder: Path, text: str, name: str = "clerk.md") -> Path:
     return folder
 
 
-def test_a_file_has_all_fields_of_an_agent(tmp_path: Path) -> None:
+def test_an_agent_file_defines_every_field_of_an_agent(tmp_path: Path) -> None:
     small = ScriptedProvider()
     (found,) = read_agents(write(tmp_path, CLERK), models={"small": small}, budget=Budget(calls=7))
     assert (found.name, found.description, found.tools) == ("clerk", "Finds: parcels.", ["find", "pay"])
@@ -40,7 +40,7 @@ def test_a_file_has_all_fields_of_an_agent(tmp_path: Path) -> None:
     assert (found.model, found.max_turns, found.budget) == (small, 3, Budget(calls=7))
 
 
-def test_only_the_name_and_the_description_are_required(tmp_path: Path) -> None:
+def test_an_agent_file_requires_only_a_name_and_a_description(tmp_path: Path) -> None:
     write(tmp_path, "---\nname: b\ndescription: B.\n---\n", "b.md")
     write(tmp_path, "\ufeff---\r\nname: a\r\ndescription: A.\r\ntools: []\r\n---\r\nHello.\r\n", "a.md")
     write(tmp_path, "no agent", "notes.txt")
@@ -62,13 +62,13 @@ def test_only_the_name_and_the_description_are_required(tmp_path: Path) -> None:
         ("---\nname: a\ndescription: d\nmax_iterations: 0\n---\n", r"clerk\.md:4: max_iterations"),
     ],
 )
-def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_agent_file_is_reported_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_agents(write(tmp_path, text))
 
 
 @pytest.mark.anyio
-async def test_max_iterations_and_tools_of_a_file_apply(tmp_path: Path) -> None:
+async def test_an_agent_from_a_file_has_its_turn_limit_and_tools(tmp_path: Path) -> None:
     loop = ScriptedProvider(*[call_find(f"P{number}") for number in range(9)], by_history=True)
     office = Office(*read_agents(write(tmp_path, CLERK), models={"small": loop}))
     session, _ = await run(office, delegate(), "Sorry.")
@@ -77,7 +77,7 @@ async def test_max_iterations_and_tools_of_a_file_apply(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_file_gives_no_rights_that_it_does_not_list(tmp_path: Path) -> None:
+async def test_an_agent_from_a_file_cannot_use_unlisted_tools(tmp_path: Path) -> None:
     model = ScriptedProvider(call_pay(), "Done.", by_history=True)
     text = CLERK.replace("find, pay", "find")
     office = Office(*read_agents(write(tmp_path, text), models={"small": model}))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("length", "truncated", "compacted"), [(300, False, False), (500, True, False), (500, False, True)]
 )
-async def test_the_data_of_a_delegation_has_the_full_result_and_its_counts(
+async def test_delegation_data_contain_the_full_result_and_counts(
     length: int, *, truncated: bool, compacted: bool
 ) -> None:
     engine, _ = new_engine(delegate(), "Good.")
@@ -42,12 +42,12 @@ async def test_the_data_of_a_delegation_has_the_full_result_and_its_counts(
     }
 
 
-async def test_the_failure_of_an_agent_has_no_details() -> None:
+async def test_the_failure_text_of_an_agent_has_no_details() -> None:
     session, _ = await run(Office(agent(ServerError("key sk-123 failed", status=500))), delegate(), "Sorry.")
     assert failure_of(session) == "Subagent 'clerk' failed: its model is not available."
 
 
-async def test_a_long_result_is_shortened_and_read_by_the_model() -> None:
+async def test_the_model_can_read_the_rest_of_a_shortened_result() -> None:
     text = " ".join([f"word{number}" for number in range(5_000)])
     engine, _ = new_engine(
         delegate(), FunctionCall("read_result", {"id": "delegate_1", "offset": 5_000}, id="read_1"), "Good."

@@ -28,7 +28,7 @@ def ask_ana(_call: FunctionCall) -> Action[Paused]:
         (RequireApproval(), Reject("no"), []),
     ],
 )
-async def test_a_call_needs_the_consent_of_all_policies(
+async def test_a_call_of_an_agent_runs_only_if_all_policies_allow_it(
     own: Action[Paused], parent: Action[Paused], expected: list[str]
 ) -> None:
     def decide_own(_call: FunctionCall) -> Action[Paused]:
@@ -43,7 +43,7 @@ async def test_a_call_needs_the_consent_of_all_policies(
 
 
 @pytest.mark.parametrize("place", ["own", "parent"])
-async def test_the_wait_of_any_policy_makes_a_call_wait(place: str) -> None:
+async def test_a_call_of_an_agent_waits_if_any_policy_requires_an_approval(place: str) -> None:
     seen: list[tuple[str, tuple[str, ...]]] = []
 
     def parent(call: FunctionCall, path: tuple[str, ...]) -> Action[Paused]:
@@ -58,7 +58,7 @@ async def test_the_wait_of_any_policy_makes_a_call_wait(place: str) -> None:
     assert seen == [("find", ("clerk",))]
 
 
-async def test_different_approvers_reject_the_call() -> None:
+async def test_a_call_with_two_different_approvers_is_rejected() -> None:
     def parent(_call: FunctionCall, _path: tuple[str, ...]) -> Action[Paused]:
         return RequireApproval(of="boss")
 
@@ -67,7 +67,7 @@ async def test_different_approvers_reject_the_call() -> None:
     assert (events[-1], office.effects) == ("done answered", [])
 
 
-async def test_a_policy_that_raises_rejects_the_call() -> None:
+async def test_a_parent_policy_that_raises_rejects_the_call() -> None:
     def parent(_call: FunctionCall, _path: tuple[str, ...]) -> Action[Paused]:
         raise LookupError
 
@@ -76,7 +76,7 @@ async def test_a_policy_that_raises_rejects_the_call() -> None:
     assert (events[-1], office.effects) == ("done answered", [])
 
 
-async def test_a_paused_agent_is_decided_by_its_own_policies() -> None:
+async def test_a_resumed_agent_uses_only_the_parent_policy_of_its_path() -> None:
     asked: list[str] = []
 
     def parent(call: FunctionCall, path: tuple[str, ...]) -> Action[Paused]:

@@ -66,7 +66,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_is_imported_and_exported_without_loss(name: str) -> None:
+def test_an_arche_document_is_imported_and_exported_without_loss(name: str) -> None:
     session = import_arche(json.dumps(DOCUMENTS[name]))
 
     assert json.loads(export_arche(session)) == DOCUMENTS[name]
@@ -98,7 +98,7 @@ async def test_an_imported_session_can_be_stored() -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-async def test_a_stored_copy_is_exported_without_loss(name: str) -> None:
+async def test_a_stored_copy_of_an_import_is_exported_without_loss(name: str) -> None:
     given = {**DOCUMENTS[name], "tenant": {"id": 7}}
     async with MemoryStore() as store:
         stored = await import_arche(json.dumps(given)).copy_to(store)
@@ -110,7 +110,7 @@ async def test_a_stored_copy_is_exported_without_loss(name: str) -> None:
     assert exported == given
 
 
-def test_a_document_without_usage_has_none() -> None:
+def test_an_arche_document_without_usage_has_no_usage() -> None:
     fields = document(USER, ASSISTANT)
     del fields["usage"]
 
@@ -119,7 +119,7 @@ def test_a_document_without_usage_has_none() -> None:
     assert (session.usage.turns, session.usage.totals.calls) == (0, 0)
 
 
-def test_times_in_other_zones_and_with_nanoseconds_are_read() -> None:
+def test_times_with_offsets_and_nanoseconds_are_imported() -> None:
     session = import_arche(
         json.dumps(document(created_at="2026-01-02T08:34:05.123456789+05:30", last_active="2026-01-02T03:04:06Z"))
     )
@@ -145,12 +145,12 @@ def test_times_in_other_zones_and_with_nanoseconds_are_read() -> None:
         (document(id=""), "id"),
     ],
 )
-def test_a_malformed_document_is_refused_with_its_place(fields: dict[str, object], path: str) -> None:
+def test_a_malformed_arche_document_is_refused_with_the_path(fields: dict[str, object], path: str) -> None:
     with pytest.raises(InvalidDocumentError, match=path):
         import_arche(json.dumps(fields))
 
 
-async def test_text_and_calls_are_exported_in_the_order_in_which_the_model_sent_them() -> None:
+async def test_text_and_calls_are_exported_in_the_order_of_the_model() -> None:
     engine, _ = new_engine(["Let me see. ", call_find("A"), call_find("B")], [Reasoning("hm"), "Found."])
     session = AgentSession("s", flow="desk")
     await collect(engine, Desk(), session, "go")
@@ -163,14 +163,14 @@ async def test_text_and_calls_are_exported_in_the_order_in_which_the_model_sent_
     assert exported["usage"]["totals"]["calls"] == 2
 
 
-def test_the_signature_is_where_gemini_expects_it() -> None:
+def test_a_thought_signature_is_imported_for_gemini() -> None:
     session = import_arche(json.dumps(DOCUMENTS["a signature"]))
 
     tool = session.messages[1].tools[0]
     assert tool.call.opaque == Opaque("gemini", {"thoughtSignature": "c2ln"})
 
 
-async def test_what_a_document_cannot_express_is_refused() -> None:
+async def test_exporting_files_system_turns_or_pending_calls_is_refused() -> None:
     with pytest.raises(UsageError, match="File parts of user turns cannot be exported"):
         export_arche(AgentSession(flow="desk", messages=Messages.from_user(File("image/png", b"x"))))
     with pytest.raises(UsageError, match="Text parts of system turns cannot be exported"):

@@ -64,7 +64,7 @@ async def state_of(background: BackgroundAgents[Paused]) -> str:
     return found.state
 
 
-async def test_the_call_returns_at_once_and_the_result_arrives_in_a_later_message() -> None:
+async def test_a_background_call_returns_immediately_and_its_result_is_posted() -> None:
     async with MemoryStore() as store:
         office, engine, model, session = await begin(store, agent(call_find("P1"), "Utrecht."), script=("I see.",))
         assert result_of(session) == (
@@ -94,7 +94,7 @@ async def test_the_call_returns_at_once_and_the_result_arrives_in_a_later_messag
         assert session.usage.totals.calls == 5
 
 
-async def test_an_end_is_posted_once_even_if_its_job_runs_again() -> None:
+async def test_a_background_result_is_posted_once_if_its_job_runs_again() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent("Done."))
         background = engine.background(office)
@@ -109,7 +109,7 @@ async def test_an_end_is_posted_once_even_if_its_job_runs_again() -> None:
         assert len(await posted(store)) == 1
 
 
-async def test_a_decision_in_another_process_continues_an_agent(tmp_path: Path) -> None:
+async def test_a_background_agent_continues_after_a_decision_in_another_process(tmp_path: Path) -> None:
     path = tmp_path / "chats.db"
     async with SqliteStore(path) as store:
         office, engine, _, _ = await begin(store, agent(call_pay(), "Paid."))
@@ -134,7 +134,7 @@ async def test_a_decision_in_another_process_continues_an_agent(tmp_path: Path) 
         assert len(await posted(store)) == 1
 
 
-async def test_the_policies_of_the_parent_apply_in_the_background() -> None:
+async def test_parent_policies_apply_to_background_agents() -> None:
     def parent(call: FunctionCall, path: tuple[str, ...]) -> Action[Paused]:
         return RequireApproval(of="boss") if (call.name, path) == ("find", ("clerk",)) else Execute()
 
@@ -162,7 +162,7 @@ async def test_a_background_agent_cannot_exceed_its_budget() -> None:
         )
 
 
-async def test_a_background_agent_that_hangs_is_stopped_after_its_seconds() -> None:
+async def test_a_background_agent_is_stopped_after_its_time_budget() -> None:
     async with MemoryStore() as store:
         hanging = agent(Answer(["x"], before=anyio.sleep_forever), budget=Budget(seconds=0.05))
         office, engine, _, _ = await begin(store, hanging)
@@ -172,7 +172,7 @@ async def test_a_background_agent_that_hangs_is_stopped_after_its_seconds() -> N
         assert "budget of 0.05 seconds" in (await posted(store))[0]
 
 
-async def test_an_agent_whose_model_fails_is_tried_again() -> None:
+async def test_a_background_agent_is_retried_after_a_model_outage() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent(OverloadedError("busy", status=529), "Done."))
         background = engine.background(office)
@@ -182,7 +182,7 @@ async def test_an_agent_whose_model_fails_is_tried_again() -> None:
         assert (job.state, job.attempts) == ("queued", 1)
 
 
-async def test_an_agent_whose_request_is_refused_fails() -> None:
+async def test_a_background_agent_fails_after_a_permanent_model_error() -> None:
     async with MemoryStore() as store:
         broken = agent(ServerError("key sk-123 is wrong", status=400, retryable=False))
         office, engine, _, _ = await begin(store, broken)
@@ -192,7 +192,7 @@ async def test_an_agent_whose_request_is_refused_fails() -> None:
         assert "sk-123" not in (await posted(store))[0]
 
 
-async def test_a_cancelled_agent_does_not_run_and_the_model_is_told() -> None:
+async def test_a_cancelled_background_agent_does_not_run_and_reports_it() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent(call_find("P1"), "Done."))
         background = engine.background(office)
@@ -203,7 +203,7 @@ async def test_a_cancelled_agent_does_not_run_and_the_model_is_told() -> None:
         assert await posted(store) == ["[The background agent 'clerk' with the id 's/delegate_1' was cancelled.]"]
 
 
-async def test_a_cancelled_agent_that_waits_cannot_be_decided() -> None:
+async def test_a_waiting_background_agent_can_be_cancelled() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent(call_pay(), "Paid."))
         background = engine.background(office)
@@ -214,14 +214,14 @@ async def test_a_cancelled_agent_that_waits_cannot_be_decided() -> None:
         assert (office.effects, await state_of(background)) == ([], "cancelled")
 
 
-async def test_only_agents_of_the_flow_can_be_cancelled() -> None:
+async def test_cancelling_a_conversation_that_is_not_an_agent_is_refused() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent("Done."))
         with pytest.raises(UsageError, match="'s' is not a background agent of the flow 'desk'"):
             await engine.background(office).cancel("s")
 
 
-async def test_a_running_agent_that_is_cancelled_is_stopped() -> None:
+async def test_a_running_background_agent_can_be_cancelled() -> None:
     started = anyio.Event()
 
     async def hang() -> None:
@@ -241,7 +241,7 @@ async def test_a_running_agent_that_is_cancelled_is_stopped() -> None:
         assert (await store.meta(CHILD)).state == "closed"
 
 
-async def test_agents_of_a_session_in_memory_do_not_work_in_the_background() -> None:
+async def test_background_agents_of_a_session_in_memory_are_refused() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine(start(), "Sorry.")
         session = AgentSession("s", flow="desk")
@@ -252,7 +252,7 @@ async def test_agents_of_a_session_in_memory_do_not_work_in_the_background() -> 
         assert await store.conversations() == []
 
 
-async def test_without_a_store_the_model_cannot_ask_for_the_background() -> None:
+async def test_the_background_argument_is_not_offered_without_a_store() -> None:
     engine, model = new_engine(start(), "Sorry.")
     session = AgentSession(flow="desk")
     await collect(engine, Office(agent("Done.")), session, "Go.")
@@ -262,7 +262,7 @@ async def test_without_a_store_the_model_cannot_ask_for_the_background() -> None
         engine.background(Desk())
 
 
-async def test_an_agent_of_an_agent_does_not_work_in_the_background() -> None:
+async def test_a_nested_agent_cannot_start_a_background_agent() -> None:
     async with MemoryStore() as store:
         manager = agent(start(2), "Done.", name="manager")
         office = Later(store, agent("Done."), manager, max_depth=2)
@@ -272,7 +272,7 @@ async def test_an_agent_of_an_agent_does_not_work_in_the_background() -> None:
         assert [meta.id for meta in await store.conversations()] == ["s"]
 
 
-async def test_a_long_result_is_shortened_and_read_by_the_model() -> None:
+async def test_the_model_can_read_the_rest_of_a_background_result() -> None:
     async with MemoryStore() as store:
         read = FunctionCall("read_result", {"id": CHILD, "offset": 900}, id="read_1")
         office, engine, _, session = await begin(store, agent("word " * 200), script=(read, "Good."), max_result=400)
@@ -282,7 +282,7 @@ async def test_a_long_result_is_shortened_and_read_by_the_model() -> None:
         assert result_of(session, "read_1").endswith("[Characters 900 to 1000 of 1000.]")
 
 
-async def test_an_agent_whose_session_was_deleted_ends() -> None:
+async def test_a_background_agent_ends_if_its_session_was_deleted() -> None:
     async with MemoryStore() as store:
         office, engine, _, _ = await begin(store, agent("Done."))
         await store.delete("s")

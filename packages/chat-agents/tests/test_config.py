@@ -9,14 +9,14 @@ from chat_agents import AgentConfig
 from chat_core import Retry, UsageError
 
 
-def test_five_rounds_and_a_closing_answer_are_the_defaults() -> None:
+def test_the_default_limit_is_five_tool_rounds_with_a_closing_answer() -> None:
     config = AgentConfig()
 
     assert (config.max_tool_rounds, config.closing_answer, config.context) == (5, True, None)
 
 
 @pytest.mark.parametrize("rounds", [-1, 1.5, "5", True])
-def test_a_limit_that_is_no_whole_number_is_refused(rounds: object) -> None:
+def test_max_tool_rounds_must_be_a_whole_number(rounds: object) -> None:
     with pytest.raises(UsageError, match="max_tool_rounds must be a whole number of at least 0"):
         AgentConfig(max_tool_rounds=cast("Any", rounds))
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_after_a_kill_inside_an_agent_every_effect_is_there_once(tmp_path: Path) -> None:
+async def test_a_killed_delegation_repeats_no_effect(tmp_path: Path) -> None:
     command = [sys.executable, str(HERE / "delegate_world.py"), str(tmp_path)]
     died = await anyio.run_process(command, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr

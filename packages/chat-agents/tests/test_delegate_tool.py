@@ -61,13 +61,13 @@ async def run(office: Office, *script: Any, message: str = "Go.") -> tuple[Agent
     return session, short(events)
 
 
-async def test_the_result_of_an_agent_is_the_result_of_the_call() -> None:
+async def test_the_result_of_an_agent_is_the_result_of_the_delegate_call() -> None:
     session, events = await run(Office(agent("It is done.")), delegate(), "Good.")
     assert result_of(session) == "## Result from 'clerk'\n\nIt is done."
     assert events == ["delegate calling", "data delegation", "delegate done", "text Good.", "done answered"]
 
 
-async def test_an_agent_receives_its_instructions_task_and_context() -> None:
+async def test_an_agent_receives_its_task_and_a_truncated_context() -> None:
     clerk = agent("Done.")
     await run(Office(clerk), delegate(task="Count.", context="apples " * 1000), "Good.")
     assert isinstance(clerk.model, ScriptedProvider)
@@ -79,7 +79,7 @@ async def test_an_agent_receives_its_instructions_task_and_context() -> None:
 
 
 @pytest.mark.parametrize(("length", "sent"), [(9, 9), (10, 10), (11, 10 + len("...(truncated)"))])
-async def test_the_limit_of_the_context_is_a_setting(length: int, sent: int) -> None:
+async def test_max_context_limits_the_context_of_an_agent(length: int, sent: int) -> None:
     clerk = agent("Done.")
     await run(Office(clerk, max_context=10), delegate(task="Count.", context="x" * length), "Good.")
     assert isinstance(clerk.model, ScriptedProvider)
@@ -87,17 +87,17 @@ async def test_the_limit_of_the_context_is_a_setting(length: int, sent: int) -> 
     assert len(text.partition("## Context\n\n")[2]) == sent
 
 
-async def test_an_unknown_agent_is_a_failure_that_lists_the_agents() -> None:
+async def test_delegating_to_an_unknown_agent_fails_and_lists_the_agents() -> None:
     session, _ = await run(Office(agent("x"), agent("y", name="writer")), delegate("ghost"), "Sorry.")
     assert failure_of(session) == "Unknown agent 'ghost'. Available agents: clerk, writer"
 
 
-async def test_without_agents_none_are_configured() -> None:
+async def test_delegating_without_agents_fails() -> None:
     session, _ = await run(Office(), delegate("ghost"), "Sorry.")
     assert failure_of(session) == "Unknown agent 'ghost'. Available agents: none configured"
 
 
-async def test_an_agent_has_the_tools_of_the_flow_that_it_lists() -> None:
+async def test_an_agent_has_only_the_tools_that_it_lists() -> None:
     clerk = agent(call_pay(0), "Done.", tools=["find"])
     session, _ = await run(Office(clerk), delegate(), "Good.")
     assert isinstance(clerk.model, ScriptedProvider)
@@ -105,13 +105,13 @@ async def test_an_agent_has_the_tools_of_the_flow_that_it_lists() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nDone."
 
 
-async def test_an_agent_cannot_have_a_tool_that_the_flow_does_not_have() -> None:
+async def test_an_agent_with_a_tool_unknown_to_the_flow_is_refused() -> None:
     engine, _ = new_engine("x")
     with pytest.raises(UsageError, match="has the tool 'shell', and the flow has not"):
         engine.chat(Office(agent("x", tools=["shell"])))
 
 
-async def test_a_call_of_an_agent_that_waits_pauses_the_run_by_its_path() -> None:
+async def test_a_waiting_call_of_an_agent_pauses_the_run_and_is_resumed_by_path() -> None:
     office = Office(agent(call_pay(), "Paid."))
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
@@ -136,7 +136,7 @@ async def test_a_rejected_call_of_an_agent_does_not_run() -> None:
     assert office.effects == []
 
 
-async def test_an_agent_cannot_delegate_beyond_the_depth() -> None:
+async def test_an_agent_at_the_maximum_depth_has_no_delegate_tool() -> None:
     clerk = agent(delegate(number=2), "I had to do it myself.")
     session, _ = await run(Office(clerk), delegate(), "Good.")
     assert isinstance(clerk.model, ScriptedProvider)
@@ -149,7 +149,7 @@ def two_levels() -> Office:
     return Office(clerk, agent(call_pay(), "Paid.", name="payer"), max_depth=2)
 
 
-async def test_two_levels_pause_and_resume_by_path() -> None:
+async def test_a_call_two_levels_deep_pauses_and_resumes_by_path() -> None:
     office = two_levels()
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
@@ -161,7 +161,7 @@ async def test_two_levels_pause_and_resume_by_path() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nPaid, says the payer."
 
 
-async def test_the_usage_of_agents_counts_in_the_run_and_in_the_session() -> None:
+async def test_the_usage_of_agents_is_added_to_the_run_and_the_session() -> None:
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
     events = await collect(engine, Office(agent(call_find(), "Done.")), session, "Go.")
@@ -172,7 +172,7 @@ async def test_the_usage_of_agents_counts_in_the_run_and_in_the_session() -> Non
 
 
 @pytest.mark.parametrize("asked", [None, 2, 50])
-async def test_an_agent_that_loops_is_stopped_after_its_turns(asked: int | None) -> None:
+async def test_an_agent_is_stopped_after_its_maximum_turns(asked: int | None) -> None:
     loop = [FunctionCall("find", {"parcel": "P"}, id=f"find_{number}") for number in range(50)]
     office = Office(agent(*loop, max_turns=3))
     call = delegate() if asked is None else delegate(max_turns=asked)
@@ -182,7 +182,7 @@ async def test_an_agent_that_loops_is_stopped_after_its_turns(asked: int | None)
     assert len(office.effects) == turns - 1
 
 
-async def test_the_last_turn_of_an_agent_is_asked_without_tools() -> None:
+async def test_the_last_turn_of_an_agent_is_requested_without_tools() -> None:
     clerk = agent(call_find(), "Done.", max_turns=2)
     session, _ = await run(Office(clerk), delegate(), "Good.")
     assert isinstance(clerk.model, ScriptedProvider)
@@ -190,7 +190,7 @@ async def test_the_last_turn_of_an_agent_is_asked_without_tools() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nDone."
 
 
-async def test_several_agents_run_at_the_same_time() -> None:
+async def test_parallel_delegations_run_concurrently() -> None:
     barrier = [anyio.Event(), anyio.Event()]
 
     async def meet(mine: int) -> None:
@@ -204,7 +204,7 @@ async def test_several_agents_run_at_the_same_time() -> None:
     assert result_of(session, "delegate_2") == "## Result from 'writer'\n\ntwo"
 
 
-async def test_a_client_that_leaves_cancels_the_agent_at_any_depth() -> None:
+async def test_cancelling_a_run_cancels_its_agents_at_any_depth() -> None:
     started, cancelled = anyio.Event(), anyio.Event()
 
     async def hang() -> None:
@@ -227,7 +227,7 @@ async def test_a_client_that_leaves_cancels_the_agent_at_any_depth() -> None:
     assert not scope.cancelled_caught
 
 
-async def test_an_agent_that_was_removed_while_its_call_waits_can_be_deployed_again() -> None:
+async def test_a_removed_agent_with_a_waiting_call_can_be_added_again() -> None:
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
     office = Office(agent(call_pay(), "Paid."))

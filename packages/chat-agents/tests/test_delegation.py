@@ -25,12 +25,12 @@ def test_a_budget_must_be_positive(limit: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"max_turns": 0}, {"max_turns": True}])
-def test_a_wrong_agent_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_invalid_agent_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         agent(**wrong)
 
 
-def test_wrong_settings_are_refused() -> None:
+def test_invalid_delegation_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="two agents are named 'clerk'"):
         delegation(agent(), agent())
     with pytest.raises(UsageError, match="max_depth"):

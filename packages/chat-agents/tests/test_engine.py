@@ -29,19 +29,19 @@ from chat_core.testing import ScriptedProvider
 pytestmark = pytest.mark.anyio
 
 
-def test_a_model_that_cannot_stream_is_refused() -> None:
+def test_a_model_without_streaming_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a model that streams"):
         AgentEngine(cast("Any", object()))
 
 
-def test_the_configuration_is_public() -> None:
+def test_an_engine_exposes_its_configuration() -> None:
     config = AgentConfig(max_tool_rounds=1)
 
     assert AgentEngine(ScriptedProvider(), config).config is config
     assert repr(AgentEngine(ScriptedProvider())) == "AgentEngine(scripted/script)"
 
 
-async def test_the_tools_of_a_flow_are_read_once() -> None:
+async def test_the_tools_of_a_flow_are_read_once_per_engine() -> None:
     class Counting(Desk):
         reads = 0
 
@@ -60,7 +60,7 @@ async def test_the_tools_of_a_flow_are_read_once() -> None:
     assert provider.asked[0].tools is provider.asked[1].tools
 
 
-def test_two_flows_have_two_chats() -> None:
+def test_each_flow_has_a_separate_chat() -> None:
     engine, _ = new_engine()
 
     assert engine.chat(Desk()) is not engine.chat(Desk())
@@ -81,7 +81,7 @@ async def test_a_flow_may_be_a_dataclass() -> None:
     assert engine.chat(flow) is not engine.chat(Shop("Utrecht"))
 
 
-async def test_the_chat_of_a_flow_answers_which_calls_need_an_approval() -> None:
+async def test_the_chat_of_a_flow_decides_calls_by_the_policies_of_the_flow() -> None:
     engine, _ = new_engine()
 
     assert await engine.chat(Desk()).decide(FunctionCall("pay", {"amount": 5})) == RequireApproval()
@@ -105,7 +105,7 @@ def test_a_flow_without_a_name_is_refused() -> None:
         engine.run(Nameless(), AgentSession(flow="desk"), "hi")
 
 
-async def test_one_engine_serves_several_sessions_at_once() -> None:
+async def test_an_engine_runs_several_sessions_concurrently() -> None:
     engine, _ = new_engine(call_find("A"), call_find("B"), "found B", "found A")
     first, second = AgentSession(flow="desk"), AgentSession(flow="desk")
     flow = Desk()
@@ -119,7 +119,7 @@ async def test_one_engine_serves_several_sessions_at_once() -> None:
     assert short(events)[-1] == "done answered"
 
 
-async def test_a_count_of_messages_limits_what_the_model_receives() -> None:
+async def test_a_context_window_limits_the_messages_sent_to_the_model() -> None:
     engine, provider = new_engine(*["ok"] * 4, context=Window(messages=3))
     session = AgentSession(flow="desk")
 

@@ -12,7 +12,7 @@ def test_every_error_code_has_a_fixed_text() -> None:
     assert set(TEXTS) == set(get_args(ErrorCode))
 
 
-def test_the_texts_are_those_that_arche_sends() -> None:
+def test_error_texts_equal_those_of_arche() -> None:
     assert error_event("llm_error").message == "The assistant is temporarily unavailable. Please try again."
     assert error_event("internal").message == error_event("llm_error").message
     assert error_event("stream_error").message == "The reply was interrupted. Please try again."

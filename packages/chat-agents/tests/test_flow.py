@@ -24,7 +24,7 @@ class Awaited(AgentFlow):
         return f"session {context.conversation_id}"
 
 
-async def test_a_flow_may_have_neither_instructions_nor_tools() -> None:
+async def test_a_flow_without_instructions_and_tools_runs() -> None:
     engine, provider = new_engine("hello")
 
     await collect(engine, Plain(), AgentSession("s", flow="plain"), "hi")
@@ -55,7 +55,7 @@ async def test_instructions_may_be_a_coroutine_function() -> None:
     assert "session s-1" in str(provider.asked[0].options.instructions)
 
 
-async def test_a_flow_is_made_from_a_prompt_and_tools() -> None:
+async def test_a_prompt_flow_runs_with_a_prompt_and_tools() -> None:
     flow = PromptFlow("desk", "You are brief.", Desk().scopes())
     engine, provider = new_engine(call_find(), "found", call_pay(), "paid")
     session = AgentSession(flow="desk")

@@ -52,7 +52,7 @@ def tools_of(provider: ScriptedProvider) -> list[list[str]]:
     return [[tool.name for tool in asked.tools] for asked in provider.asked]
 
 
-async def test_the_other_flow_answers_from_the_next_message_on() -> None:
+async def test_the_next_message_after_a_handoff_goes_to_the_other_flow() -> None:
     engine, model = new_engine(HAND_OVER, "The desk will help.", call_pay(0), "Paid.")
     session = AgentSession(flow="front", owner="ana")
     front = Front()
@@ -74,7 +74,7 @@ async def test_the_other_flow_answers_from_the_next_message_on() -> None:
     assert [content.text for content in session.messages][::2] == ["Pay.", "Pay 0."]
 
 
-async def test_a_handoff_is_durable_and_needs_no_other_record(tmp_path: Path) -> None:
+async def test_a_handoff_is_restored_from_the_stored_session(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store:
         engine, _ = new_engine(HAND_OVER, "The desk will help.")
         await collect(engine, Front(), await AgentSession.open(store, "s", flow="front"), "Pay.")
@@ -90,7 +90,7 @@ async def test_a_handoff_is_durable_and_needs_no_other_record(tmp_path: Path) ->
         assert short(await collect(engine, Desk(), session))[-1] == "done answered"
 
 
-async def test_the_flow_that_hands_over_finishes_its_answer_after_a_crash() -> None:
+async def test_an_interrupted_handoff_turn_is_finished_by_the_first_flow() -> None:
     engine, model = new_engine(HAND_OVER, "The desk will help.")
     session = AgentSession(flow="front")
     front = Front()
@@ -104,7 +104,7 @@ async def test_the_flow_that_hands_over_finishes_its_answer_after_a_crash() -> N
     assert session.current_flow == "desk"
 
 
-async def test_a_session_can_be_handed_back() -> None:
+async def test_a_session_can_be_handed_back_to_the_first_flow() -> None:
     desk = Returning()
     front = Front(desk)
     desk.front = front
@@ -118,7 +118,7 @@ async def test_a_session_can_be_handed_back() -> None:
     assert tools_of(model)[-1] == ["hand_over_to_desk"]
 
 
-async def test_a_flow_that_does_not_lead_to_the_current_one_is_refused() -> None:
+async def test_a_flow_without_a_handoff_to_the_current_flow_is_refused() -> None:
     engine, _ = new_engine(HAND_OVER, "The desk will help.")
     session = AgentSession(flow="front")
     await collect(engine, Front(), session, "Pay.")
@@ -134,7 +134,7 @@ async def test_a_flow_that_does_not_lead_to_the_current_one_is_refused() -> None
             await AgentSession.open(store, session.id, flow="other")
 
 
-async def test_an_agent_of_a_flow_cannot_hand_over() -> None:
+async def test_an_agent_of_a_flow_has_no_handoff_tools() -> None:
     clerk = agent("Done.")
     engine, _ = new_engine(delegate(), "Good.")
     await collect(engine, Front(None, clerk), AgentSession(flow="front"), "Go.")

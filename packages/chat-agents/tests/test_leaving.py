@@ -116,12 +116,12 @@ async def finish(flow: Desk, session: AgentSession, message: str | None) -> Sequ
 @pytest.mark.parametrize("way", ["break", "raise", "cancel"])
 @pytest.mark.parametrize("count", range(1, EVENTS + 1))
 @pytest.mark.parametrize("kind", ["session", "memory"])
-async def test_the_run_after_a_client_that_left_continues(kind: Kind, count: int, way: Way, tmp_path: Path) -> None:
+async def test_a_run_closed_early_can_be_continued(kind: Kind, count: int, way: Way, tmp_path: Path) -> None:
     await check_that_it_continues(kind, count, way, tmp_path)
 
 
 @pytest.mark.parametrize("count", range(1, EVENTS + 1, 4))
-async def test_the_run_after_a_client_that_left_continues_on_disk(count: int, tmp_path: Path) -> None:
+async def test_a_run_closed_early_can_be_continued_from_sqlite(count: int, tmp_path: Path) -> None:
     await check_that_it_continues("sqlite", count, "break", tmp_path)
 
 
@@ -144,7 +144,7 @@ async def check_that_it_continues(kind: Kind, count: int, way: Way, folder: Path
 
 @pytest.mark.parametrize("count", range(1, EVENTS - 2, 2))
 @pytest.mark.parametrize("kind", ["session", "memory"])
-async def test_after_a_client_that_left_the_user_can_send_another_message(
+async def test_a_session_accepts_another_message_after_a_run_was_closed_early(
     kind: Kind, count: int, tmp_path: Path
 ) -> None:
     async with open_store(kind, tmp_path) as store:
@@ -161,7 +161,7 @@ async def test_after_a_client_that_left_the_user_can_send_another_message(
         assert "Never mind." in [content.text for content in session.messages if content.role == "user"][-1]
 
 
-async def test_a_block_that_is_left_unread_keeps_the_message() -> None:
+async def test_a_run_closed_before_its_first_event_keeps_the_message() -> None:
     flow, session = Desk(), AgentSession("s", flow="desk")
     async with new_provider().run(flow, session, "go"):
         pass
@@ -197,7 +197,7 @@ def execute(call: FunctionCall, meta: None) -> Execute:
 
 
 @pytest.mark.parametrize("message", [None, "Never mind."])
-async def test_a_tool_that_ran_when_the_client_left_does_not_run_again(message: str | None) -> None:
+async def test_a_tool_running_when_the_stream_was_closed_does_not_run_again(message: str | None) -> None:
     async with MemoryStore() as store:
         flow, session = Slow(), await AgentSession.open(store, "s", flow="slow")
         provider = ScriptedProvider(FunctionCall("hang", id="h"), "I cannot know.")

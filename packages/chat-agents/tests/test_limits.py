@@ -31,7 +31,7 @@ from test_delegate_tool import Office, agent, delegate, failure_of, result_of, r
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_request_that_exceeds_the_tokens_is_the_last_one() -> None:
+async def test_an_agent_stops_after_the_request_that_exceeds_its_token_budget() -> None:
     clerk = agent(call_find("P1"), call_find("P2"), "Done.", budget=Budget(tokens=20))
     office = Office(clerk)
     session, _ = await run(office, delegate(), "Sorry.")
@@ -39,7 +39,7 @@ async def test_the_request_that_exceeds_the_tokens_is_the_last_one() -> None:
     assert office.effects == ["find P1", "find P2"]
 
 
-async def test_calls_over_the_budget_are_rejected() -> None:
+async def test_calls_over_the_call_budget_are_rejected() -> None:
     calls = [call_find("P1"), call_find("P2"), call_find("P3")]
     office = Office(agent(calls, "Done.", budget=Budget(calls=2)))
     session, _ = await run(office, delegate(), "Good.")
@@ -47,7 +47,7 @@ async def test_calls_over_the_budget_are_rejected() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nDone."
 
 
-async def test_a_pause_does_not_renew_a_budget() -> None:
+async def test_a_pause_does_not_reset_the_call_budget() -> None:
     script = [[call_find("P1"), call_pay(5)], [call_find("P2"), call_pay(6)], "Done."]
     office = Office(agent(*script, budget=Budget(calls=3)))
     engine, _ = new_engine(delegate(), "Good.")
@@ -61,7 +61,7 @@ async def test_a_pause_does_not_renew_a_budget() -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-async def test_agents_inside_an_agent_spend_its_budget(*, paused: bool) -> None:
+async def test_calls_of_nested_agents_count_in_the_budget_of_the_outer_agent(*, paused: bool) -> None:
     clerk = agent(
         delegate("helper", number=2), delegate("helper", number=3), call_find("P9"), "Done.", budget=Budget(calls=4)
     )
@@ -78,7 +78,7 @@ async def test_agents_inside_an_agent_spend_its_budget(*, paused: bool) -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nDone."
 
 
-async def test_tokens_of_agents_inside_count() -> None:
+async def test_tokens_of_nested_agents_count_in_the_budget_of_the_outer_agent() -> None:
     clerk = agent(delegate("helper", number=2), call_find("P9"), "Done.", budget=Budget(tokens=40))
     office = Office(clerk, agent(call_find("P1"), "Helped.", name="helper"), max_depth=2)
     session, _ = await run(office, delegate(), "Sorry.")
@@ -86,14 +86,14 @@ async def test_tokens_of_agents_inside_count() -> None:
     assert office.effects == ["find P1"]
 
 
-async def test_an_agent_that_hangs_is_stopped_after_its_seconds() -> None:
+async def test_an_agent_is_stopped_after_its_time_budget() -> None:
     office = Office(agent(Answer(["x"], before=anyio.sleep_forever), budget=Budget(seconds=0.05)))
     with anyio.fail_after(10):
         session, _ = await run(office, delegate(), "Sorry.")
     assert failure_of(session) == "Subagent 'clerk' failed: it has used its budget of 0.05 seconds."
 
 
-async def test_waiting_for_a_decision_costs_no_seconds() -> None:
+async def test_waiting_for_a_decision_does_not_use_the_time_budget() -> None:
     office = Office(agent(call_pay(), "Paid.", budget=Budget(seconds=3)))
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
@@ -108,7 +108,7 @@ async def test_waiting_for_a_decision_costs_no_seconds() -> None:
 
 @pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
-async def test_the_time_of_tools_before_a_pause_is_kept(
+async def test_tool_time_before_a_pause_counts_in_the_time_budget(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int, *, is_stored: bool
 ) -> None:
     clock = [0.0]
@@ -149,7 +149,7 @@ async def test_the_time_of_tools_before_a_pause_is_kept(
     assert failure_of(session).startswith(f"Subagent {agents[-1].name!r} failed: it has used its budget of 80 seconds.")
 
 
-async def test_the_active_time_before_a_pause_counts() -> None:
+async def test_active_time_before_a_pause_counts_in_the_time_budget() -> None:
     office = Office(agent(call_pay(), Answer(["Paid."], before=anyio.sleep_forever), budget=Budget(seconds=100)))
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
@@ -181,7 +181,7 @@ class SlowlyClosed:
         await self._other.wait()
 
 
-async def test_agents_that_run_at_the_same_time_share_the_calls() -> None:
+async def test_concurrent_agents_share_the_call_budget_of_the_outer_agent() -> None:
     closed = [anyio.Event(), anyio.Event()]
     clerk = agent([delegate("a", number=2), delegate("b", number=3)], "Done.", budget=Budget(calls=6))
     helpers = [agent(name=name, model=SlowlyClosed(number, closed)) for number, name in enumerate("ab")]

@@ -175,7 +175,7 @@ async def broken(kind: str, store: MemoryStore, clock: Clock) -> AsyncGenerator[
     vars(store.memory).pop("write_transaction", None)
 
 
-def test_the_table_and_the_stories_have_the_same_paths() -> None:
+def test_the_documented_table_has_a_test_case_for_each_path() -> None:
     assert list(TABLE) == list(STORIES)
 
 
@@ -183,7 +183,7 @@ def test_the_table_and_the_stories_have_the_same_paths() -> None:
 @pytest.mark.parametrize("after_text", [False, True], ids=["before_text", "after_text"])
 @pytest.mark.parametrize("number", [1, 2], ids=["round_1", "round_2"])
 @pytest.mark.parametrize("path", STORIES)
-async def test_a_path_has_the_events_of_the_table(path: str, number: int, *, after_text: bool) -> None:
+async def test_a_path_has_the_events_of_the_documented_table(path: str, number: int, *, after_text: bool) -> None:
     story, clock = STORIES[path], Clock()
     async with MemoryStore(now=clock) as store, broken(story.breaks, store, clock) as before:
         response = failing_response(story, after_text=after_text, before=before)

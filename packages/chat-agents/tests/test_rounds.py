@@ -16,7 +16,7 @@ def always_calling(count: int) -> list[FunctionCall]:
 
 
 @pytest.mark.parametrize(("limit", "calls"), [(0, 1), (1, 1), (5, 5)])
-async def test_a_model_that_always_calls_is_asked_for_a_closing_answer(limit: int, calls: int) -> None:
+async def test_a_closing_answer_is_requested_after_the_last_tool_round(limit: int, calls: int) -> None:
     flow = Desk()
     engine, provider = new_engine(*always_calling(calls), "that is all", max_tool_rounds=limit)
     session = AgentSession("s", flow="desk")
@@ -31,7 +31,7 @@ async def test_a_model_that_always_calls_is_asked_for_a_closing_answer(limit: in
 
 
 @pytest.mark.parametrize("limit", [1, 5])
-async def test_every_executed_result_is_in_the_closing_request(limit: int) -> None:
+async def test_the_closing_request_contains_every_tool_result(limit: int) -> None:
     engine, provider = new_engine(*always_calling(limit), "that is all", max_tool_rounds=limit)
 
     await collect(engine, Desk(), AgentSession("s", flow="desk"), "go")
@@ -65,7 +65,7 @@ async def test_calls_of_a_closing_answer_do_not_run() -> None:
     assert session.messages.pending() == []
 
 
-async def test_after_the_limit_the_next_message_has_all_rounds_again() -> None:
+async def test_the_round_limit_starts_again_with_the_next_message() -> None:
     flow = Desk()
     engine, _ = new_engine(call_find("A"), "closing", call_find("B"), "closing", max_tool_rounds=1)
     session = AgentSession("s", flow="desk")
@@ -77,7 +77,7 @@ async def test_after_the_limit_the_next_message_has_all_rounds_again() -> None:
     assert events[-3:] == ["text closing", "error max_tool_rounds", "done answered"]
 
 
-async def test_rounds_are_counted_across_pauses() -> None:
+async def test_rounds_before_a_pause_count_in_the_limit() -> None:
     flow = Desk()
     engine, provider = new_engine(call_find(), call_pay(1), call_find("P2"), "closing", max_tool_rounds=3)
     session = AgentSession("s", flow="desk")
@@ -92,7 +92,7 @@ async def test_rounds_are_counted_across_pauses() -> None:
     assert events[-3:] == ["text closing", "error max_tool_rounds", "done answered"]
 
 
-async def test_an_answer_within_the_limit_has_no_error() -> None:
+async def test_an_answer_within_the_round_limit_has_no_error() -> None:
     engine, _ = new_engine(call_find(), "found", max_tool_rounds=2)
 
     events = short(await collect(engine, Desk(), AgentSession("s", flow="desk"), "go"))
@@ -108,7 +108,7 @@ async def test_a_failed_call_counts_as_a_round() -> None:
     assert provider.asked[-1].options.tool_choice == "none"
 
 
-def test_turns_of_the_engine_and_the_application_are_not_counted_as_rounds() -> None:
+def test_engine_and_application_turns_are_not_counted_as_rounds() -> None:
     def called(number: int, by: str | None = None) -> Content:
         tool = Tool(FunctionCall("find"), id=f"call_{number}")
         tool.fail("no")

@@ -34,7 +34,7 @@ from chat_store import MemoryStore
 pytestmark = pytest.mark.anyio
 
 
-async def test_nothing_happens_before_the_block_is_entered() -> None:
+async def test_a_run_starts_when_its_block_is_entered() -> None:
     engine, provider = new_engine("hello")
     session = AgentSession(flow="desk")
 
@@ -45,7 +45,7 @@ async def test_nothing_happens_before_the_block_is_entered() -> None:
         aiter(run)
 
 
-async def test_a_run_has_one_block() -> None:
+async def test_a_run_cannot_be_entered_twice() -> None:
     engine, _ = new_engine("hello")
     run = engine.run(Desk(), AgentSession(flow="desk"), "hi")
 
@@ -56,7 +56,7 @@ async def test_a_run_has_one_block() -> None:
             pass
 
 
-async def test_done_has_the_usage_of_the_run_and_nothing_follows() -> None:
+async def test_the_last_event_is_done_with_the_usage_of_the_run() -> None:
     engine, _ = new_engine(call_find(), "found")
     session = AgentSession("s-1", flow="desk")
 
@@ -70,7 +70,7 @@ async def test_done_has_the_usage_of_the_run_and_nothing_follows() -> None:
     assert session.last_active > session.created_at
 
 
-async def test_a_second_run_on_a_session_is_refused_and_changes_nothing() -> None:
+async def test_a_second_run_on_a_session_is_refused() -> None:
     engine, _ = new_engine("one", "two")
     session = AgentSession(flow="desk")
 
@@ -83,7 +83,7 @@ async def test_a_second_run_on_a_session_is_refused_and_changes_nothing() -> Non
     assert [content.text for content in session.messages] == ["hi", "one"]
 
 
-async def test_a_second_run_of_a_stored_session_is_refused_and_stores_nothing() -> None:
+async def test_a_second_run_on_a_stored_session_is_refused() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine("one", "two")
         first = await AgentSession.open(store, "s", flow="desk")
@@ -104,7 +104,7 @@ async def test_a_second_run_of_a_stored_session_is_refused_and_stores_nothing() 
         assert [content.text for content in second.messages] == []
 
 
-async def test_after_done_another_run_may_start_inside_the_block() -> None:
+async def test_another_run_can_start_after_done_inside_the_block() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine("one", "two")
         session = await AgentSession.open(store, "s", flow="desk")
@@ -115,7 +115,7 @@ async def test_after_done_another_run_may_start_inside_the_block() -> None:
             assert short(await collect(engine, Desk(), other, "again")) == ["text two", "done answered"]
 
 
-async def test_a_flow_of_another_name_is_refused() -> None:
+async def test_a_flow_with_another_name_than_the_session_is_refused() -> None:
     class Other(AgentFlow):
         name = "other"
 
@@ -128,7 +128,7 @@ async def test_a_flow_of_another_name_is_refused() -> None:
     assert len(session.messages) == 0
 
 
-async def test_an_empty_session_needs_a_message() -> None:
+async def test_running_an_empty_session_without_a_message_is_refused() -> None:
     engine, _ = new_engine("hello")
 
     with pytest.raises(UsageError, match="the session is empty"):
@@ -136,7 +136,7 @@ async def test_an_empty_session_needs_a_message() -> None:
             pass
 
 
-async def test_a_session_in_memory_that_has_an_answer_needs_a_message() -> None:
+async def test_running_an_answered_session_in_memory_without_a_message_is_refused() -> None:
     engine, provider = new_engine("hello", "hello again")
     session = AgentSession(flow="desk")
     await collect(engine, Desk(), session, "hi")
@@ -148,7 +148,7 @@ async def test_a_session_in_memory_that_has_an_answer_needs_a_message() -> None:
     assert [content.text for content in session.messages] == ["hi", "hello"]
 
 
-async def test_a_stored_session_delivers_its_answer_again_without_a_request() -> None:
+async def test_running_an_answered_stored_session_returns_the_answer_again() -> None:
     async with MemoryStore() as store:
         engine, provider = new_engine("hello", "hello again")
         session = await AgentSession.open(store, flow="desk")
@@ -158,7 +158,7 @@ async def test_a_stored_session_delivers_its_answer_again_without_a_request() ->
     assert len(provider.asked) == 1
 
 
-async def test_a_message_is_refused_while_a_call_waits_for_a_decision() -> None:
+async def test_a_message_while_a_call_is_pending_is_refused() -> None:
     engine, _ = new_engine(call_pay(), "paid")
     session = AgentSession(flow="desk")
     flow = Desk()
@@ -193,7 +193,7 @@ class Clerk(Desk):
         return [*super().scopes(), ScopedCollection(tools, lambda call, meta: Execute())]
 
 
-async def test_a_run_without_a_value_that_a_tool_needs_changes_nothing() -> None:
+async def test_a_run_without_a_required_injected_value_changes_nothing() -> None:
     engine, _ = new_engine([call_find("A"), call_find("B")])
     session = AgentSession(flow="desk")
     async with engine.run(Desk(), session, "go") as run:
@@ -207,7 +207,7 @@ async def test_a_run_without_a_value_that_a_tool_needs_changes_nothing() -> None
     assert session.to_json() == before
 
 
-async def test_a_conflict_in_a_run_that_has_begun_ends_it_with_done() -> None:
+async def test_a_conflict_during_a_run_ends_it_with_done() -> None:
     engine, _ = new_engine(call_find(), ConflictError("somebody else was faster"))
 
     events = short(await collect(engine, Desk(), AgentSession(flow="desk"), "go"))
@@ -215,7 +215,7 @@ async def test_a_conflict_in_a_run_that_has_begun_ends_it_with_done() -> None:
     assert events == ["find calling", "data map", "find done", "error internal", "done failed"]
 
 
-async def test_a_message_is_refused_until_the_outcome_that_a_flow_requires_is_recorded() -> None:
+async def test_a_message_is_refused_until_an_interrupted_call_is_decided() -> None:
     class Strict(Desk):
         def interrupted(self) -> RequireApproval:
             return RequireApproval()
@@ -237,7 +237,7 @@ async def test_a_message_is_refused_until_the_outcome_that_a_flow_requires_is_re
     assert short(await collect(engine, flow, session, "hello?")) == ["text well", "done answered"]
 
 
-async def test_instructions_that_raise_leave_the_session_unchanged() -> None:
+async def test_an_exception_in_instructions_leaves_the_session_unchanged() -> None:
     class Broken(AgentFlow):
         name = "desk"
 
@@ -260,7 +260,7 @@ async def test_instructions_that_raise_leave_the_session_unchanged() -> None:
     assert len(in_memory.messages) == 0
 
 
-async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> None:
+async def test_the_run_continues_after_a_rejection_and_the_model_receives_it() -> None:
     engine, provider = new_engine(call_pay(), "as you wish")
     session = AgentSession(flow="desk")
     flow = Desk()
@@ -275,7 +275,7 @@ async def test_a_rejected_call_is_told_to_the_model_and_the_run_goes_on() -> Non
     assert flow.effects == []
 
 
-async def test_a_policy_that_raises_on_an_edited_approval_keeps_the_approval() -> None:
+async def test_an_approval_is_kept_if_the_policy_raises() -> None:
     class Moody(Desk):
         broken = False
 
@@ -323,7 +323,7 @@ async def test_an_empty_message_is_refused(message: list[str]) -> None:
 
 
 @pytest.mark.parametrize("message", [[5], [None], [Text(cast("str", 5))], ["hi", b"x"], 5])
-async def test_a_message_with_values_that_are_no_parts_is_refused(message: Any) -> None:
+async def test_a_message_of_values_that_are_not_parts_is_refused(message: Any) -> None:
     engine, _ = new_engine("hello")
     session = AgentSession(flow="desk")
     before = session.to_json()
@@ -335,7 +335,7 @@ async def test_a_message_with_values_that_are_no_parts_is_refused(message: Any) 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, BaseException])
 @pytest.mark.parametrize("place", ["policy", "tool"])
-async def test_an_exception_that_ends_the_program_follows_done(kind: type[BaseException], place: str) -> None:
+async def test_a_base_exception_is_raised_after_done(kind: type[BaseException], place: str) -> None:
     class Ending(Desk):
         def scopes(self) -> Sequence[ToolScope[Paused]]:
             def decide(call: FunctionCall, meta: None) -> Execute:

@@ -23,17 +23,17 @@ def test_a_new_session_is_empty() -> None:
     assert session.created_at.tzinfo is UTC
 
 
-def test_a_session_needs_the_name_of_a_flow() -> None:
+def test_a_session_without_a_flow_name_is_refused() -> None:
     with pytest.raises(UsageError, match="needs the name of its flow"):
         AgentSession(flow="")
 
 
-def test_a_state_and_messages_exclude_each_other() -> None:
+def test_a_session_with_both_state_and_messages_is_refused() -> None:
     with pytest.raises(UsageError, match="not both"):
         AgentSession(flow="desk", state={}, messages=Messages())
 
 
-async def test_a_session_survives_its_document() -> None:
+async def test_a_session_is_restored_from_its_json_document() -> None:
     engine, _ = new_engine(call_find(), "found", "again")
     session = AgentSession('ü/"1"', flow="desk", owner="ana", state={"cart": 1})
     await collect(engine, Desk(), session, "go")
@@ -48,7 +48,7 @@ async def test_a_session_survives_its_document() -> None:
     assert short(await collect(engine, Desk(), loaded, "go on"))[-1] == "done answered"
 
 
-def test_unknown_fields_of_a_document_are_kept() -> None:
+def test_unknown_fields_of_a_session_document_are_kept() -> None:
     document = {**json.loads(AgentSession("s", flow="desk").to_json()), "theme": {"dark": True}, "color": None}
 
     written = AgentSession.from_json(json.dumps(document)).to_json()
@@ -70,7 +70,7 @@ def test_unknown_fields_of_a_document_are_kept() -> None:
         ({"messages": []}, InvalidDocumentError, "object"),
     ],
 )
-def test_a_malformed_document_is_refused(
+def test_a_malformed_session_document_is_refused(
     changes: dict[str, object], error: type[InvalidDocumentError], message: str
 ) -> None:
     document = {**json.loads(AgentSession("s", flow="desk").to_json()), **changes}
@@ -80,19 +80,19 @@ def test_a_malformed_document_is_refused(
 
 
 @pytest.mark.parametrize("document", ["", "[]", "null", b"\xff"])
-def test_a_document_that_is_no_object_is_refused(document: str | bytes) -> None:
+def test_a_session_document_that_is_not_an_object_is_refused(document: str | bytes) -> None:
     with pytest.raises(InvalidDocumentError):
         AgentSession.from_json(document)
 
 
-def test_a_time_in_another_zone_is_read() -> None:
+def test_a_time_with_another_offset_is_read_as_utc() -> None:
     document = json.loads(AgentSession("s", flow="desk").to_json())
     document["created_at"] = "2026-11-23T10:00:00+05:30"
 
     assert AgentSession.from_json(json.dumps(document)).created_at == datetime(2026, 11, 23, 4, 30, tzinfo=UTC)
 
 
-async def test_a_stored_session_is_the_conversation_of_its_store() -> None:
+async def test_a_stored_session_is_a_conversation_in_the_store() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine(call_find(), "found")
         session = await AgentSession.open(store, "u-17", flow="desk", owner="ana", state={"cart": 1})
@@ -119,7 +119,7 @@ async def test_a_session_of_another_flow_or_owner_is_refused() -> None:
         assert "ana" not in str(caught.value)
 
 
-async def test_a_call_is_decided_in_an_edit_block() -> None:
+async def test_a_call_is_approved_in_an_edit_block() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine(call_pay(), "paid")
         session = await AgentSession.open(store, flow="desk")
@@ -133,7 +133,7 @@ async def test_a_call_is_decided_in_an_edit_block() -> None:
         assert flow.effects == ["pay 5"]
 
 
-async def test_an_edit_block_that_raises_stores_nothing() -> None:
+async def test_an_exception_in_an_edit_block_discards_its_changes() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine(call_pay())
         session = await AgentSession.open(store, flow="desk")
@@ -148,7 +148,7 @@ async def test_an_edit_block_that_raises_stores_nothing() -> None:
         assert session.messages.tool("pay_5").decisions == ()
 
 
-async def test_a_session_cannot_be_edited_during_a_run() -> None:
+async def test_editing_a_session_during_a_run_is_refused() -> None:
     engine, _ = new_engine("hello")
     session = AgentSession(flow="desk")
 
@@ -158,7 +158,7 @@ async def test_a_session_cannot_be_edited_during_a_run() -> None:
                 pass
 
 
-async def test_a_closed_session_does_not_run_until_it_is_reopened() -> None:
+async def test_a_closed_session_runs_only_after_it_is_reopened() -> None:
     async with MemoryStore() as store:
         engine, _ = new_engine("hello")
         session = await AgentSession.open(store, flow="desk")

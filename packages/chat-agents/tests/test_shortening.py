@@ -21,7 +21,7 @@ def test_a_result_within_the_limit_is_unchanged(size: int) -> None:
 
 
 @pytest.mark.parametrize("text", [(EMOJI * 40_000)[:8_001], (EMOJI * 40_000)[:100_000], random_words(20_000)])
-def test_the_omitted_characters_are_counted_exactly(text: str) -> None:
+def test_a_shortened_result_states_the_number_of_omitted_characters(text: str) -> None:
     short, end = shorten(text, 8_000)
     assert len(short) <= 8_000
     found = re.search(r"\n\n\[\.\.\.(\d+) characters omitted\.\.\.\]\n\n", short)
@@ -35,7 +35,7 @@ def test_the_omitted_characters_are_counted_exactly(text: str) -> None:
     assert 0.62 < len(head) / (len(head) + len(tail)) < 0.68
 
 
-def test_both_ends_are_whole_words() -> None:
+def test_a_shortened_result_is_cut_between_words() -> None:
     text = " ".join([f"word{number}" for number in range(5_000)])
     short, end = shorten(text, 8_000)
     assert text[end] == " "
@@ -43,7 +43,7 @@ def test_both_ends_are_whole_words() -> None:
     assert text.endswith(f" {tail}")
 
 
-def test_a_context_is_truncated_at_a_word() -> None:
+def test_a_context_is_truncated_between_words() -> None:
     assert truncate("one two three", 13) == "one two three"
     assert truncate("one two three", 9) == f"one two{TRUNCATED}"
     assert truncate("one two three", 7) == f"one two{TRUNCATED}"

@@ -47,11 +47,11 @@ SOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
         (Done("s-1", "answered", Usage(10, 5)), b'event: done\ndata: {"session_id":"s-1"}\n\n'),
     ],
 )
-def test_the_five_events_are_written_as_arche_writes_them(event: AgentEvent[Paused], written: bytes) -> None:
+def test_sse_events_are_encoded_as_arche_encodes_them(event: AgentEvent[Paused], written: bytes) -> None:
     assert to_sse_event(event) == written
 
 
-def test_a_pause_names_the_session_and_the_waiting_calls() -> None:
+def test_a_paused_event_names_the_session_and_the_waiting_calls() -> None:
     waits = (
         Wait("approval", "p1", ("p1",), "pay", {"amount": 5}, expires_at=SOON),
         Wait("schedule", "p2", ("outer", "p2"), "send", {}, at=SOON),
@@ -82,13 +82,13 @@ def test_a_pause_names_the_session_and_the_waiting_calls() -> None:
 
 
 @pytest.mark.parametrize("payload", [float("nan"), {"scores": [float("inf")]}, {1, 2}])
-def test_a_payload_that_is_not_json_is_refused(payload: object) -> None:
+def test_a_data_payload_that_is_not_json_is_refused(payload: object) -> None:
     with pytest.raises(UsageError, match=r"the payload of Data\('map', …\) is not JSON: payload"):
         to_sse_event(Data("map", payload))
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_reader_gets_any_text_back_with_line_ends_as_newlines(seed: int) -> None:
+def test_text_events_are_parsed_back_with_normalized_line_ends(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - texts, not secrets
     deltas = ["".join(rng.choices("\r\n\0:é😀 data", k=rng.randint(1, 12))) for _ in range(50)]
 

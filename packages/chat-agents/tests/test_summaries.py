@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 LONG = "word " * 4_000
 
 
-async def test_a_long_result_is_summarized_and_billed() -> None:
+async def test_a_long_result_is_summarized_and_the_summary_is_counted() -> None:
     small = ScriptedProvider("Many words.")
     engine, _ = new_engine(delegate(), "Good.")
     session = AgentSession(flow="desk")
@@ -29,14 +29,14 @@ async def test_a_long_result_is_summarized_and_billed() -> None:
 @pytest.mark.parametrize(
     "answer", [ServerError("no", status=500), Answer(["Half a"], finish_reason="length"), "", "x" * 8_001]
 )
-async def test_a_failed_summary_leaves_a_shortened_result(answer: object) -> None:
+async def test_a_result_is_shortened_if_its_summary_fails(answer: object) -> None:
     small = ScriptedProvider(answer, *[ServerError("no", status=500)] * 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - any answer
     session, _ = await run(Office(agent(LONG), summarizer=small), delegate(), "Good.")
     assert "characters omitted...]" in result_of(session)
 
 
 @pytest.mark.parametrize("length", [99, 100, 101])
-async def test_the_limit_of_a_summary_is_a_setting(length: int) -> None:
+async def test_max_summary_limits_the_length_of_a_summary(length: int) -> None:
     small = ScriptedProvider("x" * length)
     session, _ = await run(Office(agent(LONG), summarizer=small, max_summary=100), delegate(), "Good.")
     assert "at most 100 characters" in str(small.asked[0].turns)

@@ -26,7 +26,7 @@ from chat_core import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_is_announced_then_its_data_then_its_end() -> None:
+async def test_a_call_has_a_calling_event_then_data_then_done() -> None:
     engine, _ = new_engine(["Let me see. ", call_find(doing="Looking for it")], "found")
 
     events = await collect(engine, Desk(), AgentSession(flow="desk"), "go")
@@ -38,7 +38,7 @@ async def test_a_call_is_announced_then_its_data_then_its_end() -> None:
     assert events[4] == Data("map", {"parcel": "P1"})
 
 
-async def test_the_last_status_of_a_failed_call_is_an_error() -> None:
+async def test_a_failed_call_ends_with_an_error_status() -> None:
     engine, _ = new_engine(call_boom(), "sorry")
 
     events = short(await collect(engine, Desk(), AgentSession(flow="desk"), "go"))
@@ -49,7 +49,7 @@ async def test_the_last_status_of_a_failed_call_is_an_error() -> None:
 @pytest.mark.parametrize(
     "call", [FunctionCall("nope"), FunctionCall("find", {"parcel": 5}), FunctionCall("find", {"wrong": "P1"})]
 )
-async def test_a_call_that_does_not_match_the_declarations_fails_and_does_not_run(call: FunctionCall) -> None:
+async def test_a_call_that_does_not_match_its_declaration_fails_without_running(call: FunctionCall) -> None:
     flow = Desk()
     engine, provider = new_engine(call, "sorry")
 
@@ -60,7 +60,7 @@ async def test_a_call_that_does_not_match_the_declarations_fails_and_does_not_ru
     assert provider.asked[1].turns[-1][1].tools[0].failed
 
 
-async def test_a_rejected_call_has_the_status_error_and_is_no_failure_of_the_tool() -> None:
+async def test_a_rejected_call_has_an_error_status_and_no_tool_error_event() -> None:
     engine, _ = new_engine(call_pay(0), "nothing")
 
     events = short(await collect(engine, Desk(), AgentSession(flow="desk"), "go"))
@@ -68,7 +68,7 @@ async def test_a_rejected_call_has_the_status_error_and_is_no_failure_of_the_too
     assert events == ["pay calling", "pay error", "text nothing", "done answered"]
 
 
-async def test_a_call_that_waits_is_announced_and_waits() -> None:
+async def test_a_pending_call_has_a_calling_and_a_waiting_event() -> None:
     engine, _ = new_engine([call_find(), call_pay()])
 
     events = await collect(engine, Desk(), AgentSession("s-1", flow="desk", owner="ana"), "go")
@@ -82,7 +82,7 @@ async def test_a_call_that_waits_is_announced_and_waits() -> None:
     assert (wait.conversation, wait.owner, wait.name, dict(wait.arguments)) == ("s-1", "ana", "pay", {"amount": 5})
 
 
-async def test_parallel_calls_each_have_one_beginning_and_one_end() -> None:
+async def test_each_parallel_call_has_one_first_and_one_last_status() -> None:
     engine, _ = new_engine([call_find("A"), call_boom(), call_find("B"), call_pay(), call_pay(0)])
 
     events = await collect(engine, Desk(), AgentSession(flow="desk"), "go")
@@ -100,7 +100,7 @@ async def test_parallel_calls_each_have_one_beginning_and_one_end() -> None:
     }
 
 
-async def test_reasoning_is_not_sent_to_the_front_end() -> None:
+async def test_reasoning_is_not_sent_to_the_client() -> None:
     engine, _ = new_engine([Reasoning("secret thoughts"), "hello"])
 
     assert short(await collect(engine, Desk(), AgentSession(flow="desk"), "go")) == ["text hello", "done answered"]
@@ -119,9 +119,7 @@ async def test_reasoning_is_not_sent_to_the_front_end() -> None:
         (OSError("disk full"), "internal", "internal"),
     ],
 )
-def test_the_code_of_an_error_depends_on_its_class_and_on_the_output_so_far(
-    error: Exception, before: str, after: str
-) -> None:
+def test_the_error_code_depends_on_the_error_and_the_output_so_far(error: Exception, before: str, after: str) -> None:
     translation = Translation("s")
     assert translation.error_code(error) == before
 

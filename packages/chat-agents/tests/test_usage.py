@@ -52,7 +52,7 @@ async def test_a_response_without_reported_tokens_is_counted_as_unmetered() -> N
     assert session.usage.totals == TokenUsage(calls=1, unmetered_calls=1)
 
 
-async def test_failed_attempts_are_billed() -> None:
+async def test_the_usage_of_failed_attempts_is_counted() -> None:
     partial = Turn([], metadata=Metadata(usage=Usage(7, 1)))
     engine, _ = new_engine(
         OverloadedError("busy"),
@@ -67,7 +67,7 @@ async def test_failed_attempts_are_billed() -> None:
     assert (session.usage.totals.calls, session.usage.totals.input_tokens) == (2, 17)
 
 
-async def test_a_run_that_only_failed_is_billed() -> None:
+async def test_the_usage_of_a_failed_run_is_counted() -> None:
     engine, _ = new_engine(Answer(["one two"], usage=Usage(7, 1), fail_after=1))
     session = AgentSession(flow="desk")
 
@@ -76,7 +76,7 @@ async def test_a_run_that_only_failed_is_billed() -> None:
     assert session.usage.totals.input_tokens == 7
 
 
-async def test_summaries_are_billed_to_the_model_that_wrote_them() -> None:
+async def test_summaries_are_counted_under_the_model_that_wrote_them() -> None:
     small = ScriptedProvider(Answer(["They talked."], usage=Usage(50, 5)), meta=ProviderMeta("scripted", "small"))
     config = AgentConfig(context=Summarize(small, at=4_000, keep=4_000), retry=NO_RETRIES)
     engine = AgentEngine(
@@ -93,7 +93,7 @@ async def test_summaries_are_billed_to_the_model_that_wrote_them() -> None:
     assert list(usage.by_model) == ["script", "small"]
 
 
-def test_chats_used_as_tools_are_billed() -> None:
+def test_the_usage_of_inner_chats_is_counted() -> None:
     done = Tool(FunctionCall("ask"), id="c1", inner_usage=Usage(9, 1))
     done.fail("no")
     messages = Messages.from_user("go")
@@ -104,7 +104,7 @@ def test_chats_used_as_tools_are_billed() -> None:
     assert (usage.by_model["m"].total_tokens, usage.by_model[UNKNOWN].total_tokens) == (2, 10)
 
 
-def test_usage_of_other_libraries_adds_up() -> None:
+def test_usages_of_two_sessions_are_added() -> None:
     one = SessionUsage(1, TokenUsage(1, 0, 0, 100, 0, 20, 30, 150), {"m": TokenUsage(1, 0, 0, 100, 0, 20, 30, 150)})
     two = SessionUsage(1, TokenUsage(1, 0, 0, 200, 0, 40, 10, 250), {"m": TokenUsage(1, 0, 0, 200, 0, 40, 10, 250)})
 
@@ -121,7 +121,7 @@ def test_a_malformed_usage_is_refused(value: object) -> None:
         SessionUsage.from_dict(value)
 
 
-def test_the_first_turns_can_be_left_out() -> None:
+def test_session_usage_can_skip_the_first_turns() -> None:
     messages = Messages.from_user("go")
     messages.append("model", Turn([Text("hi")], metadata=Metadata(model="m", usage=Usage(1, 1))))
 
