@@ -97,7 +97,7 @@ def reason(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Refus
 # --- What a token is for -----------------------------------------------------------------------------------------
 
 
-def test_a_token_approves_the_call_that_it_was_made_for_and_says_who_did() -> None:
+def test_a_token_approves_its_call_and_records_the_approver() -> None:
     messages = waiting()
     token = bound(messages, person=ANA)
 
@@ -110,7 +110,7 @@ def test_a_token_approves_the_call_that_it_was_made_for_and_says_who_did() -> No
     assert decision.extra["token"] == keys().read(token).nonce
 
 
-def test_a_token_rejects_with_a_reason_for_the_model() -> None:
+def test_a_token_rejects_its_call_with_a_reason() -> None:
     messages = waiting()
 
     tool = keys().reject(bound(messages), "chat-1", messages, "not this month", by="ben")
@@ -119,7 +119,7 @@ def test_a_token_rejects_with_a_reason_for_the_model() -> None:
     assert tool.decisions[0].by == "ben"
 
 
-def test_reading_a_token_tells_where_its_conversation_is_and_decides_nothing() -> None:
+def test_reading_a_token_returns_its_claims_and_does_not_change_the_conversation() -> None:
     messages = waiting()
     before = messages.to_json()
     token = keys().bind("chat-1", messages, ("call_1",), allow=["approve"], edits=True, person=ANA)
@@ -136,7 +136,7 @@ def test_reading_a_token_tells_where_its_conversation_is_and_decides_nothing() -
     assert messages.to_json() == before
 
 
-def test_the_arguments_may_be_changed_where_the_token_says_so() -> None:
+def test_a_token_that_allows_edits_approves_changed_arguments() -> None:
     messages = waiting()
     token = keys().bind("chat-1", messages, ("call_1",), edits=True)
 
@@ -145,7 +145,7 @@ def test_the_arguments_may_be_changed_where_the_token_says_so() -> None:
     assert tool.effective_arguments == {"to": "Maria", "cents": 3500}
 
 
-def test_the_same_arguments_sent_back_by_a_form_are_no_edit() -> None:
+def test_an_approval_with_equal_arguments_is_not_recorded_as_an_edit() -> None:
     messages = waiting()
 
     tool = keys().approve(bound(messages), "chat-1", messages, arguments={"cents": 4000, "to": "Maria"})
@@ -153,7 +153,7 @@ def test_the_same_arguments_sent_back_by_a_form_are_no_edit() -> None:
     assert tool.edited is None
 
 
-def test_a_call_in_a_chat_that_is_a_tool_is_decided_by_its_path() -> None:
+def test_a_token_approves_a_call_of_an_inner_chat_by_its_path() -> None:
     messages = nested()
     token = bound(messages, "outer", "inner")
 
@@ -163,7 +163,7 @@ def test_a_call_in_a_chat_that_is_a_tool_is_decided_by_its_path() -> None:
     assert isinstance(messages.tool("outer", "inner").status, Approved)
 
 
-def test_a_token_outlives_the_process_and_the_documents_way_through_a_database() -> None:
+def test_a_token_is_valid_after_its_conversation_is_stored_and_loaded() -> None:
     messages = nested()
     token = bound(messages, "outer", "inner")
     stored = Messages.from_json(Messages.from_json(messages.to_json()).to_json())
@@ -175,14 +175,14 @@ def test_a_token_outlives_the_process_and_the_documents_way_through_a_database()
     assert decision.extra["token"] == keys().read(token).nonce
 
 
-def test_a_document_with_a_token_used_in_it_is_as_the_schema_says() -> None:
+def test_a_document_with_a_used_token_conforms_to_the_schema() -> None:
     messages = waiting()
     keys().reject(bound(messages), "chat-1", messages, "no")
 
     jsonschema.validate(json.loads(messages.to_json()), schema())
 
 
-def test_a_scheduled_call_may_be_approved_early() -> None:
+def test_a_token_approves_a_scheduled_call_before_it_is_due() -> None:
     tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
     tool.schedule(NOON + timedelta(days=3))
     messages = waiting(tool)
@@ -192,7 +192,7 @@ def test_a_scheduled_call_may_be_approved_early() -> None:
     assert isinstance(tool.status, Approved)
 
 
-def test_asking_again_while_a_call_waits_spends_no_token() -> None:
+def test_a_token_is_valid_after_its_call_is_set_to_wait_again() -> None:
     messages = waiting()
     token = bound(messages)
 
@@ -201,7 +201,7 @@ def test_asking_again_while_a_call_waits_spends_no_token() -> None:
     assert keys().show(token, "chat-1", messages)
 
 
-def test_a_token_fits_a_link_and_a_chat_message() -> None:
+def test_a_token_has_280_url_safe_characters() -> None:
     messages = waiting(call("call_V1StGXR8Z5jdHi6BmyT0sQwe"))
     token = keys().bind("0b5fb3a1f7a44cd9bd27b2f1ba6f3a5e", messages, ("call_V1StGXR8Z5jdHi6BmyT0sQwe",))
 
@@ -223,7 +223,7 @@ def test_a_token_contains_neither_arguments_nor_unkeyed_digests() -> None:
 # --- Keys ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
+def test_an_older_key_verifies_tokens_and_the_signing_key_signs_new_ones() -> None:
     messages = waiting()
     before = ApprovalKeys("old", {"old": OLD}, may_decide=None, now=lambda: NOON).bind("chat-1", messages, ["call_1"])
 
@@ -246,12 +246,12 @@ def test_an_older_key_still_verifies_and_the_signing_one_signs() -> None:
         (lambda: ApprovalKeys("a", {"a": OLD}, may_decide=None, skew=-timedelta(seconds=1)), "at least zero"),
     ],
 )
-def test_keys_that_cannot_protect_anything_are_refused(make: Callable[[], object], says: str) -> None:
+def test_invalid_approval_keys_raise_usage_error(make: Callable[[], object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         make()
 
 
-def test_no_secret_is_shown_or_told() -> None:
+def test_secrets_are_in_no_repr_error_or_token() -> None:
     messages = waiting()
     token = bound(messages)
     error = refused(lambda: keys().read(token + "x"))
@@ -286,7 +286,9 @@ UNASKABLE: list[tuple[Callable[[Messages], object], str]] = [
 
 
 @pytest.mark.parametrize(("bind", "says"), UNASKABLE)
-def test_what_cannot_be_asked_is_refused_at_once(bind: Callable[[Messages], object], says: str) -> None:
+def test_bind_refuses_invalid_arguments_and_calls_that_do_not_wait(
+    bind: Callable[[Messages], object], says: str
+) -> None:
     done = call("done")
     done.reject()
     messages = waiting(call(), done, Tool(FunctionCall("transfer", ARGUMENTS), id="fresh"))
@@ -295,7 +297,7 @@ def test_what_cannot_be_asked_is_refused_at_once(bind: Callable[[Messages], obje
         bind(messages)
 
 
-def test_asking_about_a_call_that_is_not_there_names_those_that_are() -> None:
+def test_bind_for_an_unknown_call_lists_the_known_calls() -> None:
     with pytest.raises(KeyError, match="call_1"):
         keys().bind("chat-1", waiting(), ["call_2"])
 
@@ -303,7 +305,7 @@ def test_asking_about_a_call_that_is_not_there_names_those_that_are() -> None:
 # --- Each way of misuse --------------------------------------------------------------------------------------------
 
 
-def test_every_bit_of_a_token_counts() -> None:
+def test_a_token_with_any_bit_flipped_is_refused() -> None:
     token = bound(waiting()).encode()
     for place in range(len(token)):
         for bit in range(8):
@@ -313,7 +315,7 @@ def test_every_bit_of_a_token_counts() -> None:
             assert why in {"malformed", "version", "unknown_key", "forged"}, (place, bit)
 
 
-def test_a_token_that_was_cut_anywhere_is_refused() -> None:
+def test_a_truncated_token_is_malformed() -> None:
     token = bound(waiting())
 
     found = {reason(keys().read, token[:end]) for end in range(len(token))}
@@ -322,14 +324,14 @@ def test_a_token_that_was_cut_anywhere_is_refused() -> None:
 
 
 @given(st.text(max_size=300) | st.text("ca1.=-_AZ09", max_size=5000) | st.text("ca1.new", min_size=4000, max_size=6000))
-def test_garbage_of_any_length_is_refused(garbage: str) -> None:
+def test_random_text_of_any_length_is_refused_as_a_token(garbage: str) -> None:
     for text in (garbage, f"ca1.new.{garbage}", f"ca1.new.{garbage}.{'A' * 43}"):
         assert reason(keys().read, text) in {
             "malformed", "version", "unknown_key", "retired_key", "forged"
         }  # fmt: skip
 
 
-def test_a_token_with_a_line_break_or_letters_of_another_script_is_refused() -> None:
+def test_a_token_with_a_line_break_or_non_ascii_characters_is_malformed() -> None:
     token = bound(waiting())
 
     for damaged in (
@@ -342,19 +344,19 @@ def test_a_token_with_a_line_break_or_letters_of_another_script_is_refused() -> 
         assert reason(keys().read, damaged) == "malformed"
 
 
-def test_what_is_no_text_is_the_callers_mistake() -> None:
+def test_a_token_that_is_not_a_string_raises_usage_error() -> None:
     with pytest.raises(UsageError, match="a token must be a string, not None"):
         keys().read(cast("str", None))
 
 
-def test_the_claims_of_one_token_with_the_signature_of_another_are_forged() -> None:
+def test_a_token_with_the_signature_of_another_token_is_forged() -> None:
     messages = waiting()
     one, other = bound(messages), bound(messages)
 
     assert reason(lambda: keys().read(f"{one.rpartition('.')[0]}.{other.rpartition('.')[2]}")) == "forged"
 
 
-def test_a_token_said_to_be_signed_by_another_of_the_keys_is_forged() -> None:
+def test_a_token_with_the_id_of_another_key_is_forged() -> None:
     assert reason(lambda: keys().read(bound(waiting()).replace(".new.", ".old."))) == "forged"
 
 
@@ -365,7 +367,7 @@ def test_an_unknown_key_is_distinguished_from_a_retired_key() -> None:
     assert reason(lambda: keys().read(token.replace(".new.", ".gone."))) == "retired_key"
 
 
-def test_a_token_of_a_later_version_says_to_upgrade() -> None:
+def test_the_error_for_a_token_of_a_later_version_suggests_an_upgrade() -> None:
     error = refused(lambda: keys().read(bound(waiting()).replace("ca1.", "ca2.")))
 
     assert error.reason == "version"
@@ -377,7 +379,7 @@ WITH_MORE = ['["c",["t"],8,0,9000000000000,"n","c","a",1]', '["c",["t"],1,0,9000
 
 
 @pytest.mark.parametrize("claims", ["[]", '["a"]', "{}", "7", "null", "[1,2,3,4,5,6,7,8,9]", "no JSON", *WITH_MORE])
-def test_a_token_that_our_own_key_signed_and_that_says_something_else_is_refused(claims: str) -> None:
+def test_a_correctly_signed_token_with_unexpected_claims_is_malformed(claims: str) -> None:
     signed = f"ca1.new.{unpadded(claims.encode())}"
     signature = hmac.digest(NEW, b"chat approval\0" + signed.encode(), "sha256")
 
@@ -388,7 +390,7 @@ def unpadded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def test_a_token_expires() -> None:
+def test_a_token_expires_after_expires_in() -> None:
     clock, messages = Clock(), waiting()
     token = keys(clock).bind("chat-1", messages, ["call_1"], expires_in=timedelta(hours=1))
 
@@ -399,13 +401,13 @@ def test_a_token_expires() -> None:
     assert reason(lambda: keys(clock).read(token)) == "expired"
 
 
-def test_a_token_ends_with_the_wait_of_its_call_at_the_latest() -> None:
+def test_a_token_expires_no_later_than_the_wait_of_its_call() -> None:
     token = keys().bind("chat-1", waiting(), ["call_1"], expires_in=timedelta(days=30))
 
     assert keys().read(token).expires_at == NOON + timedelta(hours=12)
 
 
-def test_a_clock_that_is_a_minute_behind_is_forgiven_and_no_more() -> None:
+def test_a_token_is_valid_for_a_clock_that_is_at_most_a_minute_behind() -> None:
     clock, messages = Clock(), waiting()
     token = keys().bind("chat-1", messages, ["call_1"])
 
@@ -415,7 +417,7 @@ def test_a_clock_that_is_a_minute_behind_is_forgiven_and_no_more() -> None:
     assert reason(lambda: keys(clock).read(token)) == "not_yet_valid"
 
 
-def test_a_token_is_used_once() -> None:
+def test_a_token_can_be_used_only_once() -> None:
     messages = waiting()
     token = bound(messages, person=ANA)
     keys().approve(token, "chat-1", messages)
@@ -429,7 +431,7 @@ def test_a_token_is_used_once() -> None:
     assert reason(lambda: keys().show(token, "chat-1", messages)) == "used"
 
 
-def test_that_a_token_was_used_is_known_for_ever() -> None:
+def test_a_used_token_is_refused_after_its_call_has_completed() -> None:
     messages = waiting()
     token = bound(messages)
     tool = keys().approve(token, "chat-1", messages)
@@ -441,7 +443,7 @@ def test_that_a_token_was_used_is_known_for_ever() -> None:
     assert reason(lambda: keys().approve(token, "chat-1", stored)) == "used"
 
 
-def test_of_two_tokens_for_one_call_the_second_one_finds_it_decided() -> None:
+def test_the_second_of_two_tokens_for_a_call_is_refused_as_decided() -> None:
     messages = waiting()
     mine, yours = bound(messages), bound(messages)
     keys().reject(mine, "chat-1", messages, by="ben")
@@ -453,7 +455,7 @@ def test_of_two_tokens_for_one_call_the_second_one_finds_it_decided() -> None:
     assert error.decision is not None
 
 
-def test_a_rejection_does_not_take_back_what_somebody_else_approved() -> None:
+def test_a_token_cannot_reject_a_call_that_is_already_approved() -> None:
     messages = waiting()
     token = bound(messages)
     messages.tool("call_1").approve(by="ben", at=NOON)
@@ -462,7 +464,7 @@ def test_a_rejection_does_not_take_back_what_somebody_else_approved() -> None:
     assert isinstance(messages.tool("call_1").status, Approved)
 
 
-def test_a_call_that_went_on_without_a_person_is_decided_too() -> None:
+def test_a_token_is_refused_as_decided_if_its_call_started_without_approval() -> None:
     messages = waiting()
     token = bound(messages)
     messages.tool("call_1").start(NOON)
@@ -473,7 +475,7 @@ def test_a_call_that_went_on_without_a_person_is_decided_too() -> None:
     assert "its status is Running" in str(error)
 
 
-def test_a_token_is_no_good_in_another_conversation() -> None:
+def test_a_token_is_refused_in_another_conversation() -> None:
     messages = waiting()
     token = bound(messages)
 
@@ -482,13 +484,13 @@ def test_a_token_is_no_good_in_another_conversation() -> None:
     assert isinstance(messages.tool("call_1").status, Pending)
 
 
-def test_a_token_is_no_good_in_a_conversation_that_took_the_place_of_the_first_one() -> None:
+def test_a_token_is_refused_in_a_new_conversation_with_the_same_id() -> None:
     token = bound(waiting())
 
     assert reason(lambda: keys().approve(token, "chat-1", waiting(at=NOON + timedelta(seconds=1)))) == "call"
 
 
-def test_a_token_is_no_good_for_another_call() -> None:
+def test_a_token_is_refused_for_another_call() -> None:
     messages = waiting(call("call_1"), call("call_2"))
     token = bound(messages, "call_1")
 
@@ -505,7 +507,7 @@ def test_a_token_is_invalid_if_its_call_id_is_unknown_or_of_another_tool() -> No
     assert reason(lambda: keys().approve(token, "chat-1", Messages())) == "call"
 
 
-def test_a_token_is_no_good_on_another_nested_path() -> None:
+def test_a_token_is_refused_for_another_nested_path() -> None:
     token = bound(nested(), "outer", "inner")
 
     assert reason(lambda: keys().read(token, path=["inner"])) == "call"
@@ -515,13 +517,13 @@ def test_a_token_is_no_good_on_another_nested_path() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"to": "Maria", "cents": 4001}, {"to": "Maria", "cents": 4000.0}, {}])
-def test_a_token_is_no_good_when_the_arguments_are_not_those_that_were_shown(arguments: Mapping[str, object]) -> None:
+def test_a_token_is_refused_if_the_arguments_of_its_call_changed(arguments: Mapping[str, object]) -> None:
     token = bound(waiting())
 
     assert reason(lambda: keys().approve(token, "chat-1", waiting(call(arguments=arguments)))) == "arguments"
 
 
-def test_an_edit_that_was_not_accepted_makes_older_tokens_useless() -> None:
+def test_an_edit_that_is_reconsidered_invalidates_older_tokens() -> None:
     messages = waiting()
     first, second = bound(messages), keys().bind("chat-1", messages, ["call_1"], edits=True)
     tool = keys().approve(second, "chat-1", messages, arguments={"to": "Maria", "cents": -1})
@@ -532,7 +534,7 @@ def test_an_edit_that_was_not_accepted_makes_older_tokens_useless() -> None:
     assert keys().approve(bound(messages), "chat-1", messages).decisions[-1].action == "approve"
 
 
-def test_a_call_that_waits_anew_with_the_same_arguments_makes_older_tokens_useless() -> None:
+def test_a_reconsidered_call_with_equal_arguments_invalidates_older_tokens() -> None:
     messages = waiting()
     token = bound(messages)
     tool = messages.tool("call_1")
@@ -546,7 +548,7 @@ def test_a_call_that_waits_anew_with_the_same_arguments_makes_older_tokens_usele
     assert error.decision is tool.decisions[0]
 
 
-def test_a_call_that_was_not_decided_in_time_is_told_from_a_token_that_expired() -> None:
+def test_an_expired_call_is_distinguished_from_an_expired_token() -> None:
     messages = waiting()
     token = bound(messages)
     assert expire(messages, now=NOON + timedelta(hours=12)) == [("call_1",)]
@@ -557,7 +559,7 @@ def test_a_call_that_was_not_decided_in_time_is_told_from_a_token_that_expired()
     assert "nobody approved it before 2030-01-02T00:00:00+00:00" in str(error)
 
 
-def test_a_call_whose_time_has_passed_is_neither_approved_nor_rejected() -> None:
+def test_a_token_neither_approves_nor_rejects_an_expired_call() -> None:
     tool = Tool(FunctionCall("transfer", ARGUMENTS), id="call_1")
     tool.await_approval(NOON + timedelta(microseconds=1500))
     messages, clock = waiting(tool), Clock()
@@ -569,7 +571,7 @@ def test_a_call_whose_time_has_passed_is_neither_approved_nor_rejected() -> None
     assert reason(lambda: keys(clock).reject(token, "chat-1", messages)) == "call_expired"
 
 
-def test_a_token_decides_only_what_it_allows() -> None:
+def test_a_token_makes_only_the_decisions_that_it_allows() -> None:
     messages = waiting()
     yes = keys().bind("chat-1", messages, ["call_1"], allow=["approve"])
     no = keys().bind("chat-1", messages, ["call_1"], allow=["reject"])
@@ -580,7 +582,7 @@ def test_a_token_decides_only_what_it_allows() -> None:
 
 
 @pytest.mark.parametrize("edit", [{"to": "Maria", "cents": 3500}, {"cents": 4000}, {"to": "Maria", "cents": True}])
-def test_an_edit_that_was_not_allowed_is_refused_and_changes_nothing(edit: Mapping[str, object]) -> None:
+def test_an_edit_is_refused_if_the_token_does_not_allow_edits(edit: Mapping[str, object]) -> None:
     messages = waiting()
     token = bound(messages)
 
@@ -588,7 +590,7 @@ def test_an_edit_that_was_not_allowed_is_refused_and_changes_nothing(edit: Mappi
     assert keys().show(token, "chat-1", messages).edited is None
 
 
-def test_arguments_that_are_not_json_are_the_callers_mistake_and_spend_nothing() -> None:
+def test_arguments_that_are_not_json_raise_usage_error_and_keep_the_token_valid() -> None:
     messages = waiting()
     token = keys().bind("chat-1", messages, ["call_1"], edits=True)
 
@@ -597,7 +599,7 @@ def test_arguments_that_are_not_json_are_the_callers_mistake_and_spend_nothing()
     assert keys().show(token, "chat-1", messages)
 
 
-def test_a_token_that_was_made_for_one_person_is_no_good_for_another() -> None:
+def test_a_token_for_one_approver_is_refused_for_another() -> None:
     messages = waiting()
     token = bound(messages, person=ANA)
 
@@ -607,7 +609,7 @@ def test_a_token_that_was_made_for_one_person_is_no_good_for_another() -> None:
 
 
 @given(conversation=st.text(max_size=40), id=st.text(min_size=1, max_size=40), person=st.none() | st.text(max_size=40))
-def test_any_text_is_a_good_name(conversation: str, id: str, person: str | None) -> None:  # noqa: A002
+def test_any_text_is_a_valid_conversation_call_or_approver_id(conversation: str, id: str, person: str | None) -> None:  # noqa: A002
     messages = waiting(call(id, {"né": "\ud83d\udca1", "∞": [id]}))
     token = keys().bind(conversation, messages, [id], person=person)
 
@@ -618,14 +620,14 @@ def test_any_text_is_a_good_name(conversation: str, id: str, person: str | None)
     assert tool.decisions[0].by == person
 
 
-def test_half_a_character_is_a_good_name_too() -> None:
+def test_a_lone_surrogate_is_valid_in_ids_and_arguments() -> None:
     messages = waiting(call("\ud83d", {"\udca1": "\ud83d"}))
     token = keys().bind("\udca1", messages, ["\ud83d"])
 
     assert keys().approve(token, "\udca1", messages)
 
 
-def test_an_error_says_all_it_knows_after_a_way_through_a_queue() -> None:
+def test_a_pickled_approval_error_keeps_its_reason_and_decision() -> None:
     messages = waiting()
     token = bound(messages)
     keys().approve(token, "chat-1", messages, by=ANA)
@@ -638,7 +640,7 @@ def test_an_error_says_all_it_knows_after_a_way_through_a_queue() -> None:
     assert pickle.loads(pickle.dumps(used)).decision == used.decision  # noqa: S301 - our own
 
 
-def test_every_reason_is_met_by_a_test_of_this_file() -> None:
+def test_every_refusal_reason_is_tested_in_this_file() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
 
     assert [why for why in get_args(RefusalReason) if text.count(f'"{why}"') < 1] == []
@@ -648,7 +650,7 @@ def ruled(may_decide: MayDecide | None) -> ApprovalKeys:
     return ApprovalKeys("new", {"new": NEW}, may_decide=may_decide, now=lambda: NOON)
 
 
-def test_keys_without_a_rule_about_decisions_are_refused() -> None:
+def test_approval_keys_require_a_may_decide_rule() -> None:
     with pytest.raises(TypeError, match="may_decide"):
         ApprovalKeys("new", {"new": NEW})  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     with pytest.raises(UsageError, match="may_decide must be"):
@@ -666,7 +668,7 @@ def test_keys_without_a_rule_about_decisions_are_refused() -> None:
         (ANA, None, None, False),
     ],
 )
-def test_the_rule_decides_about_each_use_of_a_token(
+def test_the_may_decide_rule_is_checked_at_each_use_of_a_token(
     person: str | None, by: str | Principal | None, owner: str | None, *, allowed: bool
 ) -> None:
     keys, messages = ruled(owner_may_decide), waiting()

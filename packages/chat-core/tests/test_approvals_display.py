@@ -46,7 +46,7 @@ def test_every_control_bidirectional_and_default_ignorable_character_is_escaped(
             assert not has_invisible(char), hex(code)
 
 
-def test_the_escapes_of_a_json_document_stand_for_the_same_value() -> None:
+def test_escaped_json_parses_to_the_same_value() -> None:
     value = {"to\u3164": "Bo\u202egnp\U000e0100"}
     shown = escape_invisible(json.dumps(value, ensure_ascii=False))
 

@@ -27,7 +27,7 @@ def waiting(*calls: Tool) -> Messages:
     return messages
 
 
-def test_what_nobody_approved_in_time_is_rejected_wherever_it_is() -> None:
+def test_expire_rejects_calls_that_were_not_approved_in_time_at_any_depth() -> None:
     agent = Tool(FunctionCall("ask_bank", {"request": "pay Maria"}), id="outer")
     agent.start(NOON)
     agent.suspend(waiting(call("inner")))
@@ -46,7 +46,7 @@ def test_what_nobody_approved_in_time_is_rejected_wherever_it_is() -> None:
     assert [tool.id for tool in messages.pending()] == ["outer", "later", "at", "done"]
 
 
-def test_expiry_goes_by_the_clock_unless_told_otherwise() -> None:
+def test_expire_uses_the_current_time_by_default_and_refuses_a_naive_time() -> None:
     assert expire(waiting(call("call_1", datetime(2001, 1, 1, tzinfo=UTC)))) == [("call_1",)]
     assert expire(Messages()) == []
     assert expire(waiting(Tool(FunctionCall("transfer", ARGUMENTS), status=Completed("sent")))) == []

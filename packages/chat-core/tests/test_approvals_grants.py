@@ -118,7 +118,7 @@ def small_ones(grant: Grant, wait: Wait) -> bool:
     return grant.by == "ana" and wait.arguments["cents"] in {5, 6}
 
 
-async def test_a_rule_about_arguments_is_asked_about_each_call_of_a_grant() -> None:
+async def test_a_grant_rule_is_checked_for_each_call_that_a_grant_covers() -> None:
     office = Office()
     asked: list[tuple[str, Wait]] = []
 
@@ -145,7 +145,7 @@ async def test_a_rule_about_arguments_is_asked_about_each_call_of_a_grant() -> N
     ]
 
 
-async def test_a_rule_chooses_among_several_grants() -> None:
+async def test_a_grant_rule_selects_one_of_several_grants() -> None:
     office = Office()
     chat = office.chat([pay("a"), pay("b"), pay("c")], "Done.", rule=lambda grant, _wait: grant.by == "ben")
     messages = Messages.from_user("pay")
@@ -156,7 +156,7 @@ async def test_a_rule_chooses_among_several_grants() -> None:
     assert [decision.grant for decision in messages.tool("c").decisions] == [later.id]
 
 
-async def test_a_rule_of_any_chat_on_the_path_is_asked() -> None:
+async def test_grant_rules_of_the_inner_and_the_outer_chat_are_checked() -> None:
     for inner_rule, outer_rule in ((small_ones, None), (None, small_ones)):
         office = Office()
         inner = office.chat([pay("a"), pay("b", 900)], "Paid.", rule=inner_rule)
@@ -175,7 +175,7 @@ async def test_a_rule_of_any_chat_on_the_path_is_asked() -> None:
         assert office.paid == [5]
 
 
-async def test_a_rule_that_fails_approves_nothing() -> None:
+async def test_a_grant_rule_that_raises_or_returns_no_bool_approves_nothing() -> None:
     office = Office()
 
     def broken(_grant: Grant, _wait: Wait) -> bool:
@@ -195,7 +195,7 @@ async def test_a_rule_that_fails_approves_nothing() -> None:
     assert office.paid == []
 
 
-async def test_a_revoked_grant_asks_again() -> None:
+async def test_a_call_waits_for_approval_after_its_grant_is_revoked() -> None:
     office = Office()
     chat = office.chat(pay("a"), pay("b"), "Done.")
     messages = Messages.from_user("pay")
@@ -209,7 +209,7 @@ async def test_a_revoked_grant_asks_again() -> None:
     assert messages.tool("b").decisions == ()
 
 
-async def test_calls_that_have_not_begun_lose_a_grant_that_is_revoked_during_the_run() -> None:
+async def test_revoking_a_grant_during_a_run_stops_calls_that_have_not_started() -> None:
     office = Office()
     chat = office.chat([pay("a"), pay("b"), pay("c")], "Done.")
     messages = Messages.from_user("pay")
@@ -226,7 +226,7 @@ async def test_calls_that_have_not_begun_lose_a_grant_that_is_revoked_during_the
 
 
 @pytest.mark.parametrize("ends", ["revoked", "expired"])
-async def test_a_call_approved_under_an_expired_grant_by_a_dead_process_waits_again(ends: str) -> None:
+async def test_after_a_crash_an_approved_call_waits_again_if_its_grant_has_ended(ends: str) -> None:
     office = Office()
     chat = office.chat(pay("a"), pay("b"), "Done.")
     conversation = MemoryConversation(Messages.from_user("pay"))
@@ -254,7 +254,7 @@ async def test_a_call_approved_under_an_expired_grant_by_a_dead_process_waits_ag
 @pytest.mark.parametrize(("given", "needed", "covered"), [
     (None, None, True), ("cfo", "cfo", True), ("cfo", None, True), (None, "cfo", False), ("cfo", "ceo", False),
 ])  # fmt: skip
-async def test_a_grant_covers_no_call_that_is_reserved_for_somebody_else(
+async def test_a_grant_does_not_cover_a_call_reserved_for_another_approver(
     given: str | None, needed: str | None, *, covered: bool
 ) -> None:
     office = Office(lambda call: RequireApproval(of=given if call.id == "a" else needed))
@@ -266,7 +266,7 @@ async def test_a_grant_covers_no_call_that_is_reserved_for_somebody_else(
     assert office.paid == [5, 5][: 1 + covered]
 
 
-async def test_a_call_that_waited_for_an_approver_stays_reserved_when_the_policy_changes() -> None:
+async def test_a_waiting_call_remains_reserved_when_the_policy_changes() -> None:
     strict = Office(lambda call: RequireApproval(of="cfo" if call.id == "b" else None))
     calls = [pay("a"), pay("b")]
     messages = Messages.from_user("pay")
@@ -346,7 +346,7 @@ def waiting(kind: str = "approval") -> Messages:
     return messages
 
 
-def test_a_grant_needs_a_call_that_waits_for_an_approval() -> None:
+def test_a_grant_requires_a_call_that_waits_for_an_approval() -> None:
     messages = waiting("schedule")
     with pytest.raises(IllegalTransitionError, match="waits for an approval"):
         approve_with_grant(messages, ("a",), until=NOON + HOUR, by="ana", at=NOON)
@@ -360,7 +360,7 @@ def test_a_grant_needs_a_call_that_waits_for_an_approval() -> None:
 
 
 @pytest.mark.parametrize(("until", "by"), [(NOON, "ana"), (NOON + HOUR, ""), (NOON.replace(tzinfo=None), "ana")])
-def test_a_grant_needs_a_person_and_an_end(until: datetime, by: str) -> None:
+def test_a_grant_requires_an_approver_and_an_end_in_the_future(until: datetime, by: str) -> None:
     messages = waiting()
     with pytest.raises(UsageError):
         approve_with_grant(messages, ("a",), until=until, by=by, at=NOON)

@@ -37,18 +37,18 @@ def nobody(_principal: Principal, _wait: Wait, /) -> bool:
     return False
 
 
-def test_the_owner_decides_and_nobody_where_there_is_no_owner() -> None:
+def test_owner_may_decide_allows_only_the_owner_of_the_call() -> None:
     assert owner_may_decide(ANA, wait(owner="ana"))
     assert not owner_may_decide(BEN, wait(owner="ana"))
     assert not owner_may_decide(ANA, wait())
 
 
-def test_a_role_decides() -> None:
+def test_only_role_allows_only_principals_with_the_role() -> None:
     assert only_role("approver")(BEN, wait())
     assert not only_role("approver")(ANA, wait(owner="ana"))
 
 
-def test_a_call_reserved_for_a_role_or_a_name_narrows_the_rule() -> None:
+def test_is_allowed_requires_the_rule_and_the_role_or_name_of_a_reserved_call() -> None:
     assert is_allowed(anyone, BEN, wait(of="approver"))
     assert is_allowed(anyone, ANA, wait(of="ana"))
     assert not is_allowed(anyone, ANA, wait(of="approver"))
@@ -56,7 +56,7 @@ def test_a_call_reserved_for_a_role_or_a_name_narrows_the_rule() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
-def test_a_rule_that_returns_something_else_than_a_bool_allows_nothing() -> None:
+def test_a_permission_rule_that_returns_no_bool_raises_usage_error() -> None:
     async def never(_principal: Principal, _wait: Wait) -> bool:
         return False
 
@@ -68,13 +68,13 @@ def test_a_rule_that_returns_something_else_than_a_bool_allows_nothing() -> None
             is_allowed(cast("MayDecide", rule), ANA, wait())
 
 
-def test_a_principal_needs_a_name() -> None:
+def test_a_principal_requires_a_name() -> None:
     assert str(ANA) == "ana"
     with pytest.raises(UsageError, match="name of a principal"):
         Principal("")
 
 
-async def test_a_policy_names_who_decides_and_a_document_keeps_it() -> None:
+async def test_the_approver_required_by_a_policy_is_stored_with_the_call() -> None:
     tools = ToolCollection()
 
     @tools.tool

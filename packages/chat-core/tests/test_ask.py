@@ -25,7 +25,7 @@ class City:
     name: str
 
 
-async def test_a_question_is_answered_in_one_call() -> None:
+async def test_ask_sends_system_prompt_question_and_options_in_one_request() -> None:
     model = ScriptedProvider("Paris.")
 
     answer: ChatResponse = await ask(
@@ -37,13 +37,13 @@ async def test_a_question_is_answered_in_one_call() -> None:
     assert model.asked[0].options.temperature == 0
 
 
-async def test_an_answer_can_be_structured() -> None:
+async def test_ask_returns_a_structured_response_for_an_output_type() -> None:
     answer: StructuredResponse[City] = await ask(ScriptedProvider('{"name": "Paris"}'), "Where?", output=City)
 
     assert answer.value == City("Paris")
 
 
-async def test_tools_run() -> None:
+async def test_ask_runs_tools() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -56,7 +56,7 @@ async def test_tools_run() -> None:
     ).text == "It is noon."
 
 
-async def test_a_model_can_be_named_and_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ask_closes_a_model_that_it_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
 
     class Closing:
@@ -76,6 +76,6 @@ async def test_a_model_can_be_named_and_is_closed(monkeypatch: pytest.MonkeyPatc
     assert closed == [True]
 
 
-async def test_an_unknown_name_is_refused() -> None:
+async def test_ask_refuses_an_unknown_provider_name() -> None:
     with pytest.raises(UnknownModelError, match="no provider 'nobody'"):
         await ask("nobody:x", "hi")

@@ -56,19 +56,19 @@ def looping(*script: Any, ran: list[str]) -> StreamingChat:
 CALL = FunctionCall("note", {"word": "yes"})
 
 
-def test_a_chat_answers_without_an_event_loop() -> None:
+def test_blocking_complete_works_without_an_event_loop() -> None:
     messages = Messages.from_user("hi")
     response = chat_of("hello").blocking.complete(messages)
     assert response.text == "hello"
     assert len(messages) == 2
 
 
-def test_a_failure_is_raised_as_it_is() -> None:
+def test_blocking_complete_raises_provider_errors_unchanged() -> None:
     with pytest.raises(NetworkError, match="gone"):
         chat_of(NetworkError("gone")).blocking.complete(Messages.from_user("hi"))
 
 
-def test_each_chat_has_the_face_of_what_it_can_do() -> None:
+def test_the_blocking_interface_matches_the_kind_of_chat() -> None:
     chat = chat_of("hello")
     assert type(chat.blocking) is BlockingStreamingChat
     assert isinstance(chat.blocking, BlockingChat)
@@ -78,13 +78,13 @@ def test_each_chat_has_the_face_of_what_it_can_do() -> None:
     assert len(vectors.blocking.embed(["a", "b"]).vectors) == 2
 
 
-def test_a_stream_is_a_loop() -> None:
+def test_a_blocking_stream_yields_deltas_and_then_done() -> None:
     events = list(chat_of("hello there").blocking.stream(Messages.from_user("hi")))
     assert "".join([event.text for event in events if isinstance(event, TextDelta)]) == "hello there"
     assert isinstance(events[-1], Done)
 
 
-def test_a_stream_in_a_block_has_its_response() -> None:
+def test_a_blocking_stream_has_response_and_usage_after_its_block() -> None:
     with chat_of("hello there").blocking.stream(Messages.from_user("hi")) as stream:
         assert "".join(stream.text()) == "hello there"
     assert stream.response.text == "hello there"
@@ -92,7 +92,7 @@ def test_a_stream_in_a_block_has_its_response() -> None:
     assert not stream.cancelled
 
 
-def test_a_run_goes_on_only_while_the_next_event_is_asked_for() -> None:
+def test_a_blocking_run_advances_only_while_its_reader_requests_events() -> None:
     ran: list[str] = []
     chat = looping(CALL, "done", ran=ran)
     messages = Messages.from_user("hi")
@@ -106,7 +106,7 @@ def test_a_run_goes_on_only_while_the_next_event_is_asked_for() -> None:
     assert ran == ["yes"]
 
 
-def test_a_loop_without_a_block_ends_its_run_when_it_is_left() -> None:
+def test_breaking_out_of_a_blocking_stream_without_a_block_ends_its_run() -> None:
     ran: list[str] = []
     messages = Messages.from_user("hi")
     for event in looping(CALL, "done", ran=ran).blocking.stream(messages):
@@ -116,7 +116,7 @@ def test_a_loop_without_a_block_ends_its_run_when_it_is_left() -> None:
     messages.cancel_pending("the messages are nobody's any more")
 
 
-def test_an_error_in_mid_stream_is_raised_where_it_is_read() -> None:
+def test_an_error_in_mid_stream_is_raised_to_the_reader() -> None:
     chat = chat_of(Answer(["one two three"], fail_after=2))
     seen: list[object] = []
     with pytest.raises(StreamTruncatedError), chat.blocking.stream(Messages.from_user("hi")) as stream:
@@ -125,20 +125,20 @@ def test_an_error_in_mid_stream_is_raised_where_it_is_read() -> None:
     assert seen == [TextDelta("one "), TextDelta("two ")]
 
 
-def test_an_error_of_the_caller_leaves_the_stream() -> None:
+def test_an_exception_of_the_reader_closes_the_blocking_stream() -> None:
     with pytest.raises(ZeroDivisionError), chat_of("a b c").blocking.stream(Messages.from_user("hi")) as stream:
         for _ in stream:
             raise ZeroDivisionError
     assert list(stream) == []
 
 
-def test_a_stream_is_entered_once() -> None:
+def test_a_blocking_stream_can_be_entered_only_once() -> None:
     stream = chat_of("a").blocking.stream(Messages.from_user("hi"))
     with stream, pytest.raises(UsageError, match="entered only once"), stream:
         pass
 
 
-def test_messages_that_a_run_has_are_refused_on_entering() -> None:
+def test_messages_of_an_open_blocking_stream_are_refused_by_another_run() -> None:
     messages = Messages.from_user("hi")
     chat = chat_of("a", "b")
     with chat.blocking.stream(messages) as stream:
@@ -147,7 +147,7 @@ def test_messages_that_a_run_has_are_refused_on_entering() -> None:
             chat.blocking.complete(messages)
 
 
-def test_cancel_ends_the_iteration_without_an_error() -> None:
+def test_cancel_from_another_thread_ends_the_iteration_without_an_error() -> None:
     begun = threading.Event()
 
     async def never() -> None:
@@ -168,7 +168,7 @@ def test_cancel_ends_the_iteration_without_an_error() -> None:
     assert stream.cancelled
 
 
-def test_only_a_run_that_has_begun_is_cancelled() -> None:
+def test_cancel_before_a_blocking_stream_is_entered_raises_usage_error() -> None:
     stream = chat_of("a b c").blocking.stream(Messages.from_user("hi"))
     with pytest.raises(UsageError, match="with `with`"):
         stream.cancel()
@@ -179,7 +179,7 @@ def test_only_a_run_that_has_begun_is_cancelled() -> None:
     stream.cancel()
 
 
-def test_calls_of_many_threads_run_at_the_same_time() -> None:
+def test_blocking_calls_of_several_threads_run_concurrently() -> None:
     everybody = threading.Barrier(8)
 
     async def meet() -> None:
@@ -195,7 +195,7 @@ def test_calls_of_many_threads_run_at_the_same_time() -> None:
     assert answers == ["done"] * 8
 
 
-def test_context_variables_reach_the_run() -> None:
+def test_tools_of_a_blocking_run_see_the_context_variables_of_the_caller() -> None:
     who: ContextVar[str] = ContextVar("who", default="nobody")
     seen: list[str] = []
     tools = ToolCollection()
@@ -215,7 +215,7 @@ def test_context_variables_reach_the_run() -> None:
     assert seen == ["me"]
 
 
-def test_it_works_where_a_loop_runs_and_blocks_it() -> None:
+def test_blocking_calls_work_inside_a_running_event_loop() -> None:
     async def main() -> str:
         with chat_of("a b").blocking.stream(Messages.from_user("hi")) as stream:
             streamed = "".join(stream.text())
@@ -224,7 +224,7 @@ def test_it_works_where_a_loop_runs_and_blocks_it() -> None:
     assert asyncio.run(main()) == "a bc"
 
 
-def test_a_task_of_its_own_loop_is_told_that_it_would_wait_for_itself() -> None:
+def test_a_blocking_call_in_an_async_tool_raises_usage_error() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -241,7 +241,7 @@ def test_a_task_of_its_own_loop_is_told_that_it_would_wait_for_itself() -> None:
     assert "await the chat" in messages.to_json()
 
 
-def test_a_synchronous_tool_may_ask_another_chat() -> None:
+def test_a_blocking_call_in_a_synchronous_tool_works() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -269,7 +269,7 @@ class Closable:
         self.closed += 1
 
 
-def test_closing_closes_the_model() -> None:
+def test_closing_a_blocking_chat_closes_its_model() -> None:
     model = Closable()
     with ChatBuilder().with_model(model).build().blocking as chat:
         assert chat.complete(Messages.from_user("hi")).text == "a"
@@ -278,7 +278,7 @@ def test_closing_closes_the_model() -> None:
     assert model.closed == 2
 
 
-def test_an_exit_exception_is_raised_in_the_waiting_caller_and_the_loop_continues() -> None:
+def test_system_exit_in_a_run_is_raised_in_the_caller_and_the_loop_continues() -> None:
     async def leave() -> None:
         raise SystemExit(3)
 
@@ -289,7 +289,7 @@ def test_an_exit_exception_is_raised_in_the_waiting_caller_and_the_loop_continue
     assert chat_of("still here").blocking.complete(Messages.from_user("hi")).text == "still here"
 
 
-def test_a_forgotten_stream_may_be_collected_in_the_thread_of_the_loop() -> None:
+def test_an_open_stream_can_be_garbage_collected_in_the_loop_thread() -> None:
     forgotten: list[object] = []
     events = iter(chat_of("a b c").blocking.stream(Messages.from_user("hi")))
     next(events)
@@ -350,7 +350,7 @@ say("over")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a console's ctrl-C goes to all its processes")
 @pytest.mark.parametrize("run", ["chat.blocking.complete(messages)", "list(chat.blocking.stream(messages))"])
-def test_ctrl_c_cancels_the_run_and_is_raised_when_it_has_ended(run: str) -> None:
+def test_ctrl_c_cancels_the_run_and_then_raises_keyboard_interrupt(run: str) -> None:
     with start(INTERRUPTED.replace("RUN", run)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
@@ -405,7 +405,7 @@ def test_an_interrupt_at_any_moment_leaves_no_run_and_no_lock_behind() -> None:
     assert out.splitlines() == ["60", "0"], error
 
 
-def test_a_program_that_leaves_a_stream_open_still_ends() -> None:
+def test_a_program_with_an_open_stream_exits() -> None:
     program = """
     stream = ChatBuilder().with_model(ScriptedProvider("a b c")).build().blocking.stream(Messages.from_user("hi"))
     stream.__enter__()
@@ -417,7 +417,7 @@ def test_a_program_that_leaves_a_stream_open_still_ends() -> None:
     assert (out, error, process.returncode) == ("over\n", "", 0)
 
 
-def test_a_program_ends_though_its_loop_is_held_up() -> None:
+def test_a_program_exits_while_its_loop_thread_is_blocked() -> None:
     program = """
     import chat_core._loop
     chat_core._loop.SHUTDOWN_SECONDS = 0.1
@@ -440,7 +440,7 @@ def test_a_program_ends_though_its_loop_is_held_up() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a thread cannot be interrupted there")
-def test_a_call_that_is_interrupted_while_the_loop_is_busy_does_not_begin_later() -> None:
+def test_a_call_interrupted_while_the_loop_is_blocked_does_not_start_later() -> None:
     program = """
     import signal
     busy, gate = threading.Event(), threading.Event()
@@ -485,7 +485,7 @@ def test_a_call_that_is_interrupted_while_the_loop_is_busy_does_not_begin_later(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_child_that_was_forked_within_a_stream_cannot_read_it_and_can_leave_it() -> None:
+def test_a_forked_child_cannot_read_the_stream_of_its_parent_and_can_exit() -> None:
     program = """
     from chat_core import UsageError
     stream = ChatBuilder().with_model(ScriptedProvider("a b c")).build().blocking.stream(Messages.from_user("hi"))
@@ -511,7 +511,7 @@ def test_a_child_that_was_forked_within_a_stream_cannot_read_it_and_can_leave_it
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_forked_child_has_a_loop_of_its_own() -> None:
+def test_a_forked_child_starts_its_own_event_loop() -> None:
     program = """
     def ask():
         return ChatBuilder().with_model(ScriptedProvider("hello")).build().blocking.complete(Messages.from_user("hi"))

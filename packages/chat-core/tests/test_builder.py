@@ -104,7 +104,9 @@ CHANGES: list[Callable[[Any], object]] = [
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("builder", [ChatBuilder(), READY])
-def test_every_option_makes_a_new_builder_and_leaves_the_old_one(builder: Any, change: Callable[[Any], Any]) -> None:
+def test_builder_methods_return_a_new_builder_and_do_not_change_the_old_one(
+    builder: Any, change: Callable[[Any], Any]
+) -> None:
     def state(of: Any) -> dict[str, object]:
         names = [name for kind in type(of).__mro__ for name in getattr(kind, "__slots__", ())]
         return {name: getattr(of, name) for name in names}
@@ -117,7 +119,7 @@ def test_every_option_makes_a_new_builder_and_leaves_the_old_one(builder: Any, c
     assert state(changed) != before
 
 
-def test_a_builder_can_go_two_ways() -> None:
+def test_one_builder_can_build_a_chat_and_an_embeddings_chat() -> None:
     base = ChatBuilder().with_model(ScriptedProvider("hi"))
     assert type(base.build()) is StreamingChat
     assert type(base.with_embeddings().build()).__name__ == "EmbeddingsChat"
@@ -199,40 +201,44 @@ def test_a_builder_can_go_two_ways() -> None:
         ),
     ],
 )
-def test_a_misuse_is_refused_with_a_sentence(misuse: Callable[[], object], sentence: str) -> None:
+def test_misuse_of_a_builder_raises_usage_error_with_an_explanation(
+    misuse: Callable[[], object], sentence: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         misuse()
     assert str(caught.value) == sentence
 
 
-def test_a_chat_is_not_a_model_but_can_be_a_tool() -> None:
+def test_with_model_refuses_a_chat_and_suggests_as_tool() -> None:
     with pytest.raises(UsageError, match=r"to use a chat as a tool, call with_scoped_tools\(chat.as_tool"):
         anything(ChatBuilder()).with_model(READY.build())
 
 
-def test_a_builder_is_not_a_model_yet() -> None:
+def test_with_model_refuses_a_builder_and_suggests_build() -> None:
     with pytest.raises(UsageError, match=r"call \.build\(\) on it"):
         anything(ChatBuilder()).with_model(READY)
 
 
-def test_a_model_without_any_ability_is_named() -> None:
+def test_the_error_for_a_model_without_any_ability_names_its_class() -> None:
     with pytest.raises(UsageError, match=r"object cannot \(it implements no provider protocol\)"):
         anything(ReadyChatBuilder(object(), TextOutput(), (), None, Settings())).build()
 
 
 @pytest.mark.parametrize("name", ["build", "with_embeddings"])
-def test_without_a_model_the_builder_says_what_is_missing(name: Literal["build", "with_embeddings"]) -> None:
+def test_build_without_a_model_raises_attribute_error_that_names_with_model(
+    name: Literal["build", "with_embeddings"],
+) -> None:
     with pytest.raises(AttributeError, match=rf"{name}\(\) needs a model: call \.with_model\(\.\.\.\) first"):
         getattr(ChatBuilder(), name)
     assert not hasattr(ChatBuilder(), name)
 
 
-def test_a_typo_is_an_ordinary_attribute_error() -> None:
+def test_an_unknown_builder_method_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'ChatBuilder' object has no attribute 'with_modle'"):
         _ = anything(ChatBuilder()).with_modle
 
 
-def test_two_tools_of_one_name_are_refused_when_the_chat_is_built() -> None:
+def test_build_refuses_two_tools_with_the_same_name() -> None:
     twice = READY.with_tools(pay_tools()).with_scoped_tools(
         ScopedCollection(pay_tools(), lambda _call, _meta: Execute())
     )
@@ -240,7 +246,7 @@ def test_two_tools_of_one_name_are_refused_when_the_chat_is_built() -> None:
         twice.build()
 
 
-def test_a_chat_and_a_tool_of_one_name_are_refused_too() -> None:
+def test_build_refuses_a_chat_and_a_tool_with_the_same_name() -> None:
     tool = READY.build().as_tool(name="pay", description="Pays.")
     with pytest.raises(UsageError, match="the name 'pay' is given to"):
         READY.with_tools(pay_tools()).with_scoped_tools(tool).build()
@@ -249,13 +255,13 @@ def test_a_chat_and_a_tool_of_one_name_are_refused_too() -> None:
 # --- What the options do -------------------------------------------------------------------------------
 
 
-def test_a_model_that_does_not_stream_makes_a_chat_that_does_not() -> None:
+def test_a_model_without_stream_builds_a_chat_without_stream() -> None:
     chat = ChatBuilder().with_model(CompletesOnly("hi")).build()
     assert type(chat) is Chat
     assert not hasattr(chat, "stream")
 
 
-async def test_options_pile_up_and_those_of_a_run_go_over_them() -> None:
+async def test_options_are_merged_and_options_of_a_run_take_precedence() -> None:
     model = ScriptedProvider("a", "b")
     builder = ChatBuilder().with_options(ChatOptions(temperature=0.5, seed=1)).with_model(model)
     chat = builder.with_options(ChatOptions(seed=2)).build()
@@ -265,7 +271,7 @@ async def test_options_pile_up_and_those_of_a_run_go_over_them() -> None:
     assert [asked.options.temperature for asked in model.asked] == [0.5, 0.5]
 
 
-async def test_a_number_of_retries_keeps_the_rest_of_the_strategy() -> None:
+async def test_with_retry_with_a_number_keeps_the_other_retry_settings() -> None:
     patient = ChatBuilder().with_retry(Retry(times=0, base=0.0)).with_retry(1)
     model = ScriptedProvider(NetworkError("reset"), "hi", NetworkError("reset"), NetworkError("reset"))
     chat = patient.with_model(model).build()
@@ -274,13 +280,13 @@ async def test_a_number_of_retries_keeps_the_rest_of_the_strategy() -> None:
         await chat.complete(Messages.from_user("hi"))
 
 
-async def test_max_steps_bounds_the_calls_of_a_run() -> None:
+async def test_max_steps_limits_the_model_calls_of_a_run() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider(PAY, PAY)).with_tools(pay_tools()).with_max_steps(1).build()
     with pytest.raises(MaxStepsExceededError):
         await chat.complete(Messages.from_user("hi"))
 
 
-async def test_an_invalid_answer_goes_back_once_unless_told_otherwise() -> None:
+async def test_an_invalid_structured_response_is_corrected_once_by_default() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("no", '{"value": 5}')).with_structured_output(int).build()
     assert (await chat.complete(Messages.from_user("hi"))).value == 5
     never = ChatBuilder().with_structured_output(int, max_retries=0).with_model(ScriptedProvider("no", "no")).build()
@@ -300,7 +306,7 @@ async def test_hooks_are_called_in_the_order_they_were_added() -> None:
     assert called == ["first", "second", "third"]
 
 
-async def test_the_clock_says_when_a_schedule_is_due() -> None:
+async def test_the_clock_of_a_chat_determines_when_a_scheduled_call_is_due() -> None:
     now = NOON
     scope = ScopedCollection(pay_tools(), lambda _call, _meta: Schedule(NOON + timedelta(hours=1)))
     ready = ChatBuilder().with_model(ScriptedProvider(PAY, "paid")).with_scoped_tools(scope)
@@ -313,7 +319,7 @@ async def test_the_clock_says_when_a_schedule_is_due() -> None:
     assert answer.text == "paid"
 
 
-async def test_a_slow_tool_is_cut_at_the_chats_limit() -> None:
+async def test_a_slow_tool_fails_at_the_tool_timeout_of_the_chat() -> None:
     tools = ToolCollection()
     tools.tool(sleep_forever)
     model = ScriptedProvider(FunctionCall("sleep_forever", id="call_1"), "sorry")
@@ -323,7 +329,7 @@ async def test_a_slow_tool_is_cut_at_the_chats_limit() -> None:
     assert type(messages.tool("call_1").status).__name__ == "Failed"
 
 
-async def test_tool_concurrency_bounds_what_runs_at_once() -> None:
+async def test_tool_concurrency_limits_the_tools_that_run_at_the_same_time() -> None:
     running: list[int] = []
     tools = ToolCollection()
 
@@ -354,13 +360,13 @@ def interrupted() -> Messages:
     return messages
 
 
-async def test_without_a_rule_interrupted_calls_are_an_error() -> None:
+async def test_interrupted_calls_raise_an_error_without_a_with_interrupted_rule() -> None:
     with pytest.raises(InterruptedToolsError) as caught:
         await READY.with_tools(pay_tools()).build().complete(interrupted())
     assert caught.value.tool_ids == ("call_1",)
 
 
-async def test_interrupted_calls_wait_for_a_person_where_the_chat_says_so() -> None:
+async def test_interrupted_calls_wait_if_the_with_interrupted_rule_requires_approval() -> None:
     early = ChatBuilder().with_interrupted(RequireApproval()).with_model(ScriptedProvider("hi"))
     late = ChatBuilder().with_model(ScriptedProvider("hi")).with_interrupted(RequireApproval())
     for builder in (early, late):
@@ -369,13 +375,13 @@ async def test_interrupted_calls_wait_for_a_person_where_the_chat_says_so() -> N
         assert [(wait.kind, wait.tool_id) for wait in result.waiting] == [("interrupted", "call_1")]
 
 
-async def test_interrupted_calls_are_rejected_where_the_chat_says_so() -> None:
+async def test_a_run_continues_if_the_with_interrupted_rule_rejects() -> None:
     model = ScriptedProvider("hi")
     chat = ChatBuilder().with_interrupted(Reject("ask again")).with_tools(pay_tools()).with_model(model).build()
     assert (await chat.complete(interrupted())).text == "hi"
 
 
-async def test_the_last_rule_for_interrupted_calls_holds() -> None:
+async def test_the_last_with_interrupted_rule_replaces_earlier_ones() -> None:
     ready = ChatBuilder().with_model(ScriptedProvider("hi")).with_tools(pay_tools())
     chat = ready.with_interrupted(RequireApproval()).with_interrupted(Reject("no")).build()
     assert not isinstance(await chat.complete(interrupted()), Paused)
@@ -384,7 +390,7 @@ async def test_the_last_rule_for_interrupted_calls_holds() -> None:
 # --- In a debugger and in help() ---------------------------------------------------------------------
 
 
-def test_chats_and_builders_show_their_model_output_and_tools() -> None:
+def test_the_repr_of_chats_and_builders_shows_model_output_and_tools() -> None:
     ready = READY.with_tools(pay_tools())
 
     assert repr(ChatBuilder().with_tools(pay_tools())) == "<ChatBuilder tools=pay>"
@@ -396,5 +402,5 @@ def test_chats_and_builders_show_their_model_output_and_tools() -> None:
     assert repr(READY.with_embeddings().build()) == "<EmbeddingsChat model=scripted/script>"
 
 
-def test_help_shows_no_default_objects() -> None:
+def test_help_for_the_builder_shows_no_object_addresses() -> None:
     assert " at 0x" not in pydoc.render_doc(ChatBuilder)

@@ -46,14 +46,14 @@ def untyped(chat: object) -> Any:
     return chat
 
 
-async def test_a_conversation_is_taken_in_place_of_messages() -> None:
+async def test_complete_accepts_a_conversation_in_place_of_messages() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     answer = await chat_of("hello").complete(conversation)
     assert answer.text == "hello"
     assert not conversation.claimed
 
 
-async def test_a_stream_of_a_conversation_is_the_same() -> None:
+async def test_stream_accepts_a_conversation_in_place_of_messages() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     async with chat_of("hello").stream(conversation) as stream:
         events = [event async for event in stream]
@@ -70,7 +70,7 @@ async def test_one_chat_serves_many_conversations() -> None:
     assert (len(first), len(second)) == (2, 2)
 
 
-async def test_nothing_is_sent_before_a_stream_is_entered() -> None:
+async def test_no_request_is_sent_before_a_stream_is_entered() -> None:
     model = ScriptedProvider("hello")
     stream = ChatBuilder().with_model(model).build().stream(Messages.from_user("hi"))
     assert type(stream) is ChatStream
@@ -85,14 +85,14 @@ async def test_nothing_is_sent_before_a_stream_is_entered() -> None:
         (None, r"needs Messages or a Conversation, not None$"),
     ],
 )
-async def test_what_is_no_conversation_is_refused(target: object, sentence: str) -> None:
+async def test_complete_and_stream_refuse_targets_that_are_no_conversations(target: object, sentence: str) -> None:
     with pytest.raises(UsageError, match=r"complete\(\) " + sentence):
         await untyped(chat_of("hello")).complete(target)
     with pytest.raises(UsageError, match=r"stream\(\) " + sentence):
         untyped(chat_of("hello")).stream(target)
 
 
-async def test_options_that_are_none_are_refused() -> None:
+async def test_complete_and_stream_refuse_options_of_another_type() -> None:
     messages = Messages.from_user("hi")
     with pytest.raises(UsageError, match=r"complete\(\) needs ChatOptions, not 5"):
         await untyped(chat_of("hello")).complete(messages, options=5)
@@ -101,7 +101,7 @@ async def test_options_that_are_none_are_refused() -> None:
     assert (await chat_of("hello").complete(messages, options=ChatOptions())).text == "hello"
 
 
-async def test_a_chat_becomes_a_tool_of_another() -> None:
+async def test_as_tool_makes_a_chat_a_tool_of_another_chat() -> None:
     tool = chat_of("It is in Utrecht.").as_tool(name="where", description="Finds things.")
     assert type(tool) is ChatTool
     model = ScriptedProvider(FunctionCall("where", {"request": "the dom"}, id="call_1"), "Utrecht, then.")
@@ -110,7 +110,7 @@ async def test_a_chat_becomes_a_tool_of_another() -> None:
     assert [declared.description for declared in model.asked[0].tools] == ["Finds things."]
 
 
-async def test_leaving_a_chats_block_closes_its_model() -> None:
+async def test_exiting_the_block_of_a_chat_closes_its_model() -> None:
     model = Closable("hello")
     async with ChatBuilder().with_model(model).build() as chat:
         assert (await chat.complete(Messages.from_user("hi"))).text == "hello"
@@ -118,7 +118,7 @@ async def test_leaving_a_chats_block_closes_its_model() -> None:
     assert model.closed == 1
 
 
-async def test_leaving_an_embeddings_chats_block_closes_its_model() -> None:
+async def test_exiting_the_block_of_an_embeddings_chat_closes_its_model() -> None:
     model = Closable()
     async with ChatBuilder().with_model(model).with_embeddings().build() as chat:
         assert type(chat) is EmbeddingsChat
@@ -126,7 +126,7 @@ async def test_leaving_an_embeddings_chats_block_closes_its_model() -> None:
     assert model.closed == 1
 
 
-async def test_a_model_that_cannot_be_closed_is_left_as_it_is() -> None:
+async def test_closing_a_chat_does_nothing_if_its_model_has_no_aclose() -> None:
     chat = chat_of("hello")
     await chat.aclose()
     assert (await chat.complete(Messages.from_user("hi"))).text == "hello"

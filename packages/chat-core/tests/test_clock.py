@@ -13,7 +13,7 @@ from chat_core.tools import Schedule
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def test_a_clock_with_a_zone_is_read_in_utc() -> None:
+def test_utc_clock_converts_zoned_times_to_utc() -> None:
     times = [datetime(2030, 10, 27, 2, 30, tzinfo=BERLIN, fold=fold) for fold in (0, 1)]
     clock = utc_clock(lambda: times.pop(0))
     first, second = clock(), clock()
@@ -21,13 +21,13 @@ def test_a_clock_with_a_zone_is_read_in_utc() -> None:
     assert second - first == timedelta(hours=1)
 
 
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_to_utc_refuses_a_naive_time() -> None:
     with pytest.raises(UsageError, match="the start needs a zone"):
         to_utc(datetime(2030, 1, 1), "the start")  # noqa: DTZ001 - that is the point
 
 
 @pytest.mark.parametrize("hours", [-12, 12])
-def test_a_time_that_utc_does_not_have_is_refused(hours: int) -> None:
+def test_to_utc_refuses_a_time_outside_the_years_1_to_9999(hours: int) -> None:
     zone = timezone(timedelta(hours=hours))
     edge = datetime(9999, 12, 31, 23, tzinfo=zone) if hours < 0 else datetime(1, 1, 1, tzinfo=zone)
     with pytest.raises(UsageError, match="years 1 to 9999"):
@@ -36,7 +36,7 @@ def test_a_time_that_utc_does_not_have_is_refused(hours: int) -> None:
         Schedule(edge)
 
 
-def test_there_is_no_time_after_the_last_date() -> None:
+def test_add_returns_none_for_a_time_after_the_year_9999() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     assert add(now, timedelta(hours=1)) == datetime(2030, 1, 1, 1, tzinfo=UTC)
     assert add(now, timedelta.max) is None

@@ -203,19 +203,19 @@ def test_any_conversation_survives_the_round_trip_and_satisfies_the_schema(messa
 GOLDEN = sorted(path.stem for path in CORPUS.glob("*.json"))
 
 
-def test_the_corpus_only_grows() -> None:
+def test_the_corpus_has_at_least_24_documents() -> None:
     assert len(GOLDEN) >= 24
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_stored_conversation_loads_for_ever_and_is_written_as_it_was(name: str) -> None:
+def test_each_document_of_the_corpus_loads_and_is_written_unchanged(name: str) -> None:
     data = stored(name)
     messages = Messages.from_json((CORPUS / f"{name}.json").read_bytes())
     assert document(messages) == data
     assert complaints(data) == []
 
 
-def test_what_a_stored_pause_says() -> None:
+def test_a_stored_pause_loads_its_waiting_calls_with_deadline_and_arguments() -> None:
     messages = Messages.from_json((CORPUS / "paused-two-approvals.json").read_bytes())
     waiting = messages.pending()
     assert [tool.call_id for tool in waiting] == ["call_1", "call_2"]
@@ -262,7 +262,7 @@ SPOILS: st.SearchStrategy[object] = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_a_spoilt_document_is_read_or_refused_and_never_fails_otherwise(data: st.DataObject) -> None:
+def test_a_corrupted_document_loads_or_raises_invalid_document_error(data: st.DataObject) -> None:
     spoilt: object = stored(data.draw(st.sampled_from(GOLDEN)))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(list(places(spoilt))))
@@ -282,7 +282,7 @@ def test_a_spoilt_document_is_read_or_refused_and_never_fails_otherwise(data: st
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=40) | st.text(max_size=40))
-def test_what_is_no_json_at_all_is_refused(data: bytes | str) -> None:
+def test_text_that_is_not_json_raises_invalid_document_error(data: bytes | str) -> None:
     with pytest.raises(InvalidDocumentError):
         Messages.from_json(data)
 
@@ -328,14 +328,16 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
 @pytest.mark.parametrize(
     ("path", "item", "message"), WRONG, ids=lambda value: "removed" if value is REMOVED else str(value)
 )
-def test_a_refusal_says_where_and_what_was_expected(path: tuple[str | int, ...], item: object, message: str) -> None:
+def test_invalid_document_error_names_the_path_and_the_expected_value(
+    path: tuple[str | int, ...], item: object, message: str
+) -> None:
     with pytest.raises(InvalidDocumentError) as caught:
         Messages.from_json(json.dumps(put(stored("paused-two-approvals"), path, item)))
     assert message in str(caught.value)
     assert not isinstance(caught.value, NewerVersionError)
 
 
-def test_a_later_version_is_refused_by_its_own_error() -> None:
+def test_a_document_of_a_later_version_raises_newer_version_error() -> None:
     with pytest.raises(
         NewerVersionError, match="version: the document has version 2, and this library reads versions up to 1"
     ):
@@ -347,7 +349,7 @@ def test_a_later_version_is_refused_by_its_own_error() -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"version": 1, "contents": ' + "[" * 900 + "]" * 900 + "}"])
-def test_a_document_that_is_nested_without_end_is_refused(text: str) -> None:
+def test_a_document_that_is_nested_too_deeply_is_refused(text: str) -> None:
     with pytest.raises(InvalidDocumentError):
         Messages.from_json(text)
 
@@ -365,7 +367,7 @@ def written(part: Part) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize("call_id", [None, "", "toolu_01A09q90qw90", "вызов/😀\n", "\ud83d", "0", "x" * 5000])
-def test_any_text_is_a_legal_call_id(call_id: str | None) -> None:
+def test_any_text_is_a_valid_call_id(call_id: str | None) -> None:
     tool = Tool(FunctionCall("f"), call_id=call_id)
     assert one_part(tool) == tool
 
@@ -376,28 +378,28 @@ def test_a_document_with_a_repeated_tool_id_is_refused() -> None:
         Messages.from_json(json.dumps(put(data, (*TOOL, "id"), "call_2")))
 
 
-def test_bytes_are_base64() -> None:
+def test_the_bytes_of_a_file_are_stored_as_base64() -> None:
     data = bytes(range(256))
     assert written(File("a/b", data=b"\xff\x00"))["data"] == "/wA="
     assert one_part(File("a/b", data=data)) == File("a/b", data=data)
 
 
-def test_a_lone_half_of_a_surrogate_pair_survives() -> None:
+def test_a_lone_surrogate_survives_the_round_trip() -> None:
     assert one_part(Text("\ud83d half")) == Text("\ud83d half")
 
 
-def test_a_time_keeps_its_zone() -> None:
+def test_the_time_of_a_turn_keeps_its_zone_in_a_document() -> None:
     at = datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     again = turn_from_dict(json.loads(json.dumps(turn_to_dict(Turn([], created_at=at)))), Messages)
     assert again.created_at.isoformat() == "2026-03-01T12:00:00.000001+05:45"
 
 
-def test_a_turn_without_a_zone_is_refused() -> None:
+def test_a_turn_with_a_naive_time_is_refused() -> None:
     with pytest.raises(UsageError, match="has no time zone"):
         Turn([], created_at=datetime(2026, 3, 1))  # noqa: DTZ001 - that is the test
 
 
-def test_the_text_of_a_call_and_what_it_says_are_not_both_stored() -> None:
+def test_arguments_are_stored_beside_the_raw_text_only_if_they_differ_from_it() -> None:
     raw = '{"cents":  500}'
     assert written(Tool(FunctionCall.parse("f", raw)))["call"] == {"name": "f", "raw": raw}
     assert written(Tool(FunctionCall("f", {"a": 1})))["call"] == {"name": "f", "arguments": {"a": 1}}
@@ -407,7 +409,7 @@ def test_the_text_of_a_call_and_what_it_says_are_not_both_stored() -> None:
     assert one_part(Tool(both, id="a")) == Tool(both, id="a")
 
 
-def test_what_is_wrong_with_a_call_is_found_again_and_not_stored() -> None:
+def test_the_problem_of_a_malformed_call_is_not_stored_but_found_again() -> None:
     cut = Tool(FunctionCall.parse("f", '{"cents": 5'), id="a")
     assert written(cut)["call"] == {"name": "f", "raw": '{"cents": 5'}
     again = one_part(cut)
@@ -415,7 +417,7 @@ def test_what_is_wrong_with_a_call_is_found_again_and_not_stored() -> None:
     assert cut.call.problem
 
 
-def test_fields_of_a_later_release_survive_at_every_level() -> None:
+def test_unknown_fields_survive_the_round_trip_at_every_level() -> None:
     data = stored("unknown-fields")
     messages = Messages.from_json(json.dumps(data))
     assert document(messages) == data
@@ -432,11 +434,11 @@ def test_unknown_fields_survive_a_status_change_except_those_of_the_old_status()
     assert "x_later" not in cast("dict[str, object]", tool["status"])
 
 
-def test_a_field_kept_from_elsewhere_never_hides_one_of_ours() -> None:
+def test_an_extra_field_does_not_override_a_field_of_the_part() -> None:
     assert written(Text("mine", extra={"text": "theirs", "more": 1})) == {"type": "text", "text": "mine", "more": 1}
 
 
-def test_a_part_of_an_unknown_type_is_kept_and_belongs_to_no_provider() -> None:
+def test_a_part_of_an_unknown_type_is_kept_as_a_part_of_no_provider() -> None:
     messages = Messages.from_json(json.dumps(stored("unknown-part")))
     part = messages[1].parts[1]
     assert isinstance(part, ProviderPart)
@@ -444,7 +446,7 @@ def test_a_part_of_an_unknown_type_is_kept_and_belongs_to_no_provider() -> None:
     assert document(messages) == stored("unknown-part")
 
 
-def test_a_suspended_call_holds_its_conversation_at_any_depth() -> None:
+def test_conversations_of_suspended_calls_survive_the_round_trip_at_any_depth() -> None:
     messages = Messages.from_user("deepest")
     for _ in range(40):
         tool = Tool(FunctionCall("delegate"), id="a", status=Suspended(messages, "b"))
@@ -458,7 +460,7 @@ def test_a_suspended_call_holds_its_conversation_at_any_depth() -> None:
     assert again[0].text == "deepest"
 
 
-def test_approval_by_path_survives_with_the_outer_document() -> None:
+def test_an_approval_by_path_is_stored_in_the_outer_document() -> None:
     messages = Messages.from_json(json.dumps(stored("suspended-nested")))
     messages.tool("call_1", "call_1", "call_1", "call_1").approve(by="ana", at=NOON)
     again = Messages.from_json(messages.to_json())
@@ -466,7 +468,7 @@ def test_approval_by_path_survives_with_the_outer_document() -> None:
     assert isinstance(again.tool("call_1", "call_1", "call_1").status, Suspended)
 
 
-def test_a_number_that_json_does_not_have_is_null() -> None:
+def test_nan_and_infinity_are_stored_as_null() -> None:
     turn = Turn([Embedding((math.nan, 1.0))], metadata=Metadata(extra={"logprob": -math.inf}))
     data = document(Messages([Content("model", [turn])]))
     assert complaints(data) == []
@@ -477,13 +479,13 @@ def test_a_number_that_json_does_not_have_is_null() -> None:
     assert math.isnan(vector[0])
 
 
-def test_data_that_is_not_json_is_refused_when_it_is_written() -> None:
+def test_to_json_refuses_metadata_that_is_not_json() -> None:
     messages = Messages([Content("model", [Turn([], metadata=Metadata(extra={"a": object()}))])])
     with pytest.raises(UsageError, match="a value that is not JSON"):
         messages.to_json()
 
 
-def test_a_paused_conversation_adds_at_most_a_kilobyte_to_its_text() -> None:
+def test_a_document_with_two_waiting_calls_adds_at_most_1000_bytes_to_its_text() -> None:
     messages = Messages.from_user("Pay both invoices, please.")
     raw = '{"to":"DE02120300000000202051","cents":500}'
     calls = [Tool(FunctionCall.parse("transfer", raw), call_id=f"call_HbnqQ9yTjW0fF0vLwCQ4Nn{n}") for n in (1, 2)]
@@ -500,7 +502,7 @@ def test_a_paused_conversation_adds_at_most_a_kilobyte_to_its_text() -> None:
 # --- For a journal -----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_and_a_turn_can_be_stored_alone() -> None:
+def test_a_tool_and_a_turn_can_be_stored_separately() -> None:
     tool = Tool(FunctionCall.parse("f", "{}"), call_id="a", status=Suspended(Messages.from_user("x"), "b"))
     assert tool_from_dict(json.loads(json.dumps(tool_to_dict(tool))), Messages) == tool
     turn = Turn([Text("x"), tool], finish_reason="stop", created_at=NOON, by="engine")
@@ -508,7 +510,7 @@ def test_a_tool_and_a_turn_can_be_stored_alone() -> None:
 
 
 @pytest.mark.parametrize("status", [Completed("x"), Suspended(Messages.from_user("x"), "b")])
-def test_a_copy_of_a_tool_is_equal_and_shares_nothing_that_changes(status: ToolStatus) -> None:
+def test_copy_tool_returns_an_equal_tool_without_shared_mutable_state(status: ToolStatus) -> None:
     tool = Tool(FunctionCall.parse("f", "{}"), call_id="a", status=status)
 
     twin = codec.copy_tool(tool, Messages)
@@ -526,7 +528,7 @@ def test_a_tool_or_a_turn_that_is_malformed_is_refused(data: object) -> None:
         turn_from_dict(data, Messages)
 
 
-def test_the_schema_is_valid_and_refuses_what_the_reader_refuses() -> None:
+def test_the_schema_refuses_documents_that_the_reader_refuses() -> None:
     Draft202012Validator.check_schema(schema())
     for path, item, _ in WRONG:
         spoilt = put(stored("paused-two-approvals"), path, item)
@@ -536,7 +538,7 @@ def test_the_schema_is_valid_and_refuses_what_the_reader_refuses() -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 400, 800, 900, 950, 970, 980, 985, 990, 5000])
-def test_a_document_that_is_written_can_be_read(levels: int) -> None:
+def test_every_document_that_to_json_writes_can_be_read_back(levels: int) -> None:
     value: object = 1
     for _ in range(levels):
         value = [value]
@@ -565,7 +567,7 @@ def test_a_structured_value_that_is_not_finite_is_an_invalid_document(value: str
     assert error.value.path == "contents[0].turns[0].parts[0].value"
 
 
-def test_a_stored_user_message_keeps_the_id_of_its_client() -> None:
+def test_a_stored_user_turn_keeps_its_client_id() -> None:
     messages = Messages([Content("user", [Turn([Text("hi")], client_id="m-1"), Turn([Text("there")])])])
     document = messages.to_json()
     assert document.count("client_id") == 1

@@ -13,7 +13,7 @@ from chat_core.concurrency import absorb_own_cancellation, finish, finish_in_thr
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_it_raises_is_raised_as_it_is() -> None:
+async def test_finish_raises_the_error_of_its_function_unchanged() -> None:
     async def fail() -> None:
         await checkpoint()
         raise ZeroDivisionError
@@ -22,7 +22,7 @@ async def test_what_it_raises_is_raised_as_it_is() -> None:
         await finish(fail)
 
 
-async def test_a_scope_that_is_cancelled_waits_for_its_end() -> None:
+async def test_finish_completes_its_function_when_the_scope_is_cancelled() -> None:
     done: list[int] = []
 
     async def work() -> None:
@@ -39,7 +39,7 @@ async def test_a_scope_that_is_cancelled_waits_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_that_is_cancelled_again_and_again_waits_for_its_end() -> None:
+async def test_finish_completes_its_function_when_the_task_is_cancelled_repeatedly() -> None:
     done: list[int] = []
     begun, gate = asyncio.Event(), asyncio.Event()
 
@@ -60,7 +60,7 @@ async def test_a_task_that_is_cancelled_again_and_again_waits_for_its_end() -> N
     assert done == [1]
 
 
-async def test_what_blocks_is_done_in_a_thread_and_waited_for() -> None:
+async def test_finish_in_thread_waits_for_its_thread_when_cancelled() -> None:
     begun, done = threading.Event(), threading.Event()
 
     def work() -> str:
@@ -81,7 +81,7 @@ async def test_what_blocks_is_done_in_a_thread_and_waited_for() -> None:
     assert outcome == ["done"]
 
 
-async def test_what_blocks_does_not_begin_for_a_caller_that_is_cancelled() -> None:
+async def test_finish_in_thread_does_not_start_for_a_cancelled_caller() -> None:
     begun: list[int] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -90,11 +90,11 @@ async def test_what_blocks_does_not_begin_for_a_caller_that_is_cancelled() -> No
     assert begun == []
 
 
-async def test_nobody_cancels_a_task_that_goes_its_way() -> None:
+async def test_is_cancelled_is_false_for_a_task_that_was_not_cancelled() -> None:
     assert not is_cancelled()
 
 
-async def test_a_task_in_a_scope_that_was_cancelled_is_cancelled_unless_it_is_shielded() -> None:
+async def test_is_cancelled_is_true_in_a_cancelled_scope_unless_shielded() -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
         assert is_cancelled()
@@ -104,7 +104,7 @@ async def test_a_task_in_a_scope_that_was_cancelled_is_cancelled_unless_it_is_sh
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_that_asyncio_cancels_is_cancelled() -> None:
+async def test_is_cancelled_is_true_for_a_task_that_asyncio_cancels() -> None:
     seen: list[bool] = []
 
     async def wait() -> None:
@@ -122,7 +122,7 @@ async def test_a_task_that_asyncio_cancels_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_that_awaits_what_was_cancelled_is_not() -> None:
+async def test_is_cancelled_is_false_for_a_task_that_awaits_a_cancelled_future() -> None:
     future = asyncio.get_running_loop().create_future()
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -130,7 +130,7 @@ async def test_a_task_that_awaits_what_was_cancelled_is_not() -> None:
     assert not is_cancelled()
 
 
-async def test_where_nothing_is_cancelled_ignoring_it_takes_no_turn_of_the_loop() -> None:
+async def test_absorb_own_cancellation_does_not_yield_if_nothing_is_cancelled() -> None:
     turns: list[str] = []
 
     async def another() -> None:
@@ -144,7 +144,7 @@ async def test_where_nothing_is_cancelled_ignoring_it_takes_no_turn_of_the_loop(
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_that_has_cancelled_itself_may_end_in_order_all_the_same() -> None:
+async def test_absorb_own_cancellation_lets_a_task_that_cancelled_itself_return() -> None:
     async def work() -> str:
         task = asyncio.current_task()
         assert task is not None
@@ -157,7 +157,7 @@ async def test_a_task_that_has_cancelled_itself_may_end_in_order_all_the_same() 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cancellation_from_a_scope_is_not_ignored() -> None:
+async def test_absorb_own_cancellation_keeps_the_cancellation_of_a_scope() -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
         await absorb_own_cancellation()

@@ -19,24 +19,24 @@ def test_a_content_is_the_concatenation_of_its_turns() -> None:
     assert content.tools == [tool]
 
 
-def test_a_content_never_forgets_where_one_turn_ended() -> None:
+def test_a_content_keeps_its_turns_separate() -> None:
     content = Content("model", [Turn([Text("one")], finish_reason="tool_calls"), Turn([Text("two")])])
     assert [turn.text for turn in content.turns] == ["one", "two"]
     assert [turn.finish_reason for turn in content.turns] == ["tool_calls", None]
 
 
-def test_of_makes_one_turn_and_strings_are_texts() -> None:
+def test_content_of_makes_one_turn_and_converts_strings_to_text_parts() -> None:
     content = Content.of("user", "look:", Embedding((1.0,)))
     assert [turn.parts for turn in content.turns] == [(Text("look:"), Embedding((1.0,)))]
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "", None])
-def test_a_role_that_is_none_of_ours_is_refused(role: object) -> None:
+def test_an_unknown_role_is_refused(role: object) -> None:
     with pytest.raises(UsageError, match="role must be one of system, user, model, not"):
         Content(role)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
 
-def test_a_turn_has_its_parts_its_reason_its_metadata_and_its_time() -> None:
+def test_a_turn_has_parts_finish_reason_metadata_and_creation_time() -> None:
     metadata = Metadata("openai", "gpt-5", "id", "stop", Usage(1, 2))
     turn = Turn([Text("hi")], finish_reason="stop", metadata=metadata, created_at=NOON)
     assert (turn.parts, turn.finish_reason, turn.metadata, turn.created_at) == ((Text("hi"),), "stop", metadata, NOON)
@@ -44,20 +44,20 @@ def test_a_turn_has_its_parts_its_reason_its_metadata_and_its_time() -> None:
     assert turn.by is None
 
 
-def test_a_turn_that_was_not_given_a_time_was_made_now() -> None:
+def test_the_creation_time_of_a_turn_defaults_to_the_current_time() -> None:
     before = datetime.now(UTC)
     assert before <= Turn([]).created_at <= datetime.now(UTC)
 
 
-def test_a_turn_without_metadata_cost_nothing() -> None:
+def test_a_turn_without_metadata_has_zero_usage() -> None:
     assert Turn([]).usage == Usage()
 
 
-def test_the_text_of_a_turn_is_its_text_parts_alone() -> None:
+def test_the_text_of_a_turn_contains_only_its_text_parts() -> None:
     assert Turn([Reasoning("hm"), Text("a"), Text("b")]).text == "ab"
 
 
-def test_turns_and_contents_are_equal_by_what_they_hold() -> None:
+def test_turns_and_contents_compare_by_value() -> None:
     def made(text: str) -> Content:
         return Content("user", [Turn([Text(text)], created_at=NOON)])
 
@@ -68,7 +68,7 @@ def test_turns_and_contents_are_equal_by_what_they_hold() -> None:
     assert "Text(text='a'" in repr(made("a"))
 
 
-def test_an_encoding_is_kept_once_nothing_in_the_turn_can_change() -> None:
+def test_an_encoding_is_cached_after_all_calls_of_the_turn_are_resolved() -> None:
     tool = Tool(FunctionCall("f"), call_id="a")
     turn = Turn([Text("x"), tool])
     made: list[str] = []
@@ -85,7 +85,7 @@ def test_an_encoding_is_kept_once_nothing_in_the_turn_can_change() -> None:
     assert made == ["Pending", "Pending", "Completed"]
 
 
-def test_each_codec_has_its_own_encoding() -> None:
+def test_encodings_of_a_turn_are_cached_per_codec() -> None:
     turn = Turn([Text("x")])
     assert turn.encoded(("a", 1), lambda _: b"one") == b"one"
     assert turn.encoded(("a", 2), lambda _: b"two") == b"two"
@@ -94,7 +94,7 @@ def test_each_codec_has_its_own_encoding() -> None:
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "", 7, ["stop"], {}])
-def test_an_unknown_finish_reason_is_other(reason: Any) -> None:
+def test_an_unknown_finish_reason_is_replaced_by_other(reason: Any) -> None:
     turn = Turn([], finish_reason=reason)
     assert turn.finish_reason == "other"
     messages = Messages()

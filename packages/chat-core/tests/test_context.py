@@ -45,7 +45,7 @@ async def test_window_sends_the_end_of_a_long_conversation() -> None:
     assert last[1].view_offset == 8
 
 
-async def test_window_leaves_a_conversation_at_its_limit_alone() -> None:
+async def test_window_does_not_shorten_a_conversation_at_its_limit() -> None:
     messages = long_conversation(3).user("last question")
     size = messages.view().tokens
     for limit, turns in ((size, 7), (size - 1, 3)):
@@ -72,7 +72,7 @@ async def test_window_of_turns_applies_once_per_run() -> None:
     assert [len(asked.turns) for asked in model.asked] == [3, 4, 5]
 
 
-async def test_window_stays_where_the_last_response_was_requested() -> None:
+async def test_window_keeps_its_start_in_the_next_run() -> None:
     model = uncounted("first", "second")
     chat = ChatBuilder().with_model(model).with_context(Window(1_000, 500)).build()
     messages = long_conversation(5).user("question 5")
@@ -112,7 +112,7 @@ async def test_message_that_cannot_fit_is_not_sent() -> None:
     assert model.asked == []
 
 
-async def test_conversation_that_cannot_fit_rests_until_it_changes() -> None:
+async def test_conversation_that_cannot_fit_is_marked_as_looked_at() -> None:
     now = datetime(2030, 1, 1, 9, tzinfo=UTC)
     conversation = MemoryConversation(Messages.from_user(WORDS * 2))
     chat = ChatBuilder().with_model(uncounted("done")).with_context(Window(150, 100)).with_clock(lambda: now).build()
@@ -188,7 +188,7 @@ async def test_failed_summary_falls_back_to_a_window_with_a_warning(
         (lambda: ChatBuilder().with_context(3), "not 3"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ],
 )
-def test_limits_that_make_no_sense_are_refused(make: object, message: str) -> None:
+def test_invalid_limits_of_context_policies_are_refused(make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(UsageError, match=message):
         make()

@@ -6,5 +6,5 @@ from chat_core.conversation import Conversation
 from chat_core.testing.memory_conversation import MemoryConversation
 
 
-def test_a_conversation_in_memory_is_a_conversation() -> None:
+def test_memory_conversation_implements_the_conversation_protocol() -> None:
     assert isinstance(MemoryConversation(), Conversation)

@@ -8,7 +8,7 @@ from chat_core import deltas, events
 from chat_core.provider import Delta
 
 
-def test_every_delta_is_an_event_and_has_one_home() -> None:
+def test_every_delta_is_a_progress_event_and_defined_in_one_module() -> None:
     kinds = get_args(Delta)
 
     assert [kind.__module__ for kind in kinds] == [deltas.__name__] * 5

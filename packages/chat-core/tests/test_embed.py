@@ -55,14 +55,14 @@ def failure(tokens: int) -> NetworkError:
     return NetworkError("reset by peer", usage=Usage(input_tokens=tokens))
 
 
-async def test_each_text_has_its_vector_in_order() -> None:
+async def test_embed_returns_one_vector_per_text_in_order() -> None:
     model = Embedder()
     answer = await chat_of(model).embed(["a", "bbb", "cc"])
     assert answer == EmbeddingsResponse(((1.0,), (3.0,), (2.0,)), Usage(input_tokens=3), "length-1")
     assert model.asked == [["a", "bbb", "cc"]]
 
 
-async def test_texts_go_out_in_batches_of_the_providers_limit() -> None:
+async def test_embed_sends_batches_within_the_limit_of_the_provider() -> None:
     model = Embedder(limit=2)
     answer = await chat_of(model).embed(("a", "bb", "ccc", "dddd", "eeeee"))
     assert model.asked == [["a", "bb"], ["ccc", "dddd"], ["eeeee"]]
@@ -70,20 +70,20 @@ async def test_texts_go_out_in_batches_of_the_providers_limit() -> None:
     assert answer.usage == Usage(input_tokens=5)
 
 
-async def test_nothing_is_sent_for_no_texts() -> None:
+async def test_embed_sends_no_request_for_an_empty_list() -> None:
     model = Embedder()
     assert await chat_of(model).embed([]) == EmbeddingsResponse(())
     assert model.asked == []
 
 
-async def test_a_failed_batch_is_tried_again_and_the_others_are_not() -> None:
+async def test_embed_retries_only_the_batch_that_failed() -> None:
     model = Embedder(None, failure(7), limit=1)
     answer = await chat_of(model).embed(["a", "bb"])
     assert model.asked == [["a"], ["bb"], ["bb"]]
     assert answer.usage == Usage(input_tokens=9)
 
 
-async def test_a_batch_that_fails_for_good_tells_what_was_paid_until_then() -> None:
+async def test_the_error_of_embed_reports_the_usage_of_all_requests() -> None:
     model = Embedder(None, failure(7), failure(7), limit=1)
     with pytest.raises(NetworkError) as caught:
         await chat_of(model, times=1).embed(["a", "bb"])
@@ -91,14 +91,14 @@ async def test_a_batch_that_fails_for_good_tells_what_was_paid_until_then() -> N
     assert caught.value.attempts == 2
 
 
-async def test_what_cannot_succeed_later_is_not_tried_again() -> None:
+async def test_embed_does_not_retry_a_permanent_error() -> None:
     model = Embedder(ProviderError("no such model", status=404))
     with pytest.raises(ProviderError):
         await chat_of(model).embed(["a"])
     assert len(model.asked) == 1
 
 
-async def test_too_few_vectors_are_no_answer() -> None:
+async def test_embed_refuses_a_response_with_too_few_vectors() -> None:
     model = Embedder(EmbeddingsResponse(((1.0,),), Usage(input_tokens=2)))
     with pytest.raises(InvalidResponseError, match="the provider returned 1 vectors for 2 texts") as caught:
         await chat_of(model).embed(["a", "bb"])
@@ -116,14 +116,14 @@ async def test_too_few_vectors_are_no_answer() -> None:
         (Messages.from_user("a"), "a list of texts, not Messages"),
     ],
 )
-async def test_what_is_no_list_of_texts_is_refused_before_anything_is_sent(texts: object, sentence: str) -> None:
+async def test_embed_refuses_arguments_that_are_no_list_of_texts(texts: object, sentence: str) -> None:
     model = Embedder()
     with pytest.raises(UsageError, match=sentence):
         await chat_of(model).embed(cast("Any", texts))
     assert model.asked == []
 
 
-async def test_options_of_a_call_go_over_those_of_the_chat() -> None:
+async def test_options_of_an_embed_call_take_precedence_over_options_of_the_chat() -> None:
     model = Embedder()
     builder = ChatBuilder().with_options(ChatOptions(timeout=5, seed=1)).with_model(model).with_embeddings()
     chat = builder.with_options(ChatOptions(seed=2)).build()

@@ -17,7 +17,7 @@ BOTH = pytest.mark.parametrize("durable", [False, True], ids=["plain", "durable"
 @BOTH
 @WAYS
 @pytest.mark.parametrize("resumed", [False, True], ids=["first", "resumed"])
-async def test_a_run_may_be_cancelled_at_any_point(*, durable: bool, streaming: bool, resumed: bool) -> None:
+async def test_a_run_cancelled_at_any_point_can_be_resumed(*, durable: bool, streaming: bool, resumed: bool) -> None:
     point = 0
     reached = True
     while reached:
@@ -34,7 +34,7 @@ async def test_a_run_may_be_cancelled_at_any_point(*, durable: bool, streaming: 
 
 @BOTH
 @WAYS
-async def test_a_run_may_be_cancelled_at_any_suspension(*, durable: bool, streaming: bool) -> None:
+async def test_a_run_cancelled_at_any_suspension_can_be_resumed(*, durable: bool, streaming: bool) -> None:
     suspension = 0
     reached = True
     while reached:
@@ -53,7 +53,7 @@ async def test_a_run_may_be_cancelled_at_any_suspension(*, durable: bool, stream
 @pytest.mark.parametrize("resumed", [False, True], ids=["first", "resumed"])
 @pytest.mark.parametrize("times", [1, 9])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_run_may_be_cancelled_by_asyncio_at_any_point(
+async def test_a_run_cancelled_by_asyncio_at_any_point_can_be_resumed(
     *, durable: bool, streaming: bool, resumed: bool, times: int
 ) -> None:
     point = 0
@@ -73,7 +73,7 @@ async def test_a_run_may_be_cancelled_by_asyncio_at_any_point(
 @BOTH
 @WAYS
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_run_may_be_cancelled_by_asyncio_at_any_suspension(*, durable: bool, streaming: bool) -> None:
+async def test_a_run_cancelled_by_asyncio_at_any_suspension_can_be_resumed(*, durable: bool, streaming: bool) -> None:
     suspension = 0
     reached = True
     while reached:
@@ -87,7 +87,7 @@ async def test_a_run_may_be_cancelled_by_asyncio_at_any_suspension(*, durable: b
 
 
 @BOTH
-async def test_a_stream_may_be_left_at_any_event(*, durable: bool) -> None:
+async def test_a_stream_closed_at_any_event_can_be_resumed(*, durable: bool) -> None:
     events = 0
     left = True
     while left:

@@ -58,7 +58,7 @@ def adder(conversation: MemoryConversation, seen: list[str]) -> ToolCollection[N
     return tools
 
 
-async def test_running_and_the_result_are_stored_before_the_next_step() -> None:
+async def test_a_call_is_stored_as_running_and_as_completed_before_the_next_step() -> None:
     conversation = MemoryConversation(Messages.from_user("add"))
     seen: list[str] = []
     model = ScriptedProvider([ADD], "3")
@@ -74,7 +74,7 @@ async def test_running_and_the_result_are_stored_before_the_next_step() -> None:
     ]
 
 
-async def test_a_wait_is_durable_before_the_pause_is_told() -> None:
+async def test_a_waiting_call_is_stored_before_the_paused_event() -> None:
     conversation = MemoryConversation(Messages.from_user("add"))
     scope = ScopedCollection(adder(conversation, []), lambda call, meta: RequireApproval())
     chat = ChatBuilder().with_model(ScriptedProvider([ADD])).with_scoped_tools(scope).build()
@@ -85,7 +85,7 @@ async def test_a_wait_is_durable_before_the_pause_is_told() -> None:
     assert str(conversation.calls[-1]) == "release"
 
 
-async def test_an_answer_is_durable_before_it_is_told() -> None:
+async def test_a_response_is_stored_before_the_done_event() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     last: object = None
     async with ChatBuilder().with_model(ScriptedProvider("there")).build().stream(conversation) as stream:
@@ -96,7 +96,7 @@ async def test_an_answer_is_durable_before_it_is_told() -> None:
     assert isinstance(last, Done)
 
 
-async def test_where_the_write_ahead_fails_the_body_does_not_start() -> None:
+async def test_a_tool_does_not_start_if_the_write_before_it_fails() -> None:
     def fail(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             raise LeaseLostError("overtaken")
@@ -110,7 +110,7 @@ async def test_where_the_write_ahead_fails_the_body_does_not_start() -> None:
     assert str(conversation.calls[-1]) == "release"
 
 
-async def test_a_conversation_that_another_run_holds_is_refused_before_any_effect() -> None:
+async def test_a_conversation_claimed_by_another_run_is_refused_before_any_request() -> None:
     def refuse(call: object) -> None:
         if str(call) == "claim":
             raise ConflictError("held")
@@ -123,14 +123,14 @@ async def test_a_conversation_that_another_run_holds_is_refused_before_any_effec
     assert not conversation.messages.busy
 
 
-async def test_a_failed_call_gives_the_lease_back() -> None:
+async def test_a_failed_model_call_releases_the_lease() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     with pytest.raises(NetworkError):
         await ChatBuilder().with_model(ScriptedProvider(NetworkError("x"))).with_retry(0).build().complete(conversation)
     assert [str(call) for call in conversation.calls] == ["claim", "release"]
 
 
-async def test_a_cancelled_tool_is_durably_unknown_before_the_lease_is_given_back() -> None:
+async def test_a_cancelled_tool_is_stored_as_interrupted_before_the_lease_is_released() -> None:
     started = anyio.Event()
     tools = ToolCollection()
 
@@ -155,7 +155,7 @@ async def test_a_cancelled_tool_is_durably_unknown_before_the_lease_is_given_bac
     assert [str(call) for call in conversation.calls[-2:]] == ["write_tool h Interrupted", "release"]
 
 
-async def test_a_correction_is_durable_too() -> None:
+async def test_a_correction_of_a_structured_response_is_stored() -> None:
     conversation = MemoryConversation(Messages.from_user("a number"))
     chat = ChatBuilder().with_model(ScriptedProvider("five", "5")).with_structured_output(list[int] | int).build()
     with pytest.raises(Exception):  # noqa: B017 - the envelope decides what fits; what is written is the point
@@ -185,7 +185,7 @@ async def test_a_long_run_renews_its_lease() -> None:
         await ChatBuilder().with_model(model).with_tools(tools).build().complete(conversation)
 
 
-async def test_a_decision_that_came_between_the_triage_and_the_start_is_judged_anew() -> None:
+async def test_a_call_rejected_between_triage_and_start_does_not_run() -> None:
     conversation = MemoryConversation(Messages.from_user("add"))
     seen: list[str] = []
     tools = adder(conversation, seen)
@@ -205,7 +205,7 @@ async def test_a_decision_that_came_between_the_triage_and_the_start_is_judged_a
     assert isinstance(conversation.messages.tool("call_1").status, Rejected)
 
 
-async def test_a_stored_answer_is_given_again_and_not_asked_for_again() -> None:
+async def test_a_stored_response_is_returned_again_without_a_request() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     model = ScriptedProvider("there")
     chat = ChatBuilder().with_model(model).build()
@@ -217,7 +217,7 @@ async def test_a_stored_answer_is_given_again_and_not_asked_for_again() -> None:
         await chat.complete(conversation)
 
 
-async def test_a_disk_that_fails_to_renew_the_lease_is_tried_again() -> None:
+async def test_a_lease_renewal_that_raises_os_error_is_retried() -> None:
     conversation = MemoryConversation(Messages.from_user("go"), renew_every=0.001)
     renewals = 0
     enough = anyio.Event()
@@ -246,7 +246,7 @@ async def test_a_disk_that_fails_to_renew_the_lease_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_a_lease_that_cannot_be_given_back_is_no_failure_of_the_run(*, streaming: bool) -> None:
+async def test_a_run_succeeds_if_its_lease_cannot_be_released(*, streaming: bool) -> None:
     def fail(call: object) -> None:
         if str(call) == "release":
             raise OSError("no space")
@@ -261,7 +261,7 @@ async def test_a_lease_that_cannot_be_given_back_is_no_failure_of_the_run(*, str
         assert (await chat.complete(conversation)).text == "there"
 
 
-async def test_an_error_is_told_as_it_is_where_the_lease_cannot_be_given_back_either() -> None:
+async def test_the_error_of_a_run_is_raised_if_its_lease_cannot_be_released_either() -> None:
     def fail(call: object) -> None:
         if str(call) == "release":
             raise OSError("no space")
@@ -282,7 +282,7 @@ async def test_an_error_is_told_as_it_is_where_the_lease_cannot_be_given_back_ei
     ],
 )
 @pytest.mark.usefixtures("clocks")
-async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: Exception) -> None:
+async def test_a_run_continues_if_a_lease_renewal_raises(error: Exception) -> None:
     failed = anyio.Event()
 
     def fail(call: object) -> None:
@@ -308,7 +308,7 @@ async def test_what_a_renewal_raises_is_left_for_the_next_write_to_tell(error: E
 # --- Decisions that come while it runs -----------------------------------------------------------------------------
 
 
-async def test_a_decision_read_with_the_write_before_the_start_is_triaged() -> None:
+async def test_a_rejection_found_by_the_write_before_the_start_prevents_the_start() -> None:
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             elsewhere = conversation.resting().tool("call_1")
@@ -324,7 +324,7 @@ async def test_a_decision_read_with_the_write_before_the_start_is_triaged() -> N
     assert conversation.messages.tool("call_1").status == Rejected("no")
 
 
-async def test_a_write_before_the_start_that_another_run_was_quicker_than_is_an_error() -> None:
+async def test_a_conflict_of_the_write_before_the_start_is_raised() -> None:
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             raise ConflictError("another run is at it")
@@ -338,7 +338,7 @@ async def test_a_write_before_the_start_that_another_run_was_quicker_than_is_an_
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
-async def test_a_call_that_is_approved_while_its_siblings_run_runs_in_the_same_run(*, nested: bool) -> None:
+async def test_a_call_approved_while_its_siblings_run_is_executed_in_the_same_run(*, nested: bool) -> None:
     tools = ToolCollection()
     ran: list[str] = []
     messages = Messages.from_user("go")
@@ -376,7 +376,7 @@ async def test_a_call_that_is_approved_while_its_siblings_run_runs_in_the_same_r
 # --- A stored answer -----------------------------------------------------------------------------------------------
 
 
-async def test_a_stored_answer_is_told_again_as_deltas() -> None:
+async def test_a_stored_response_is_streamed_again_as_deltas() -> None:
     said: list[Reasoning | File | str] = [Reasoning("hm"), "there", File("image/png", data=b"png")]
     conversation = MemoryConversation(Messages.from_user("hi"))
     chat = ChatBuilder().with_model(ScriptedProvider(said)).build()
@@ -388,7 +388,7 @@ async def test_a_stored_answer_is_told_again_as_deltas() -> None:
     assert len(events) == 4
 
 
-async def test_a_stored_structured_answer_is_told_again_as_one_delta() -> None:
+async def test_a_stored_structured_response_is_streamed_again_as_one_delta() -> None:
     conversation = MemoryConversation(Messages.from_user("numbers"))
     chat = ChatBuilder().with_model(ScriptedProvider('{"value": [1, 2]}')).with_structured_output(list[int]).build()
     await chat.complete(conversation)
@@ -399,7 +399,7 @@ async def test_a_stored_structured_answer_is_told_again_as_one_delta() -> None:
     assert isinstance(done, Done)
 
 
-async def test_no_hook_begins_a_run_that_only_tells_a_stored_answer() -> None:
+async def test_before_hooks_do_not_run_if_a_stored_response_is_returned() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     calls: list[int] = []
 
@@ -412,7 +412,7 @@ async def test_no_hook_begins_a_run_that_only_tells_a_stored_answer() -> None:
     assert calls == [1]
 
 
-async def test_an_overtaken_run_starts_no_further_call_and_raises_once() -> None:
+async def test_a_run_that_lost_its_lease_starts_no_further_call_and_raises_once() -> None:
     conversation = MemoryConversation(Messages.from_user("go"))
     begun: list[int] = []
     ended: list[int] = []
@@ -439,7 +439,7 @@ async def test_an_overtaken_run_starts_no_further_call_and_raises_once() -> None
     assert len(model.asked) == 1
 
 
-async def test_a_store_that_refuses_every_start_without_a_reason_ends_the_run() -> None:
+async def test_a_run_raises_conflict_error_if_the_store_refuses_every_start() -> None:
     def store(call: object) -> None:
         if str(call) == "write_tool call_1 Running":
             messages.tool("call_1").adopt(conversation.resting().tool("call_1"))
@@ -495,7 +495,7 @@ PAY = FunctionCall("pay", {}, id="p")
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
 @pytest.mark.parametrize("seconds", [{"wall": 15.0}, {"boot": 15.0}, {"wall": -900.0, "boot": 20.0}], ids=str)
-async def test_a_body_does_not_start_late_where_another_run_took_over(
+async def test_a_delayed_tool_does_not_start_if_another_run_took_the_lease(
     clocks: StoppedClocks, seconds: dict[str, float], *, blocking: bool
 ) -> None:
     paid: list[str] = []
@@ -508,7 +508,7 @@ async def test_a_body_does_not_start_late_where_another_run_took_over(
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
-async def test_a_body_starts_late_where_the_lease_could_be_renewed(clocks: StoppedClocks, *, blocking: bool) -> None:
+async def test_a_delayed_tool_starts_after_its_lease_is_renewed(clocks: StoppedClocks, *, blocking: bool) -> None:
     paid: list[str] = []
     conversation = conversation_that_stops(clocks, {"wall": 100.0, "boot": 100.0})
     tools = paying(paid, blocking=blocking)
@@ -523,7 +523,7 @@ async def test_a_body_starts_late_where_the_lease_could_be_renewed(clocks: Stopp
     ]
 
 
-async def test_a_body_that_starts_in_time_renews_nothing(clocks: StoppedClocks) -> None:
+async def test_a_tool_that_starts_in_time_does_not_renew_the_lease(clocks: StoppedClocks) -> None:
     paid: list[str] = []
     conversation = conversation_that_stops(clocks, {"wall": 14.9, "boot": 14.9})
     tools = paying(paid, blocking=False)
@@ -551,7 +551,9 @@ async def test_a_tool_does_not_start_if_the_lease_cannot_be_renewed(
 
 
 @pytest.mark.parametrize(("stops", "starts"), [(3, True), (4, False)])
-async def test_a_body_is_given_up_after_three_renewals(clocks: StoppedClocks, stops: int, *, starts: bool) -> None:
+async def test_a_delayed_tool_is_not_started_after_three_renewals(
+    clocks: StoppedClocks, stops: int, *, starts: bool
+) -> None:
     """Stop the process before each start of the body."""
     remaining = stops - 1
 
@@ -603,7 +605,7 @@ async def test_claiming_and_renewing_in_the_background_extend_the_lease(clocks: 
     assert not checkpoint.may_start()
 
 
-async def test_the_tools_timeout_does_not_count_the_renewal(clocks: StoppedClocks) -> None:
+async def test_the_timeout_of_a_tool_does_not_include_the_lease_renewal(clocks: StoppedClocks) -> None:
     tools = ToolCollection()
 
     @tools.tool(timeout=1e-9)
@@ -615,7 +617,7 @@ async def test_the_tools_timeout_does_not_count_the_renewal(clocks: StoppedClock
     assert conversation.resting().tool("p").status == Completed("paid")
 
 
-def test_the_clocks_of_a_lease_count_forward() -> None:
+def test_the_boot_clock_of_a_lease_does_not_decrease() -> None:
     clocks = LeaseClocks()
     (_, before), (_, after) = clocks.read(), clocks.read()
     assert 0 < before <= after

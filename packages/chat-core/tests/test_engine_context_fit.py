@@ -35,7 +35,7 @@ from long_chats import NOT_COUNTED, long_conversation, uncounted
 pytestmark = pytest.mark.anyio
 
 
-async def test_refused_request_is_repeated_once_with_half_of_what_is_kept() -> None:
+async def test_refused_request_is_repeated_once_with_half_of_the_keep_limit() -> None:
     refused = ContextLengthError("too long", status=400)
     model = ScriptedProvider(refused, Answer(["done"], usage=NOT_COUNTED))
     messages = long_conversation(5).user("last question")
@@ -141,7 +141,7 @@ async def test_policy_of_an_inner_chat_receives_the_values_of_the_outer_run() ->
     assert len({run.run_id for run in seen}) == 1
 
 
-async def test_refusal_after_delivered_text_begins_again_only_if_the_chat_allows_it() -> None:
+async def test_refusal_after_delivered_text_is_retried_only_if_the_chat_allows_it() -> None:
     refused = Answer(["one two three"], fail_after=2, error=ContextLengthError("too long"))
     base = ChatBuilder().with_context(Window(10_000, 600))
     allowed = Retry(times=1, base=0.0, after_delivery=True)
@@ -169,7 +169,7 @@ async def test_refused_request_fails_if_the_policy_cannot_reduce_it() -> None:
         await chat.complete(Messages.from_user("hello"))
 
 
-async def test_refused_request_without_policy_fails_as_before() -> None:
+async def test_refused_request_fails_without_a_context_policy() -> None:
     model = ScriptedProvider(ContextLengthError("too long", status=400))
     with pytest.raises(ContextLengthError):
         await ChatBuilder().with_model(model).build().complete(Messages.from_user("hello"))
@@ -220,14 +220,14 @@ async def test_policy_may_be_asynchronous_and_return_a_summary() -> None:
         (Summarized(Turn([Text("x")], by="engine")), "needs Turn"),
     ],
 )
-async def test_wrong_choices_of_a_policy_are_refused(choice: ContextChoice, message: str) -> None:
+async def test_invalid_choices_of_a_context_policy_are_refused(choice: ContextChoice, message: str) -> None:
     steps = iter([View(2), choice])
     chat = ChatBuilder().with_model(uncounted("done")).with_context(lambda _view, _size: next(steps)).build()
     with pytest.raises(UsageError, match=message):
         await chat.complete(long_conversation(3).user("last question"))
 
 
-async def test_choice_of_a_policy_ends_with_its_run() -> None:
+async def test_view_chosen_by_a_policy_applies_only_to_its_run() -> None:
     messages = long_conversation(5).user("last question")
     model = uncounted("done", "again")
     await ChatBuilder().with_model(model).with_context(Window(1_000, 500)).build().complete(messages)
@@ -237,7 +237,9 @@ async def test_choice_of_a_policy_ends_with_its_run() -> None:
     assert [len(asked.turns) for asked in model.asked] == [3, 13]
 
 
-async def test_changed_history_is_reported_to_observers(caplog: pytest.LogCaptureFixture) -> None:
+async def test_summary_that_does_not_match_the_history_is_reported_to_observers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     messages = long_conversation(2)
     messages.append("user", Turn([Summary("of something else", 2, "0" * 32)], by="engine"))
     messages.user("last question")
@@ -250,7 +252,7 @@ async def test_changed_history_is_reported_to_observers(caplog: pytest.LogCaptur
     assert len(model.asked[0].turns) == 5
 
 
-async def test_leaving_a_stream_during_a_summary_leaves_the_history_unchanged() -> None:
+async def test_closing_a_stream_during_a_summary_keeps_the_history_unchanged() -> None:
     messages = long_conversation(5).user("last question")
     before = messages.to_json()
     chat = ChatBuilder().with_model(uncounted("done")).with_context(Summarize(uncounted("sum"), 1_000, 500)).build()

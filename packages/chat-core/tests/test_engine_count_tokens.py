@@ -82,7 +82,7 @@ async def test_the_provider_counts_the_whole_request() -> None:
     assert chat.blocking.count_tokens(Messages.from_user("hi"), options=ChatOptions(top_p=0.5)) == count
 
 
-async def test_an_estimate_says_that_it_is_one_and_includes_tools_and_schema() -> None:
+async def test_an_estimate_is_marked_as_inexact_and_includes_tools_and_schema() -> None:
     ready = ChatBuilder().with_model(ScriptedProvider())
     messages = Messages.from_user("What time is it?")
 
@@ -154,7 +154,7 @@ async def test_client_tools_of_the_last_user_turn_are_counted() -> None:
     assert (await chat.count_tokens(declared)).tokens > plain.tokens
 
 
-async def test_only_messages_are_counted() -> None:
+async def test_count_tokens_refuses_arguments_that_are_not_messages() -> None:
     with pytest.raises(UsageError, match=r"count_tokens\(\) needs Messages"):
         await ChatBuilder().with_model(ScriptedProvider()).build().count_tokens("hi")  # type: ignore[arg-type]
 

@@ -113,7 +113,7 @@ async def test_an_outcome_recorded_elsewhere_during_the_triage_is_used(rule: Wit
     assert bank.paid == []
 
 
-async def test_a_call_that_another_run_executed_meanwhile_is_a_conflict() -> None:
+async def test_a_call_executed_by_another_run_during_triage_raises_conflict_error() -> None:
     bank = Bank()
     messages = await interrupted(bank, "ana")
     conversation = decided_at(messages, "write_tool ana", "ana", "run")
@@ -121,7 +121,7 @@ async def test_a_call_that_another_run_executed_meanwhile_is_a_conflict() -> Non
         await bank.chat(Reject("look it up")).complete(conversation)
 
 
-async def test_an_interrupted_call_that_is_resolved_elsewhere_is_not_an_error() -> None:
+async def test_a_run_continues_if_an_interrupted_call_is_resolved_elsewhere() -> None:
     bank = Bank()
     messages = await interrupted(bank, "ana")
     bank.action = Reject("no more payments")

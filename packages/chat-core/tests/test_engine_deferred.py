@@ -64,7 +64,7 @@ async def test_a_deferred_call_waits_and_its_body_does_not_run() -> None:
     assert ran == []
 
 
-async def test_the_run_continues_with_the_delivered_result() -> None:
+async def test_the_run_continues_with_the_result_delivered_for_a_deferred_call() -> None:
     ran.clear()
     messages = await deferred()
     messages.tool("a").complete("Nantes", state={"place": "Nantes"}, by="browser", at=NOON)
@@ -77,7 +77,7 @@ async def test_the_run_continues_with_the_delivered_result() -> None:
     assert ran == []
 
 
-async def test_a_result_is_accepted_once() -> None:
+async def test_the_result_of_a_deferred_call_is_accepted_only_once() -> None:
     messages = await deferred()
     messages.tool("a").complete("Nantes")
     with pytest.raises(IllegalTransitionError, match="is Completed"):
@@ -98,14 +98,14 @@ async def test_a_call_that_waits_for_an_approver_cannot_be_completed() -> None:
         waiting.complete("Nantes")
 
 
-async def test_a_failure_is_delivered_to_the_model() -> None:
+async def test_the_failure_of_a_deferred_call_is_reported_to_the_model() -> None:
     messages = await deferred()
     messages.tool("a").fail("the user refused", by="browser")
     assert isinstance(await chat_with(Defer(), "Then not.").complete(messages), ChatResponse)
     assert messages.tool("a").result_text() == "the user refused"
 
 
-async def test_a_result_that_comes_too_late_is_refused_and_the_call_fails() -> None:
+async def test_a_result_after_the_deadline_is_refused_and_the_call_fails() -> None:
     messages = await deferred(timedelta(hours=1))
     late = NOON + timedelta(hours=1)
     with pytest.raises(IllegalTransitionError, match="wait for its result expired at 2026-03-01T13:00"):
@@ -115,7 +115,7 @@ async def test_a_result_that_comes_too_late_is_refused_and_the_call_fails() -> N
     assert messages.tool("a").status == Failed("no result was delivered before 2026-03-01T13:00:00+00:00")
 
 
-async def test_asking_again_does_not_extend_the_wait() -> None:
+async def test_resuming_a_run_does_not_extend_the_wait_of_a_deferred_call() -> None:
     messages = await deferred(timedelta(hours=1))
     chat = chat_with(Defer(timedelta(hours=1)), now=NOON + timedelta(minutes=30))
     outcome = await chat.complete(messages)
@@ -129,7 +129,7 @@ async def test_a_deferred_call_can_be_cancelled() -> None:
     assert messages.tool("a").result_text() == "The call was cancelled: never mind"
 
 
-async def test_a_policy_that_changes_its_mind_does_not_run_a_deferred_call() -> None:
+async def test_a_deferred_call_does_not_run_if_the_policy_changes() -> None:
     messages = await deferred()
     with pytest.raises(PendingToolsError):
         await chat_with(Execute()).complete(messages)
@@ -149,6 +149,6 @@ async def test_edited_arguments_of_an_approved_call_may_be_deferred() -> None:
 
 
 @pytest.mark.parametrize("expires_in", [timedelta(0), timedelta(seconds=-1)])
-def test_a_duration_that_is_not_positive_is_refused(expires_in: timedelta) -> None:
+def test_defer_refuses_a_duration_that_is_not_positive(expires_in: timedelta) -> None:
     with pytest.raises(UsageError, match="positive duration"):
         Defer(expires_in)

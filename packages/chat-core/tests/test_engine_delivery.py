@@ -49,7 +49,7 @@ async def reopened(conversation: MemoryConversation) -> MemoryConversation:
     return MemoryConversation(conversation.resting(), id=conversation.id)
 
 
-async def test_a_hook_receives_the_outcome_the_usage_and_a_key() -> None:
+async def test_an_after_hook_receives_the_outcome_the_usage_and_a_key() -> None:
     billing = Billing()
     answer = await billing.chat("Hello.").complete(Messages.from_user("hi"))
     (bill,) = billing.bills
@@ -58,7 +58,7 @@ async def test_a_hook_receives_the_outcome_the_usage_and_a_key() -> None:
     assert bill.key
 
 
-async def test_a_hook_receives_a_structured_outcome() -> None:
+async def test_an_after_hook_receives_a_structured_outcome() -> None:
     @dataclass
     class City:
         name: str
@@ -72,7 +72,7 @@ async def test_a_hook_receives_a_structured_outcome() -> None:
     assert outcomes == [answer]
 
 
-async def test_a_finished_conversation_is_delivered_once_however_often_it_is_opened() -> None:
+async def test_after_hooks_run_once_however_often_a_finished_conversation_is_opened() -> None:
     billing = Billing()
     conversation = MemoryConversation(Messages.from_user("hi"), id="order-7")
     for _ in range(3):
@@ -85,7 +85,7 @@ async def test_a_finished_conversation_is_delivered_once_however_often_it_is_ope
     assert conversation.resting()[-1].turns[-1].delivered
 
 
-async def test_the_delivery_is_durable_before_the_run_ends() -> None:
+async def test_the_delivery_is_stored_before_the_lease_is_released() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     await Billing().chat("Hello.").complete(conversation)
     assert conversation.operations == ["claim", "write_turn model", "write_marks", "release"]
@@ -98,7 +98,7 @@ async def test_a_chat_without_hooks_writes_no_delivery() -> None:
 
 
 @pytest.mark.parametrize("crash", ["hook", "mark"])
-async def test_after_a_crash_the_hooks_run_again_with_the_same_key(crash: str) -> None:
+async def test_after_hooks_run_again_with_the_same_key_after_a_crash(crash: str) -> None:
     def die(call: Call) -> None:
         if crash == "mark" and call.operation == "write_marks":
             msg = "killed"
@@ -117,7 +117,7 @@ async def test_after_a_crash_the_hooks_run_again_with_the_same_key(crash: str) -
 
 
 @pytest.mark.parametrize("change", ["summary", "rewind"])
-async def test_a_change_of_the_view_does_not_change_the_key_of_an_answer(change: str) -> None:
+async def test_a_summary_or_a_rewind_does_not_change_the_key_of_a_response(change: str) -> None:
     billing = Billing()
     billing.broken = True
     messages = Messages.from_user("hi")
@@ -140,7 +140,7 @@ async def test_a_change_of_the_view_does_not_change_the_key_of_an_answer(change:
     assert first.key == second.key
 
 
-async def test_each_response_has_a_key_of_its_own() -> None:
+async def test_each_response_has_a_different_delivery_key() -> None:
     billing = Billing()
     conversation = MemoryConversation(Messages.from_user("hi"), id="order-7")
     await billing.chat("Hello.", "Bye.").complete(conversation)
@@ -153,7 +153,7 @@ async def test_each_response_has_a_key_of_its_own() -> None:
     assert len({bill.key for bill in billing.bills}) == 4
 
 
-async def test_a_paused_run_delivers_nothing_and_the_resumed_one_delivers_once() -> None:
+async def test_after_hooks_do_not_run_on_a_pause_and_run_once_after_the_resumed_run() -> None:
     billing = Billing()
     tools = ToolCollection()
 
@@ -173,7 +173,7 @@ async def test_a_paused_run_delivers_nothing_and_the_resumed_one_delivers_once()
     assert [bill.usage for bill in billing.bills] == [Usage(10, 5)]
 
 
-def test_a_delivered_turn_survives_the_document() -> None:
+def test_a_document_keeps_the_delivery_mark_and_the_failed_usage_of_a_turn() -> None:
     messages = Messages.from_user("hi")
     messages[-1].turns[-1].delivered = True
     messages[-1].turns[-1].failed_usage = Usage(3, 4)

@@ -63,7 +63,7 @@ class Bank:
         return ChatBuilder().with_model(ScriptedProvider(*answers)).with_scoped_tools(scope).build()
 
 
-async def test_a_call_runs_without_a_model_and_is_in_the_history() -> None:
+async def test_a_direct_call_runs_without_a_model_and_is_added_to_the_history() -> None:
     bank, messages = Bank(), Messages()
     chat = bank.chat()
 
@@ -78,7 +78,7 @@ async def test_a_call_runs_without_a_model_and_is_in_the_history() -> None:
     assert Messages.from_json(messages.to_json()) == messages
 
 
-async def test_a_chat_that_never_pauses_returns_a_tool() -> None:
+async def test_a_direct_call_of_a_chat_without_policies_returns_a_tool() -> None:
     bank = Bank()
     chat = ChatBuilder().with_model(ScriptedProvider()).with_tools(bank.tools).build()
 
@@ -89,7 +89,7 @@ async def test_a_chat_that_never_pauses_returns_a_tool() -> None:
     assert bank.paid == [5_000, 6]
 
 
-async def test_failures_and_rejections_are_results() -> None:
+async def test_failed_and_rejected_direct_calls_return_the_tool() -> None:
     chat = Bank().chat()
 
     failed = await chat.call("pay", {"amount": 13}, Messages())
@@ -101,7 +101,7 @@ async def test_failures_and_rejections_are_results() -> None:
     assert isinstance(rejected.status, Rejected)
 
 
-async def test_a_paused_call_is_resumed_by_its_id_and_runs_once() -> None:
+async def test_a_paused_direct_call_is_resumed_by_its_id_and_runs_once() -> None:
     bank, messages = Bank(), Messages()
     chat = bank.chat()
 
@@ -119,7 +119,7 @@ async def test_a_paused_call_is_resumed_by_its_id_and_runs_once() -> None:
     assert bank.paid == [500]
 
 
-async def test_an_edited_approval_is_shown_to_the_policy_again() -> None:
+async def test_the_policy_decides_about_edited_arguments_of_a_direct_call() -> None:
     bank, messages = Bank(), Messages()
     chat = bank.chat()
     await chat.call("pay", {"amount": 500}, messages, id="p")
@@ -140,7 +140,9 @@ async def test_an_edited_approval_is_shown_to_the_policy_again() -> None:
         ("pay", {"amount": 6}, "the id 'a' belongs to a call of pay"),
     ],
 )
-async def test_a_wrong_call_changes_nothing(name: str, arguments: dict[str, object], message: str) -> None:
+async def test_an_invalid_direct_call_raises_usage_error_and_changes_nothing(
+    name: str, arguments: dict[str, object], message: str
+) -> None:
     bank, messages = Bank(), Messages()
     chat = bank.chat()
     await chat.call("pay", {"amount": 5}, messages, id="a")
@@ -152,7 +154,7 @@ async def test_a_wrong_call_changes_nothing(name: str, arguments: dict[str, obje
     assert messages.to_json() == before
 
 
-async def test_a_call_beside_unresolved_calls_is_refused() -> None:
+async def test_a_direct_call_is_refused_while_other_calls_are_unresolved() -> None:
     bank, messages = Bank(), Messages()
     chat = bank.chat()
     await chat.call("pay", {"amount": 500}, messages, id="first")
@@ -163,7 +165,7 @@ async def test_a_call_beside_unresolved_calls_is_refused() -> None:
     assert bank.paid == []
 
 
-async def test_a_call_is_stored_before_its_body_starts() -> None:
+async def test_a_direct_call_is_stored_before_its_tool_starts() -> None:
     bank = Bank()
     chat = bank.chat()
     conversation = MemoryConversation()
@@ -180,7 +182,7 @@ async def test_a_call_is_stored_before_its_body_starts() -> None:
 
 
 @pytest.mark.parametrize("step", range(4))
-async def test_a_failed_write_runs_no_body_twice(step: int) -> None:
+async def test_a_direct_call_runs_at_most_once_if_a_write_fails(step: int) -> None:
     bank = Bank()
     chat = bank.chat()
     count = 0
@@ -205,7 +207,7 @@ async def test_a_failed_write_runs_no_body_twice(step: int) -> None:
     assert conversation.messages.tool("p").resolved
 
 
-async def test_a_model_can_continue_from_the_result() -> None:
+async def test_a_model_can_continue_from_the_result_of_a_direct_call() -> None:
     bank, messages = Bank(), Messages.from_user("What did I pay?")
     chat = bank.chat("You paid 5.")
 
@@ -216,7 +218,7 @@ async def test_a_model_can_continue_from_the_result() -> None:
     assert [turn.by for content in messages for turn in content.turns] == [None, "application", None]
 
 
-async def test_a_call_of_the_application_does_not_satisfy_a_forced_choice() -> None:
+async def test_a_direct_call_does_not_satisfy_a_forced_tool_choice() -> None:
     bank, messages = Bank(), Messages.from_user("Pay 6.")
     model = ScriptedProvider(FunctionCall("pay", {"amount": 6}), "done")
     chat = ChatBuilder().with_model(model).with_tools(bank.tools).build()
@@ -227,7 +229,7 @@ async def test_a_call_of_the_application_does_not_satisfy_a_forced_choice() -> N
     assert [asked.options.tool_choice for asked in model.asked] == ["required", "auto"]
 
 
-async def test_client_tools_of_the_last_user_turn_do_not_matter() -> None:
+async def test_a_direct_call_ignores_client_tools_of_the_last_user_turn() -> None:
     bank, messages = Bank(), Messages()
     for name in ("locate", "pay"):
         messages.user("hi", client_tools=[{"name": name, "description": "Another tool of this name."}])
@@ -239,7 +241,7 @@ async def test_client_tools_of_the_last_user_turn_do_not_matter() -> None:
     assert bank.paid == [5, 5]
 
 
-async def test_only_values_of_the_called_tool_are_required() -> None:
+async def test_a_direct_call_requires_only_the_values_of_its_own_tool() -> None:
     inner = ToolCollection()
 
     @inner.tool
@@ -271,7 +273,7 @@ async def test_only_values_of_the_called_tool_are_required() -> None:
     assert bank.paid == [5, 7]
 
 
-async def test_before_hooks_do_not_run() -> None:
+async def test_a_direct_call_runs_no_before_hooks() -> None:
     called: list[Messages] = []
     bank = Bank()
     builder = ChatBuilder().with_model(ScriptedProvider()).with_tools(bank.tools).with_before(called.append)
@@ -281,7 +283,7 @@ async def test_before_hooks_do_not_run() -> None:
     assert called == []
 
 
-async def test_an_answer_that_cannot_be_decoded_does_not_prevent_a_call() -> None:
+async def test_a_direct_call_runs_after_an_invalid_structured_response() -> None:
     bank, delivered = Bank(), list[str]()
     model = ScriptedProvider(*["no JSON"] * 9)
     builder = ChatBuilder().with_model(model).with_tools(bank.tools).with_structured_output(dict[str, int])
@@ -294,7 +296,7 @@ async def test_an_answer_that_cannot_be_decoded_does_not_prevent_a_call() -> Non
     assert delivered == []
 
 
-async def test_an_inner_chat_can_be_called() -> None:
+async def test_a_direct_call_can_run_an_inner_chat() -> None:
     bank = Bank()
     inner = bank.chat(FunctionCall("pay", {"amount": 500}, id="x"), "paid it")
     outer = ChatBuilder().with_model(ScriptedProvider())
@@ -311,7 +313,7 @@ async def test_an_inner_chat_can_be_called() -> None:
     assert tool.status.result == "paid it"
 
 
-async def test_decide_asks_the_policy_and_runs_nothing() -> None:
+async def test_decide_returns_the_action_of_the_policy_and_runs_nothing() -> None:
     bank = Bank()
     chat = bank.chat()
 
@@ -321,7 +323,7 @@ async def test_decide_asks_the_policy_and_runs_nothing() -> None:
     assert bank.paid == []
 
 
-async def test_decide_refuses_what_cannot_be_decided() -> None:
+async def test_decide_refuses_unknown_tools_and_invalid_arguments() -> None:
     chat = Bank().chat()
 
     with pytest.raises(UsageError, match="no tool 'fly'"):
@@ -330,7 +332,7 @@ async def test_decide_refuses_what_cannot_be_decided() -> None:
         await chat.decide(FunctionCall.parse("pay", "{broken"))
 
 
-async def test_decide_without_a_policy_executes() -> None:
+async def test_decide_returns_execute_without_a_policy() -> None:
     chat: Chat[object] = ChatBuilder().with_model(ScriptedProvider()).with_tools(Bank().tools).build()
 
     assert await chat.decide(FunctionCall("pay", {"amount": 5})) == Execute()

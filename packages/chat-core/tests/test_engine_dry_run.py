@@ -81,7 +81,7 @@ def outcomes(found: DryRun) -> dict[str, str]:
     return {"/".join(call.path): call.outcome for call in found}
 
 
-async def test_each_action_is_told_with_its_terms_and_nothing_runs() -> None:
+async def test_a_dry_run_reports_each_action_with_its_terms_and_runs_nothing() -> None:
     bank = Bank()
     calls = [pay("bo"), pay("later"), pay("thief"), FunctionCall("balance", id="look")]
 
@@ -96,7 +96,7 @@ async def test_each_action_is_told_with_its_terms_and_nothing_runs() -> None:
     assert bank.ran == []
 
 
-async def test_it_can_be_read() -> None:
+async def test_the_text_of_a_dry_run_has_one_line_per_call() -> None:
     calls = [pay("bo"), pay("later"), pay("thief"), pay("bug"), FunctionCall("balance", id="look")]
 
     found = await dry_run(Bank().scope(), calls, now=lambda: NOON)
@@ -113,7 +113,7 @@ async def test_it_can_be_read() -> None:
     assert len(found) == 5
 
 
-async def test_a_policy_that_waits_for_something_is_asked_too() -> None:
+async def test_a_dry_run_awaits_an_async_policy() -> None:
     bank = Bank()
 
     found = await dry_run([ScopedCollection(bank.tools, bank.slow_policy)], pay("bo"))
@@ -122,7 +122,7 @@ async def test_a_policy_that_waits_for_something_is_asked_too() -> None:
     assert found.calls[0].raised is None
 
 
-async def test_where_the_policy_raises_the_fallback_is_told_and_what_was_raised() -> None:
+async def test_a_dry_run_reports_the_fallback_and_the_error_if_the_policy_raises() -> None:
     bank = Bank()
     scope = ScopedCollection(bank.tools, bank.slow_policy, fallback=RequireApproval())
 
@@ -131,7 +131,7 @@ async def test_where_the_policy_raises_the_fallback_is_told_and_what_was_raised(
     assert (call.outcome, call.action, call.raised) == ("approval", RequireApproval(), "KeyError: 'bug'")
 
 
-async def test_a_policy_that_says_nothing_is_told_as_one_that_raised() -> None:
+async def test_a_dry_run_reports_type_error_if_the_policy_returns_none() -> None:
     bank = Bank()
 
     def silent(_call: FunctionCall, _risk: Risk) -> Said:
@@ -143,7 +143,7 @@ async def test_a_policy_that_says_nothing_is_told_as_one_that_raised() -> None:
     assert (call.raised or "").startswith("TypeError")
 
 
-async def test_arguments_that_do_not_fit_and_tools_that_nobody_has_would_fail() -> None:
+async def test_a_dry_run_reports_invalid_arguments_and_unknown_tools_as_failures() -> None:
     calls = [
         FunctionCall("pay", {"cents": "much"}, id="bad"),
         FunctionCall.parse("pay", '{"to": "b'),
@@ -159,7 +159,7 @@ async def test_arguments_that_do_not_fit_and_tools_that_nobody_has_would_fail() 
     assert fly.reason == "There is no tool named 'fly'. The tools are: pay, balance."
 
 
-async def test_a_call_that_waits_is_judged_by_its_terms_and_not_touched() -> None:
+async def test_a_dry_run_applies_the_deadlines_of_waiting_calls_and_changes_nothing() -> None:
     bank = Bank()
     messages = Messages.from_user("pay")
     chat = bank.chat([pay("bo"), pay("later"), FunctionCall("balance", id="look")], "done")
@@ -179,7 +179,7 @@ async def test_a_call_that_waits_is_judged_by_its_terms_and_not_touched() -> Non
     assert bank.ran == []
 
 
-async def test_an_approved_call_would_run_unasked_and_an_edited_one_is_asked_about_again() -> None:
+async def test_a_dry_run_asks_the_policy_about_an_approved_call_only_if_it_was_edited() -> None:
     bank = Bank()
     messages = Messages.from_user("pay")
     chat = bank.chat([pay("bo"), pay("cy"), pay("di")], "done")
@@ -196,7 +196,7 @@ async def test_an_approved_call_would_run_unasked_and_an_edited_one_is_asked_abo
     assert "to" in (di.reason or "")
 
 
-async def test_a_new_policy_can_be_tried_on_an_old_history() -> None:
+async def test_a_dry_run_applies_a_new_policy_to_an_old_history() -> None:
     bank = Bank()
     messages = Messages.from_user("pay")
     chat = bank.chat([pay("thief"), FunctionCall("balance", id="look")], pay("bo"), "done")
@@ -217,7 +217,7 @@ async def test_a_new_policy_can_be_tried_on_an_old_history() -> None:
     assert [sum(len(content.turns) for content in context.messages) for context in contexts] == [2, 2, 3]
 
 
-async def test_what_a_looser_policy_would_run_is_held_where_it_was_promised_to_a_person() -> None:
+async def test_a_dry_run_holds_a_waiting_call_that_a_new_policy_would_run() -> None:
     bank = Bank()
     messages = Messages.from_user("pay")
     await bank.chat(pay("bo"), "done").complete(messages)
@@ -228,7 +228,7 @@ async def test_what_a_looser_policy_would_run_is_held_where_it_was_promised_to_a
     assert str(call).endswith("→ held: the call waits for an approver or a time")
 
 
-async def test_an_interrupted_call_is_told_by_the_rule_that_the_chat_has_for_it() -> None:
+async def test_a_dry_run_applies_the_with_interrupted_rule_of_the_chat() -> None:
     bank = Bank()
     tool = Tool(FunctionCall("pay", {"to": "bo"}), id="bo")
     tool.start(NOON)
@@ -249,7 +249,7 @@ async def test_an_interrupted_call_is_told_by_the_rule_that_the_chat_has_for_it(
     assert isinstance(tool.status, Running)
 
 
-async def test_the_calls_of_a_chat_that_is_a_tool_are_told_by_path() -> None:
+async def test_a_dry_run_reports_the_calls_of_an_inner_chat_by_path() -> None:
     bank = Bank()
     inner = bank.chat([pay("bo"), FunctionCall("balance", id="look")], "paid")
     agent = inner.as_tool(name="bank", description="Ask the bank.")
@@ -269,7 +269,7 @@ async def test_the_calls_of_a_chat_that_is_a_tool_are_told_by_path() -> None:
     assert messages.to_json() == before
 
 
-async def test_it_says_what_the_run_then_does() -> None:
+async def test_a_dry_run_predicts_the_outcomes_of_the_run() -> None:
     bank = Bank()
     script = [pay("bo"), pay("thief"), pay("bug"), pay("later"), FunctionCall("fly", id="fly"), pay("cy")]
     messages = Messages.from_user("pay")
@@ -288,7 +288,7 @@ async def test_it_says_what_the_run_then_does() -> None:
     assert all((why or "?") in messages.tool(id).result_text() for id, why in told.items())  # noqa: A001
 
 
-async def test_a_conversation_is_told_under_its_id_and_written_nowhere() -> None:
+async def test_a_dry_run_passes_the_conversation_id_and_writes_nothing() -> None:
     bank = Bank()
     conversation = MemoryConversation(Messages.from_user("pay"), id="chat-7")
     await bank.chat(pay("bo")).complete(conversation)
@@ -302,12 +302,12 @@ async def test_a_conversation_is_told_under_its_id_and_written_nowhere() -> None
     assert context.run.conversation_id == "chat-7"
 
 
-async def test_nothing_asked_is_nothing_told() -> None:
+async def test_a_dry_run_without_calls_is_empty() -> None:
     assert len(await dry_run([], [])) == 0
     assert str(await dry_run(Bank().scope(), Messages())) == ""
 
 
-async def test_what_is_no_policy_and_what_is_no_call_is_refused() -> None:
+async def test_dry_run_refuses_invalid_scopes_and_invalid_calls() -> None:
     bank = Bank()
     with pytest.raises(UsageError, match="needs a chat, a ScopedCollection, or a list"):
         await dry_run(cast("AnyChat", bank.tools), [])
@@ -331,12 +331,12 @@ class Rude(ToolScope[Paused]):
         raise OSError(msg)
 
 
-async def test_what_a_run_would_raise_is_raised() -> None:
+async def test_a_dry_run_raises_the_error_of_a_scope() -> None:
     with pytest.raises(OSError, match="no word about pay"):
         await dry_run(Rude(), pay("bo"))
 
 
-def test_a_call_that_was_told_is_a_value() -> None:
+def test_dry_run_calls_compare_and_hash_by_value() -> None:
     call = DryRunCall(("a",), "pay", {}, "run", Tool(FunctionCall("pay")).status)
 
     assert call == DryRunCall(("a",), "pay", {}, "run", Tool(FunctionCall("pay")).status)

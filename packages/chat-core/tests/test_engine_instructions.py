@@ -27,7 +27,7 @@ def sent(model: ScriptedProvider) -> list[object]:
     return [asked.options.instructions for asked in model.asked]
 
 
-async def test_texts_come_first_and_functions_last() -> None:
+async def test_instruction_texts_precede_the_results_of_functions() -> None:
     async def owner(context: RunContext) -> str:
         return f"The user is {context.owner}."
 
@@ -54,7 +54,7 @@ async def test_texts_come_first_and_functions_last() -> None:
     ]
 
 
-async def test_the_option_alone_is_sent_unchanged() -> None:
+async def test_instructions_given_only_as_an_option_are_sent_unchanged() -> None:
     model = ScriptedProvider("done", "done")
     chat = ChatBuilder().with_model(model).with_options(ChatOptions(instructions="Be kind.")).build()
 
@@ -64,7 +64,7 @@ async def test_the_option_alone_is_sent_unchanged() -> None:
     assert sent(model) == ["Be kind.", Instructions("a", "b")]
 
 
-async def test_functions_are_called_once_per_run_and_again_when_it_resumes() -> None:
+async def test_instruction_functions_are_called_once_per_run_and_again_when_it_resumes() -> None:
     calls: list[str] = []
     tools = ToolCollection()
 
@@ -103,7 +103,7 @@ async def test_functions_are_called_once_per_run_and_again_when_it_resumes() -> 
     assert "Run " not in messages.to_json()
 
 
-async def test_instructions_of_an_inner_chat_are_its_own() -> None:
+async def test_an_inner_chat_does_not_inherit_the_instructions_of_the_outer_chat() -> None:
     inner = ScriptedProvider("answer")
     outer = ScriptedProvider(FunctionCall("ask", {"request": "?"}), "done")
     helper = ChatBuilder().with_model(inner).with_instructions(lambda context: f"Inner for {context.owner}.").build()
@@ -122,7 +122,7 @@ async def test_instructions_of_an_inner_chat_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, 7, ["text"]])
-async def test_a_function_must_return_a_text(returned: Any) -> None:
+async def test_an_instruction_function_must_return_a_text(returned: Any) -> None:
     def broken(_: RunContext) -> Any:
         return returned
 
@@ -134,7 +134,7 @@ async def test_a_function_must_return_a_text(returned: Any) -> None:
     assert model.asked == []
 
 
-async def test_an_error_of_a_function_ends_the_run_before_anything_is_sent() -> None:
+async def test_an_error_of_an_instruction_function_ends_the_run_before_any_request() -> None:
     def broken(_: RunContext) -> str:
         msg = "no profile"
         raise LookupError(msg)

@@ -34,7 +34,9 @@ pytestmark = pytest.mark.anyio
     ids=["to summer time", "to winter time", "in the hour that is repeated"],
 )
 @pytest.mark.parametrize("fold", [0, 1])
-async def test_an_expiry_is_exact_with_a_clock_in_a_zone_with_summer_time(before: str, minutes: int, fold: int) -> None:
+async def test_approval_deadlines_are_exact_across_daylight_saving_changes(
+    before: str, minutes: int, fold: int
+) -> None:
     bank = Bank()
     bank.now = datetime.fromisoformat(before).replace(tzinfo=ZoneInfo("Europe/Berlin"), fold=fold)
     messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(minutes=minutes))))
@@ -47,7 +49,7 @@ async def test_an_expiry_is_exact_with_a_clock_in_a_zone_with_summer_time(before
         assert isinstance(messages.tool("call_1").status, kind)
 
 
-async def test_a_scheduled_call_is_due_in_the_second_of_two_hours_of_the_same_name() -> None:
+async def test_a_call_scheduled_in_the_second_repeated_hour_does_not_run_in_the_first() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     bank = Bank()
     bank.now = datetime(2030, 10, 27, 2, 30, tzinfo=berlin, fold=0)
@@ -59,13 +61,13 @@ async def test_a_scheduled_call_is_due_in_the_second_of_two_hours_of_the_same_na
     assert bank.paid == [("bo", 100)]
 
 
-async def test_an_approval_that_expires_after_every_date_never_does() -> None:
+async def test_an_approval_that_would_expire_after_the_year_9999_has_no_deadline() -> None:
     bank = Bank()
     _, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta.max)))
     assert pause.waiting[0].expires_at is None
 
 
-async def test_an_interrupted_call_is_not_run_again_and_is_named() -> None:
+async def test_an_interrupted_call_is_not_run_again_and_the_error_names_it() -> None:
     bank = Bank()
     messages = left_running(bank)
     with pytest.raises(InterruptedToolsError, match="call_1") as caught:
@@ -75,7 +77,7 @@ async def test_an_interrupted_call_is_not_run_again_and_is_named() -> None:
     assert bank.paid == []
 
 
-async def test_a_chat_that_may_wait_for_it_pauses_on_an_interrupted_call() -> None:
+async def test_a_chat_pauses_on_an_interrupted_call_if_its_rule_requires_approval() -> None:
     bank = Bank()
     messages = left_running(bank)
     chat = (
@@ -91,7 +93,7 @@ async def test_a_chat_that_may_wait_for_it_pauses_on_an_interrupted_call() -> No
     assert bank.paid == []
 
 
-async def test_a_person_may_let_an_interrupted_call_run_again() -> None:
+async def test_retry_by_an_approver_runs_an_interrupted_call_again() -> None:
     bank = Bank()
     messages = left_running(bank)
     chat = bank.chat(ScriptedProvider("done"), Policy(RequireApproval()))
@@ -103,7 +105,7 @@ async def test_a_person_may_let_an_interrupted_call_run_again() -> None:
     assert bank.paid == [("bo", 100)]
 
 
-async def test_a_person_may_say_that_an_interrupted_call_failed() -> None:
+async def test_a_failure_recorded_for_an_interrupted_call_is_sent_to_the_model() -> None:
     bank = Bank()
     messages = left_running(bank)
     model = ScriptedProvider("sorry")
@@ -116,7 +118,7 @@ async def test_a_person_may_say_that_an_interrupted_call_failed() -> None:
     assert bank.paid == []
 
 
-async def test_a_chat_may_fail_interrupted_calls_by_rule() -> None:
+async def test_interrupted_calls_fail_if_the_with_interrupted_rule_rejects() -> None:
     bank = Bank()
     messages = left_running(bank)
     builder = ChatBuilder().with_model(ScriptedProvider("sorry")).with_tools(bank.tools)
@@ -165,7 +167,7 @@ async def test_an_interrupted_call_waits_for_its_outcome_until_a_deadline_and_th
     assert bank.paid == []
 
 
-async def test_an_interrupted_call_that_was_resolved_before_its_deadline_has_its_outcome() -> None:
+async def test_an_interrupted_call_resolved_before_its_deadline_keeps_its_outcome() -> None:
     bank = Bank()
     messages = left_running(bank)
     chat = resolving(bank, RequireApproval(expires_in=timedelta(hours=1)), ScriptedProvider("done"))
@@ -176,7 +178,7 @@ async def test_an_interrupted_call_that_was_resolved_before_its_deadline_has_its
     assert messages.tool("call_1").status == Completed("it was paid")
 
 
-async def test_looking_at_an_interrupted_call_without_a_deadline_writes_nothing() -> None:
+async def test_resuming_with_an_interrupted_call_without_deadline_writes_nothing() -> None:
     bank = Bank()
     conversation = MemoryConversation(left_running(bank))
     chat = resolving(bank, RequireApproval(), ScriptedProvider())
@@ -201,14 +203,14 @@ async def test_an_interrupted_idempotent_call_runs_again_with_the_same_key() -> 
     assert keys == [(key, 2)]
 
 
-async def test_a_tool_that_runs_now_is_running_with_an_attempt() -> None:
+async def test_a_started_call_is_running_with_attempt_and_start_time() -> None:
     messages = left_running(Bank())
     status = messages.tool("call_1").status
     assert isinstance(status, Running)
     assert (status.attempt, status.started_at) == (1, NOON)
 
 
-async def test_an_edit_that_was_refused_keeps_waiting_until_somebody_decides() -> None:
+async def test_a_call_with_an_invalid_edit_waits_with_its_original_deadline() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval(timedelta(hours=1))))
     messages.tool("call_1").approve(at=NOON, arguments={"cents": 5})
@@ -220,7 +222,7 @@ async def test_an_edit_that_was_refused_keeps_waiting_until_somebody_decides() -
     assert again.waiting[0].expires_at == NOON + timedelta(hours=1)
 
 
-async def test_what_a_stored_pause_shows_is_what_will_run() -> None:
+async def test_the_arguments_shown_by_a_stored_pause_are_the_arguments_that_run() -> None:
     bank = Bank()
     messages, pause = await paused(bank, Policy(RequireApproval()), FunctionCall.parse("pay", '{"to":"bo"}'))
     stored = Messages.from_json(messages.to_json())

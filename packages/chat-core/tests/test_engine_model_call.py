@@ -28,7 +28,7 @@ def question(output: OutputSchema | None = None) -> ModelRequest:
     return ModelRequest(Messages.from_user("hi"), NO_TOOLS, ChatOptions(), output)
 
 
-async def test_a_whole_call_brings_no_events_and_the_turn() -> None:
+async def test_complete_call_returns_no_events_and_keeps_the_turn() -> None:
     call = CompleteCall(ScriptedProvider("there"), question(), RetryBudget(NO_WAIT))
     assert await call.next() is None
     assert call.turn is not None
@@ -83,7 +83,7 @@ async def test_a_stream_is_closed_at_the_first_call_beyond_the_limit() -> None:
     assert model.open_streams == 0
 
 
-async def test_what_failed_attempts_cost_is_counted() -> None:
+async def test_the_usage_of_failed_attempts_is_counted() -> None:
     error = RateLimitedError("x")
     error.usage = Usage(3, 0)
     call = CompleteCall(ScriptedProvider(error, "there"), question(), RetryBudget(NO_WAIT))
@@ -91,7 +91,7 @@ async def test_what_failed_attempts_cost_is_counted() -> None:
     assert call.usage == Usage(13, 5)
 
 
-def test_a_partial_answer_says_what_was_spent_where_the_error_does_not() -> None:
+def test_usage_of_failure_uses_the_partial_turn_if_the_error_has_no_usage() -> None:
     partial = Turn([], metadata=Metadata(usage=Usage(1, 2)))
     assert usage_of_failure(StreamTruncatedError("x", partial=partial)) == Usage(1, 2)
     assert usage_of_failure(NetworkError("x")) == Usage()
@@ -108,7 +108,7 @@ async def test_the_connection_is_closed_when_the_stream_has_ended() -> None:
     await call.aclose()
 
 
-async def test_each_structured_delta_knows_the_text_up_to_itself() -> None:
+async def test_each_structured_delta_has_a_snapshot_of_the_value_so_far() -> None:
     call = StreamCall(ScriptedProvider('{"a": [1, 2]}'), question(OutputSchema("x", {})), RetryBudget(NO_WAIT))
     deltas: list[object] = []
     while (batch := await call.next()) is not None:
@@ -120,7 +120,7 @@ async def test_each_structured_delta_knows_the_text_up_to_itself() -> None:
     ]
 
 
-async def test_the_budget_is_the_runs_and_not_the_calls() -> None:
+async def test_the_retry_budget_limits_the_total_delay_of_a_run() -> None:
     waits = [0.006, 0.006]
     retry = Retry(times=5, budget=0.01, strategy=lambda attempt: waits.pop(0))
     model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), "never")
@@ -128,7 +128,7 @@ async def test_the_budget_is_the_runs_and_not_the_calls() -> None:
         await ChatBuilder().with_model(model).with_retry(retry).build().complete(Messages.from_user("hi"))
 
 
-async def test_an_error_on_entering_the_stream_closes_nothing_and_is_retried() -> None:
+async def test_an_error_while_opening_the_stream_is_retried() -> None:
     model = ScriptedProvider(Answer(error=NetworkError("refused")), "there")
     call = StreamCall(model, question(), RetryBudget(NO_WAIT))
     assert await call.next() == (TextDelta("there"),)
@@ -152,7 +152,7 @@ def not_a_number(_attempt: RetryAttempt) -> float:
 
 
 @pytest.mark.parametrize("strategy", [raising, junk, not_a_number])
-async def test_a_retry_strategy_that_fails_has_not_said_to_try_again(strategy: RetryStrategy) -> None:
+async def test_no_retry_is_made_if_the_retry_strategy_raises_or_returns_no_number(strategy: RetryStrategy) -> None:
     model = ScriptedProvider(RateLimitedError("busy"), "never")
     chat = ChatBuilder().with_model(model).with_retry(Retry(times=5, strategy=strategy)).build()
     with pytest.raises(RateLimitedError, match="busy"):
@@ -160,7 +160,7 @@ async def test_a_retry_strategy_that_fails_has_not_said_to_try_again(strategy: R
     assert len(model.asked) == 1
 
 
-async def test_a_delay_that_has_passed_already_gives_no_budget_back() -> None:
+async def test_a_negative_retry_delay_does_not_extend_the_retry_budget() -> None:
     waits = [-1000.0, 0.02]
     retry = Retry(times=5, budget=0.01, strategy=lambda attempt: waits.pop(0))
     model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), "never")
@@ -168,7 +168,7 @@ async def test_a_delay_that_has_passed_already_gives_no_budget_back() -> None:
         await ChatBuilder().with_model(model).with_retry(retry).build().complete(Messages.from_user("hi"))
 
 
-async def test_a_call_that_is_left_in_the_middle_has_cost_what_was_reported() -> None:
+async def test_a_stream_call_closed_early_keeps_the_reported_usage() -> None:
     call = StreamCall(ScriptedProvider("one two"), question(), RetryBudget(NO_WAIT))
     await call.next()
     await call.aclose()
@@ -176,7 +176,7 @@ async def test_a_call_that_is_left_in_the_middle_has_cost_what_was_reported() ->
     assert call.usage == Usage(10, 5)
 
 
-def test_a_turn_that_was_not_streamed_is_told_in_as_few_deltas_as_there_are_parts() -> None:
+def test_turn_deltas_returns_at_most_one_delta_per_part() -> None:
     image = File("image/png", data=b"png")
     turn = Turn([Reasoning("hm"), Text("one two"), image, Structured({"a": 1}), ProviderPart("x", "y", {})])
     assert turn_deltas(turn) == [
@@ -187,7 +187,7 @@ def test_a_turn_that_was_not_streamed_is_told_in_as_few_deltas_as_there_are_part
     ]
 
 
-async def test_a_structured_value_of_a_provider_is_an_event_and_a_part() -> None:
+async def test_a_structured_value_from_the_provider_becomes_an_event_and_a_part() -> None:
     model = ScriptedProvider(["The city:", Structured({"name": "Nantes"})])
     messages = Messages.from_user("hi")
     async with ChatBuilder().with_model(model).build().stream(messages) as stream:
@@ -198,7 +198,7 @@ async def test_a_structured_value_of_a_provider_is_an_event_and_a_part() -> None
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_the_duration_of_a_response_is_that_of_its_own_attempt(
+async def test_the_duration_of_a_response_excludes_failed_attempts(
     streaming: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([100.0, 200.0, 201.5, 300.0, 302.25])
