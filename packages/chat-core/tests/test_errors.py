@@ -56,7 +56,7 @@ def make(kind: type[ChatError]) -> ChatError:
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: str(kind.__name__))
-def test_every_error_of_a_run_has_one_base_and_carries_what_was_paid(kind: type[ChatError]) -> None:
+def test_every_chat_error_carries_usage_metadata_attempts_and_partial(kind: type[ChatError]) -> None:
     error = make(kind)
     assert isinstance(error, ChatError)
     assert (error.usage, error.metadata, error.attempts, error.partial) == (Usage(), None, 0, None)
@@ -67,7 +67,7 @@ def test_every_error_of_a_run_has_one_base_and_carries_what_was_paid(kind: type[
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: str(kind.__name__))
-def test_an_error_crosses_processes_with_all_that_it_carries(kind: type[ChatError]) -> None:
+def test_every_chat_error_keeps_its_attributes_when_pickled_or_copied(kind: type[ChatError]) -> None:
     error = make(kind)
     error.usage, error.partial = Usage(1, 2), Turn([Text("half")])
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own bytes
@@ -76,7 +76,7 @@ def test_an_error_crosses_processes_with_all_that_it_carries(kind: type[ChatErro
         assert vars(again) == vars(error)
 
 
-def test_what_may_succeed_later_says_so() -> None:
+def test_retryable_is_true_for_errors_that_may_succeed_later() -> None:
     retryable = {kind.__name__ for kind in CLASSES if make(kind).retryable}
     assert retryable == {
         "NetworkError",
@@ -88,19 +88,19 @@ def test_what_may_succeed_later_says_so() -> None:
     }
 
 
-def test_a_provider_may_know_better_whether_to_try_again() -> None:
+def test_retryable_and_retry_after_can_be_passed_to_a_provider_error() -> None:
     assert ProviderError("odd", retryable=True).retryable
     assert not RateLimitedError("for ever", retryable=False).retryable
     assert RateLimitedError("later", retry_after=3.5).retry_after == 3.5
 
 
-def test_a_refused_request_says_what_the_provider_said() -> None:
+def test_provider_error_keeps_status_code_request_id_body_and_metadata() -> None:
     error = ProviderError("no", status=400, code="bad", request_id="req_1", body=b"{}", metadata=Metadata("openai"))
     assert (error.status, error.code, error.request_id, error.body) == (400, "bad", "req_1", b"{}")
     assert error.metadata == Metadata("openai")
 
 
-def test_errors_of_a_kind_are_caught_together() -> None:
+def test_error_classes_share_base_classes_by_kind() -> None:
     refusals: list[type] = [
         RateLimitedError,
         OverloadedError,
@@ -120,18 +120,18 @@ def test_errors_of_a_kind_are_caught_together() -> None:
     assert caught.value.retryable
 
 
-def test_the_callers_own_mistakes_are_type_errors_and_bad_documents_value_errors() -> None:
+def test_usage_errors_are_type_errors_and_document_errors_are_value_errors() -> None:
     assert issubclass(UsageError, TypeError)
     assert issubclass(IllegalTransitionError, UsageError)
     assert issubclass(InvalidDocumentError, ValueError)
 
 
-def test_an_error_about_calls_names_them() -> None:
+def test_errors_about_tool_calls_list_their_ids() -> None:
     assert PendingToolsError("wait", ["a", "b"]).tool_ids == ("a", "b")
     assert InterruptedToolsError("unknown", ["a"]).tool_ids == ("a",)
 
 
-def test_an_error_about_a_place_says_where() -> None:
+def test_error_messages_begin_with_the_path_in_the_document() -> None:
     assert str(InvalidDocumentError("missing", path="contents[0].role")) == "contents[0].role: missing"
     assert str(InvalidDocumentError("not JSON")) == "not JSON"
     partial = Turn([Text("half")])
@@ -139,14 +139,14 @@ def test_an_error_about_a_place_says_where() -> None:
     assert (error.path, error.raw, error.partial) == ("choices[0]", "{}", partial)
 
 
-def test_a_transports_error_is_none_of_a_runs() -> None:
+def test_transport_error_is_not_a_chat_error() -> None:
     error = TransportError("status", "refused", status=503, headers={"retry-after": "1"}, body=b"busy")
     assert not isinstance(error, ChatError)
     assert (error.kind, error.status, error.headers, error.body) == ("status", 503, {"retry-after": "1"}, b"busy")
     assert TransportError("connect", "refused").headers == {}
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_class_tree_in_the_errors_docstring_lists_every_class() -> None:
     drawn = set(re.findall(r"[A-Z][A-Za-z]+[a-z](?=\b)", (errors.__doc__ or "").replace("TypeError", "")))
     assert {kind.__name__ for kind in CLASSES} <= drawn
 
@@ -156,7 +156,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     [StreamTruncatedError, RefusalError, MaxStepsExceededError, ConflictError, LeaseLostError],
     ids=lambda kind: str(kind.__name__),
 )
-def test_what_came_so_far_is_in_the_error(kind: type[ChatError]) -> None:
+def test_errors_of_a_run_carry_the_partial_turn_usage_and_attempts(kind: type[ChatError]) -> None:
     partial = Turn([Text("half")])
     error = kind("ended", usage=Usage(3, 4), partial=partial, attempts=2)
     assert (error.usage, error.partial, error.attempts) == (Usage(3, 4), partial, 2)

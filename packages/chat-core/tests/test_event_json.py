@@ -68,7 +68,7 @@ def checked(event: JsonEvent) -> dict[str, object]:
     return data
 
 
-def test_every_event_has_a_type_of_its_own_in_the_schema() -> None:
+def test_every_event_has_a_unique_type_in_the_schema() -> None:
     names = [event_type(kind) for kind in KINDS]
 
     assert all(issubclass(kind, JsonEvent) for kind in KINDS)
@@ -98,7 +98,7 @@ async def test_the_events_of_a_run_satisfy_the_schema() -> None:
     assert seen[-1]["response"]["turn"]["parts"] == [{"type": "text", "text": "all done"}]  # type: ignore[index]
 
 
-async def test_a_pause_says_what_it_waits_for() -> None:
+async def test_paused_event_lists_the_calls_that_wait() -> None:
     model = ScriptedProvider(FunctionCall("pay", {"amount": 5}, id="c1"))
     scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval(expires_in=timedelta(hours=1)))
     messages = Messages.from_user("pay 5")
@@ -120,7 +120,7 @@ async def test_a_pause_says_what_it_waits_for() -> None:
     ]
 
 
-async def test_a_structured_answer_has_its_value() -> None:
+async def test_done_event_of_a_structured_answer_contains_its_value() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider('{"name": "Utrecht"}')).with_structured_output(City).build()
 
     async with chat.stream(Messages.from_user("where?")) as stream:
@@ -133,13 +133,13 @@ async def test_a_structured_answer_has_its_value() -> None:
     assert seen[-1]["response"]["value"] == {"name": "Utrecht"}  # type: ignore[index]
 
 
-def test_a_file_is_base64() -> None:
+def test_file_in_an_event_is_encoded_as_base64() -> None:
     data = checked(FilePart(File.from_bytes(b"\x89PNG\r\n\x1a\n", mime="image/png")))
 
     assert data["file"] == {"type": "file", "mime": "image/png", "data": "iVBORw0KGgo="}
 
 
-def test_data_is_written_as_in_a_stored_conversation() -> None:
+def test_tool_data_has_the_same_json_in_an_event_as_in_a_stored_conversation() -> None:
     assert checked(ToolData(TOOL, Data("chart", [1])))["data"] == {"type": "chart", "payload": [1]}
     page = File("text/html", url="https://example.org")
     assert checked(ToolData(TOOL, Data("page", page)))["data"] == {
@@ -148,12 +148,12 @@ def test_data_is_written_as_in_a_stored_conversation() -> None:
     }
 
 
-def test_optional_fields_are_left_out_and_others_are_not() -> None:
+def test_event_json_omits_optional_fields_that_are_none_and_keeps_required_fields() -> None:
     assert checked(ToolCallDelta("{")) == {"type": "tool_call_delta", "arguments": "{", "index": 0}
     assert checked(ToolProgress(TOOL, None))["value"] is None
 
 
-def test_progress_that_is_not_json_is_converted_or_refused() -> None:
+def test_tool_progress_is_converted_to_json_or_raises_usage_error() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
 
     assert checked(ToolProgress(TOOL, City("Utrecht")))["value"] == {"name": "Utrecht"}
@@ -165,7 +165,7 @@ def test_progress_that_is_not_json_is_converted_or_refused() -> None:
         ToolProgress(TOOL, object()).to_dict()
 
 
-def test_an_output_of_another_class_is_written_as_it_is() -> None:
+def test_done_event_writes_an_output_of_another_class_unchanged() -> None:
     assert checked(Done(7)) == {"type": "done", "response": 7}
 
 
@@ -204,7 +204,7 @@ def test_any_event_satisfies_the_schema(event: JsonEvent) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_schema_refuses_an_event_without_its_fields(kind: type) -> None:
+def test_event_without_required_fields_does_not_satisfy_the_schema(kind: type) -> None:
     event: Any = {"type": event_type(kind)}
 
     assert not SCHEMA.is_valid(event)  # pyright: ignore[reportUnknownMemberType] - half typed there

@@ -15,7 +15,7 @@ from chat_core.events import (
 )
 
 
-def test_events_are_small_slotted_positional_and_not_frozen() -> None:
+def test_events_have_slots_and_positional_fields_and_are_not_frozen() -> None:
     kinds: list[type] = [*get_args(ProgressEvent), Done]
     for kind in kinds:
         assert "__slots__" in vars(kind), kind
@@ -23,7 +23,7 @@ def test_events_are_small_slotted_positional_and_not_frozen() -> None:
         assert not vars(kind)["__dataclass_params__"].frozen, kind
 
 
-def test_events_are_matched_by_position() -> None:
+def test_events_can_be_matched_by_position() -> None:
     seen: list[object] = []
     events: list[TextDelta | ToolCallDelta | NestedEvent | Done[int]] = [
         TextDelta("a"),
@@ -46,7 +46,7 @@ def test_events_are_matched_by_position() -> None:
     assert seen == ["a", ("{", 1, "f"), (("x",), "hm"), 7]
 
 
-def test_events_are_equal_by_what_they_say() -> None:
+def test_events_with_the_same_class_and_fields_are_equal() -> None:
     assert TextDelta("a") == TextDelta("a")
     other: object = ReasoningDelta("a")
     assert TextDelta("a") != other
@@ -62,7 +62,7 @@ def deltas(*pieces: str) -> list[StructuredDelta]:
     return made
 
 
-def test_a_snapshot_is_the_json_so_far() -> None:
+def test_snapshot_returns_the_json_received_so_far() -> None:
     assert [delta.snapshot() for delta in deltas('{"city": "Par', 'is", "n": 1', "2}")] == [
         {"city": "Par"},
         {"city": "Paris", "n": 1},
@@ -70,5 +70,5 @@ def test_a_snapshot_is_the_json_so_far() -> None:
     ]
 
 
-def test_there_is_no_snapshot_of_nothing_nor_of_what_is_no_json() -> None:
+def test_snapshot_is_none_if_the_text_is_empty_or_not_json() -> None:
     assert [delta.snapshot() for delta in deltas("", "  ", "sorry")] == [None, None, None]

@@ -21,22 +21,22 @@ def imported_for_checkers() -> dict[str, str]:
     }
 
 
-def test_the_public_names_are_sorted_and_each_stands_once() -> None:
+def test_public_names_are_sorted_and_unique() -> None:
     assert chat_core.__all__ == sorted(set(chat_core.__all__))
 
 
-def test_type_checkers_see_the_names_that_there_are_at_run_time() -> None:
+def test_type_checkers_see_the_same_public_names_as_the_runtime() -> None:
     assert sorted(imported_for_checkers()) == chat_core.__all__
 
 
 @pytest.mark.parametrize(("name", "module"), imported_for_checkers().items())
-def test_a_name_is_what_its_module_says(name: str, module: str) -> None:
+def test_public_name_is_the_same_object_as_in_its_module(name: str, module: str) -> None:
     found = getattr(chat_core, name)
     assert found is getattr(sys.modules[module], name)
     assert found is getattr(chat_core, name)
 
 
-def test_a_name_that_is_not_there_is_said_to_be_missing() -> None:
+def test_importing_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'chat_core' has no attribute 'ChatBilder'"):
         getattr(chat_core, "Chat" + "Bilder")
 
@@ -51,14 +51,14 @@ def modules_after(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_package_does_not_load_heavy_dependencies() -> None:
     assert modules_after("import chat_core").isdisjoint({"pydantic", "pydantic_core", "anyio", "jsonschema"})
 
 
-def test_reading_a_stored_conversation_loads_no_engine() -> None:
+def test_reading_a_stored_conversation_does_not_load_the_engine() -> None:
     loaded = modules_after("from chat_core import Messages\nMessages.from_json(Messages.from_user('hi').to_json())")
     assert loaded.isdisjoint({"pydantic.main", "anyio", "jsonschema", "chat_core.engine.run", "chat_core.builder"})
 
 
-def test_a_chat_without_a_raw_schema_does_not_load_jsonschema() -> None:
+def test_importing_the_builder_does_not_load_jsonschema() -> None:
     assert "jsonschema" not in modules_after("from chat_core import ChatBuilder")

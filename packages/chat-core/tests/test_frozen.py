@@ -84,14 +84,14 @@ CHANGES: list[Callable[[Any], object]] = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_change_is_refused(change: Callable[[Any], object]) -> None:
+def test_every_change_of_frozen_json_raises_type_error(change: Callable[[Any], object]) -> None:
     frozen = freeze(VALUE)
     with pytest.raises(TypeError, match=r"read-only: change a copy\.deepcopy\(\) of it"):
         change(frozen)
     assert frozen == VALUE
 
 
-def test_no_method_that_changes_is_forgotten() -> None:
+def test_frozen_classes_override_every_mutating_method() -> None:
     reading = {"copy", "get", "items", "keys", "values", "fromkeys", "count", "index"}
     for kind, base in ((FrozenDict, dict), (FrozenList, list)):
         public = {name for name in dir(base) if not name.startswith("_")} - reading
@@ -105,7 +105,7 @@ def test_no_method_that_changes_is_forgotten() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
-def test_it_reads_encodes_and_copies_as_what_it_was_made_of(value: dict[str, object]) -> None:
+def test_frozen_json_compares_encodes_and_copies_like_the_original(value: dict[str, object]) -> None:
     frozen = freeze(value)
     assert frozen == value
     assert repr(frozen) == repr(value)
@@ -120,7 +120,7 @@ def test_it_reads_encodes_and_copies_as_what_it_was_made_of(value: dict[str, obj
         assert type(copied) is dict
 
 
-def test_a_copy_may_be_changed_and_changes_nothing_else() -> None:
+def test_changing_a_copy_or_the_original_does_not_change_frozen_json() -> None:
     value = copy.deepcopy(VALUE)
     frozen = freeze(value)
     copied: Any = copy.deepcopy(frozen)
@@ -133,7 +133,7 @@ def test_a_copy_may_be_changed_and_changes_nothing_else() -> None:
     assert type(copy.copy(frozen["lines"])) is list
 
 
-def test_mappings_and_tuples_become_objects_and_arrays() -> None:
+def test_freeze_converts_mappings_and_tuples_to_objects_and_arrays() -> None:
     frozen = freeze(MappingProxyType({"a": ({"b": 1}, MappingProxyType({"c": [2]}))}))
     assert json.dumps(frozen) == '{"a": [{"b": 1}, {"c": [2]}]}'
 
@@ -145,7 +145,7 @@ def nested(depth: int) -> dict[str, object]:
     return {"a": value}
 
 
-def test_the_depth_is_limited() -> None:
+def test_freeze_raises_if_the_value_is_nested_too_deeply() -> None:
     assert freeze(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
     with pytest.raises(ValueError, match="nested deeper than 200 levels"):
         freeze(nested(MAX_DEPTH + 1))
@@ -155,13 +155,13 @@ def test_the_depth_is_limited() -> None:
         freeze(loop)
 
 
-def test_arguments_that_are_nested_too_deeply_are_a_problem_of_the_call() -> None:
+def test_arguments_nested_too_deeply_are_reported_as_a_problem_of_the_call() -> None:
     for call in (FunctionCall("pay", nested(201)), FunctionCall.parse("pay", json.dumps(nested(201)))):
         assert call.problem == "the arguments are nested deeper than 200 levels"
         assert call.arguments == {}
 
 
-def test_a_copied_or_pickled_call_is_read_only_too() -> None:
+def test_arguments_of_a_copied_or_pickled_call_are_read_only() -> None:
     call = FunctionCall("pay", VALUE, "call_1")
     for copied in (copy.copy(call), copy.deepcopy(call), pickle.loads(pickle.dumps(call))):  # noqa: S301 - our own
         assert copied == call

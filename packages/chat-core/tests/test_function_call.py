@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
         ('{"half": "\\ud83d"}', {"half": "\ud83d"}),
     ],
 )
-def test_arguments_are_read_from_the_models_text(raw: str, arguments: object) -> None:
+def test_parse_reads_the_arguments_from_the_models_text(raw: str, arguments: object) -> None:
     parsed = FunctionCall.parse("f", raw)
     assert (parsed.arguments, parsed.problem) == (arguments, None)
 
@@ -43,19 +43,19 @@ def test_arguments_are_read_from_the_models_text(raw: str, arguments: object) ->
         "{} {}",
     ],
 )
-def test_text_that_is_no_object_is_told_in_the_problem_and_never_raised(raw: str) -> None:
+def test_parse_reports_text_that_is_not_a_json_object_as_a_problem(raw: str) -> None:
     parsed = FunctionCall.parse("f", raw)
     assert parsed.problem is not None
     assert parsed.problem.startswith("the arguments ")
     assert (parsed.arguments, parsed.raw) == ({}, raw)
 
 
-def test_the_text_of_a_call_is_what_the_model_wrote() -> None:
+def test_text_of_a_call_is_the_raw_text_of_the_model_if_there_is_one() -> None:
     assert FunctionCall.parse("transfer", '{"cents":  500}').text == '{"cents":  500}'
     assert FunctionCall("f", {"ж": 1}).text == '{"ж":1}'
 
 
-def test_a_strategy_is_shown_what_will_run_with_our_id_and_the_text_beside() -> None:
+def test_call_shown_to_a_policy_has_final_arguments_raw_text_tool_id_and_context() -> None:
     context = CallContext(())
     shown = FunctionCall.parse("transfer", '{"cents":"500"}').shown({"cents": 500}, "tool_1", context)
     assert (shown.arguments, shown.raw, shown.id) == ({"cents": 500}, '{"cents":"500"}', "tool_1")
@@ -76,7 +76,7 @@ class PayDict(TypedDict):
     cents: int
 
 
-def test_arguments_are_read_as_a_type() -> None:
+def test_arguments_as_converts_the_arguments_to_a_type() -> None:
     call = FunctionCall("pay", {"cents": 500, "at": "2030-01-02"})
 
     assert call.arguments_as(PayModel) == PayModel(cents=500, at=date(2030, 1, 2))
@@ -85,12 +85,12 @@ def test_arguments_are_read_as_a_type() -> None:
     assert call.arguments_as(dict[str, int | str])["cents"] == 500
 
 
-def test_arguments_of_another_type_are_an_error_that_names_them() -> None:
+def test_arguments_as_names_the_call_and_type_if_the_arguments_do_not_match() -> None:
     with pytest.raises(UsageError, match=r"the arguments of pay\(\) are not a valid PayData: cents: Field required"):
         FunctionCall("pay", {"amount": 5}).arguments_as(PayData)
 
 
-def test_arguments_as_what_is_no_type_are_an_error_that_names_it() -> None:
+def test_arguments_as_raises_if_its_argument_is_not_a_type() -> None:
     form: Any = object()
     with pytest.raises(UsageError, match=r"arguments_as\(\) needs a type that pydantic can read, not <object"):
         FunctionCall("pay").arguments_as(form)

@@ -20,57 +20,57 @@ values = st.recursive(
 
 
 @given(values)
-def test_what_was_written_is_read(value: object) -> None:
+def test_loads_returns_the_value_that_was_dumped(value: object) -> None:
     assert loads(dumps(value)) == value
     assert loads(dump_bytes(value)) == value
 
 
 @given(values)
-def test_it_reads_as_the_standard_library_does(value: object) -> None:
+def test_loads_agrees_with_the_standard_library(value: object) -> None:
     assert loads(json.dumps(value)) == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize("data", ['"\\ud83d"', b'"\\ud83d"', '["\\ud83d", "\\ude00"]'])
-def test_a_lone_surrogate_escape_is_read(data: str | bytes) -> None:
+def test_loads_accepts_a_lone_surrogate_escape(data: str | bytes) -> None:
     assert loads(data) == json.loads(data)
 
 
-def test_a_text_that_holds_half_a_character_is_read() -> None:
+def test_loads_accepts_a_lone_surrogate_character() -> None:
     assert loads('{"a": "\ud83d"}') == {"a": "\ud83d"}
 
 
 @pytest.mark.parametrize("data", [b"", "", "{", b"{} {}", "nul", b'"\xff"', "[" * 100_000, b"[" * 100_000])
-def test_what_is_no_json_is_a_value_error(data: str | bytes) -> None:
+def test_loads_raises_value_error_for_invalid_json(data: str | bytes) -> None:
     with pytest.raises(ValueError):
         loads(data)
 
 
-def test_text_is_compact_and_keeps_its_letters_and_the_order_of_keys() -> None:
+def test_dumps_is_compact_and_keeps_unicode_characters_and_key_order() -> None:
     assert dumps({"ж": [1, None], "a": True}) == '{"ж":[1,null],"a":true}'
 
 
-def test_bytes_are_utf8_and_a_lone_surrogate_is_its_escape() -> None:
+def test_dump_bytes_encodes_utf8_and_escapes_lone_surrogates() -> None:
     assert dump_bytes(["ж"]) == '["ж"]'.encode()
     assert dump_bytes(["\ud83d", "é"]) == b'["\\ud83d","\\u00e9"]'
 
 
-def test_what_is_not_json_is_a_type_error() -> None:
+def test_dumps_raises_type_error_for_a_value_that_is_not_json() -> None:
     with pytest.raises(TypeError):
         dumps({"a": object()})
 
 
 @given(values)
-def test_what_json_can_say_is_finite(value: object) -> None:
+def test_is_finite_accepts_every_json_value(value: object) -> None:
     assert is_finite(value)
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
-def test_a_number_that_json_does_not_have_is_found_wherever_it_stands(number: float) -> None:
+def test_is_finite_rejects_nan_and_infinity_at_any_depth(number: float) -> None:
     assert not is_finite(number)
     assert not is_finite({"a": [1, "x", {"b": [None, number]}]})
 
 
-def test_a_document_as_deep_as_a_parser_reads_is_looked_through() -> None:
+def test_is_finite_checks_deeply_nested_values() -> None:
     deep: object = math.inf
     for _ in range(5_000):
         deep = [deep]
@@ -78,7 +78,7 @@ def test_a_document_as_deep_as_a_parser_reads_is_looked_through() -> None:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
-def test_data_of_a_server_has_a_limit_of_depth(opening: str, closing: str) -> None:
+def test_loads_limited_raises_if_the_data_is_nested_too_deeply(opening: str, closing: str) -> None:
     deepest = opening * MAX_DEPTH + "1" + closing * MAX_DEPTH
     assert not is_deeper(loads_limited(deepest), MAX_DEPTH)
     with_surrogate = deepest.replace("1", '"\\ud83d"')
@@ -88,7 +88,7 @@ def test_data_of_a_server_has_a_limit_of_depth(opening: str, closing: str) -> No
             loads_limited(opening + text + closing)
 
 
-def test_depth_is_the_number_of_nested_objects_and_arrays() -> None:
+def test_is_deeper_counts_nested_objects_and_arrays() -> None:
     assert not is_deeper(1, 0)
     assert is_deeper([], 0)
     value: list[object] = [1, {"a": []}, [[{"a": 1}]]]
@@ -97,7 +97,7 @@ def test_depth_is_the_number_of_nested_objects_and_arrays() -> None:
 
 
 @given(values)
-def test_a_value_that_json_keeps_has_no_fault(value: object) -> None:
+def test_find_fault_returns_none_for_json_values(value: object) -> None:
     assert find_fault(value) is None
     assert loads(dump_bytes(value)) == value
 
@@ -114,10 +114,10 @@ def test_a_value_that_json_keeps_has_no_fault(value: object) -> None:
         ([[[1]]], " is nested more than 2 levels deep"),
     ],
 )
-def test_a_value_that_json_changes_is_described(value: object, fault: str) -> None:
+def test_find_fault_describes_a_value_that_json_would_change(value: object, fault: str) -> None:
     assert find_fault(value, 2) == fault
 
 
-def test_the_largest_integer_and_the_deepest_value_have_no_fault() -> None:
+def test_find_fault_accepts_the_largest_integer_and_the_deepest_value() -> None:
     assert find_fault([[10**4300 - 1, 1 - 10**4300, (1.5,), True, None]], 3) is None
     assert loads(str([10**4300 - 1])) == [10**4300 - 1]

@@ -42,7 +42,7 @@ def paused(*ids: str) -> Messages:
 # --- Saying something --------------------------------------------------------------------------------------------
 
 
-def test_contents_of_one_role_merge_and_each_turn_stays_a_turn() -> None:
+def test_contents_of_one_role_merge_and_keep_their_turns() -> None:
     messages = Messages.from_user("one")
     messages.push(Content.of("user", "two"))
     assert len(messages) == 1
@@ -55,7 +55,7 @@ def test_contents_of_different_roles_do_not_merge() -> None:
     assert [content.role for content in messages] == ["system", "user", "system", "user"]
 
 
-def test_merging_keeps_the_order_in_which_calls_and_answers_came() -> None:
+def test_merging_keeps_the_order_of_calls_and_answers() -> None:
     messages = Messages.from_user("go")
     first, second = tool("a"), tool("b")
     messages.append("model", answer(Text("look"), first))
@@ -78,21 +78,21 @@ def test_merging_keeps_each_finish_reason_and_all_metadata() -> None:
     assert [turn.metadata.model for turn in turns if turn.metadata] == ["m", "m2"]
 
 
-def test_what_is_pushed_is_not_changed_by_what_comes_after() -> None:
+def test_pushing_to_messages_does_not_change_contents_pushed_before() -> None:
     content = Content.of("user", "one")
     messages = Messages([content])
     messages.user("two")
     assert len(content.turns) == 1
 
 
-def test_a_content_keeps_its_unknown_fields_when_it_is_pushed_and_merged() -> None:
+def test_content_keeps_unknown_fields_when_it_is_merged() -> None:
     messages = Messages([Content("user", [Turn([])], extra={"a": 1})])
     messages.push(Content("user", [Turn([])], extra={"b": 2}))
     messages.push(Content("user", [], extra={"c": 3}))
     assert messages[0].extra == {"a": 1, "b": 2}
 
 
-def test_the_short_pushes() -> None:
+def test_system_user_and_file_append_contents() -> None:
     file = File("a/b", data=b"")
     messages = Messages().system("be brief").user("look", Text("!")).file(file)
     assert messages[0].role == "system"
@@ -101,7 +101,7 @@ def test_the_short_pushes() -> None:
     assert Messages().last is None
 
 
-def test_what_is_no_content_is_refused_with_the_next_step() -> None:
+def test_push_of_a_value_that_is_not_a_content_raises_usage_error() -> None:
     with pytest.raises(UsageError, match=r"for text, call messages\.user\('…'\)"):
         Messages().push("hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
@@ -109,7 +109,7 @@ def test_what_is_no_content_is_refused_with_the_next_step() -> None:
 # --- While something waits ---------------------------------------------------------------------------------------
 
 
-def test_a_push_while_something_waits_is_refused_and_names_what_waits() -> None:
+def test_push_raises_and_names_the_pending_calls() -> None:
     messages = paused("a", "b")
     messages.tool("b").reject()
     before = messages.to_json()
@@ -119,7 +119,7 @@ def test_a_push_while_something_waits_is_refused_and_names_what_waits() -> None:
     assert messages.to_json() == before
 
 
-def test_cancelling_what_waits_writes_rejections_and_lets_the_conversation_go_on() -> None:
+def test_cancel_pending_rejects_pending_calls_so_that_the_conversation_can_continue() -> None:
     messages = paused("a", "b", "c", "d")
     messages.tool("b").approve()
     messages.tool("c").start()
@@ -137,7 +137,7 @@ def test_cancelling_what_waits_writes_rejections_and_lets_the_conversation_go_on
     assert messages[-1].text == "something else"
 
 
-def test_cancelling_while_a_call_runs_changes_nothing() -> None:
+def test_cancel_pending_raises_and_changes_nothing_while_a_call_runs() -> None:
     messages = paused("a", "b", "c")
     messages.tool("b").start()
     before = messages.to_json()
@@ -148,7 +148,7 @@ def test_cancelling_while_a_call_runs_changes_nothing() -> None:
     assert len(messages.cancel_pending("no")) == 3
 
 
-def test_what_waits_is_found_everywhere_and_not_only_in_the_last_content() -> None:
+def test_pending_finds_calls_in_every_content() -> None:
     messages = paused("a")
     messages.append("user", Turn([Text("by a store")]))
     messages.append("model", answer(tool("b")))
@@ -157,7 +157,7 @@ def test_what_waits_is_found_everywhere_and_not_only_in_the_last_content() -> No
     assert [tool.id for tool in messages.pending()] == ["b"]
 
 
-def test_everything_that_is_not_resolved_is_pending() -> None:
+def test_pending_returns_every_unresolved_call() -> None:
     statuses: list[ToolStatus] = [Pending(), Approved(), Suspended(Messages()), Interrupted("a")]
     messages = Messages()
     for status in statuses:
@@ -165,7 +165,7 @@ def test_everything_that_is_not_resolved_is_pending() -> None:
     assert [tool.status for tool in messages.pending()] == statuses
 
 
-def test_looking_for_what_waits_does_not_grow_with_the_history() -> None:
+def test_pending_does_not_search_resolved_calls() -> None:
     messages = Messages()
     for number in range(500):
         done = tool(f"call_{number}")
@@ -179,7 +179,7 @@ def test_looking_for_what_waits_does_not_grow_with_the_history() -> None:
 # --- Finding -----------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_is_found_anywhere_in_the_history() -> None:
+def test_tool_finds_a_call_anywhere_in_the_history() -> None:
     messages = paused("a")
     messages.tool("a").reject()
     for number in range(9):
@@ -187,12 +187,12 @@ def test_a_tool_is_found_anywhere_in_the_history() -> None:
     assert messages.tool("a").id == "a"
 
 
-def test_a_tool_that_is_not_there_is_a_key_error_that_says_what_waits() -> None:
+def test_tool_raises_key_error_that_lists_unresolved_calls_if_the_id_is_unknown() -> None:
     with pytest.raises(KeyError, match="no tool with id 'x' among 1 tool calls; unresolved tool calls: a"):
         paused("a").tool("x")
 
 
-def test_a_path_leads_into_the_chats_that_tools_are() -> None:
+def test_tool_follows_a_path_into_inner_conversations() -> None:
     inner, middle, outer = paused("x", "y"), paused("m"), paused("o")
     middle.tool("m").start()
     middle.tool("m").suspend(inner)
@@ -208,7 +208,7 @@ def test_a_path_leads_into_the_chats_that_tools_are() -> None:
 # --- Ids ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_id_that_is_repeated_is_minted_anew_and_the_providers_stays_beside_it() -> None:
+def test_repeated_call_ids_get_new_unique_ids_and_keep_the_providers_call_id() -> None:
     messages = Messages()
     for _ in range(3):
         messages.append("model", answer(tool("call_0"), tool("call_0")))
@@ -218,13 +218,13 @@ def test_an_id_that_is_repeated_is_minted_anew_and_the_providers_stays_beside_it
     assert all(messages.tool(tool.id) is tool for tool in tools)
 
 
-def test_an_id_that_is_missing_is_minted() -> None:
+def test_calls_without_an_id_get_one() -> None:
     messages = Messages()
     messages.append("model", answer(tool(None), tool("")))
     assert all(messages.tool(tool.id) is tool and tool.id for tool in messages[0].tools)
 
 
-def test_a_tool_cannot_stand_in_a_conversation_twice() -> None:
+def test_appending_a_turn_twice_raises_usage_error() -> None:
     messages, turn = Messages(), answer(tool("a"))
     messages.append("model", turn)
     with pytest.raises(UsageError, match="'a' is in these messages already"):
@@ -235,7 +235,7 @@ def test_a_tool_cannot_stand_in_a_conversation_twice() -> None:
 # --- A live run --------------------------------------------------------------------------------------------------
 
 
-def test_messages_in_a_live_run_refuse_a_second_one_and_a_push() -> None:
+def test_messages_in_a_run_refuse_a_second_run_and_a_push() -> None:
     messages = Messages.from_user("go")
     assert not messages.busy
     with messages.lend():
@@ -250,7 +250,7 @@ def test_messages_in_a_live_run_refuse_a_second_one_and_a_push() -> None:
     messages.user("more")
 
 
-def test_messages_are_free_again_when_a_run_fails() -> None:
+def test_messages_are_not_busy_after_a_run_fails() -> None:
     messages = Messages()
     with pytest.raises(ZeroDivisionError), messages.lend():
         raise ZeroDivisionError
@@ -260,7 +260,7 @@ def test_messages_are_free_again_when_a_run_fails() -> None:
 # --- The whole ---------------------------------------------------------------------------------------------------
 
 
-def test_usage_is_that_of_the_whole_conversation_also_after_it_was_stored() -> None:
+def test_usage_is_the_sum_over_the_conversation_and_survives_storage() -> None:
     messages = Messages.from_user("go")
     messages.append("model", answer(Text("one"), usage=Usage(10, 1, 2, 3, 4)))
     messages.user("more")
@@ -269,7 +269,7 @@ def test_usage_is_that_of_the_whole_conversation_also_after_it_was_stored() -> N
     assert Messages.from_json(messages.to_json()).usage == Usage(30, 6, 2, 3, 4)
 
 
-def test_printing_a_conversation_shows_who_said_what_and_what_became_of_calls() -> None:
+def test_str_of_messages_shows_roles_texts_calls_and_their_status() -> None:
     messages = Messages.from_system("be brief").user("pay")
     done = tool("a")
     messages.append("model", answer(Text("paying"), done, tool("b")))
@@ -286,13 +286,13 @@ def test_printing_a_conversation_shows_who_said_what_and_what_became_of_calls() 
     assert "user: File(mime='image/png'" in str(messages)
 
 
-def test_printing_shows_the_arguments_that_ran_where_they_were_edited() -> None:
+def test_str_of_messages_shows_edited_arguments() -> None:
     messages = paused("a")
     messages.tool("a").approve(arguments={"cents": 5})
     assert str(messages).splitlines()[-1] == 'model: transfer({"cents":5}, edited) → Approved'
 
 
-def test_conversations_are_equal_by_what_they_hold() -> None:
+def test_messages_with_the_same_contents_are_equal() -> None:
     messages = paused("a")
     again = Messages.from_json(messages.to_json())
     assert again == messages
@@ -303,14 +303,14 @@ def test_conversations_are_equal_by_what_they_hold() -> None:
     assert repr(messages).startswith("Messages([Content('user', ")
 
 
-def test_a_history_with_a_failed_call_can_always_be_continued() -> None:
+def test_conversation_with_a_failed_call_can_be_continued_and_stored() -> None:
     messages = paused("a")
     messages.tool("a").fail("there is no tool transfer")
     messages.user("go on")
     assert isinstance(Messages.from_json(messages.to_json()).tool("a").status, type(messages.tool("a").status))
 
 
-def test_a_conversation_can_be_stored_while_a_result_is_recorded() -> None:
+def test_conversation_can_be_stored_after_a_result_is_recorded() -> None:
     messages = paused("a")
     messages.tool("a").start()
     messages.tool("a").complete({"n": 1})
@@ -320,7 +320,7 @@ def test_a_conversation_can_be_stored_while_a_result_is_recorded() -> None:
 # --- Encoding -----------------------------------------------------------------------------------------------------
 
 
-def test_what_can_no_longer_change_is_encoded_once_and_what_can_is_encoded_anew() -> None:
+def test_encoded_caches_settled_turns_and_encodes_unresolved_calls_again() -> None:
     asked: list[str] = []
 
     def encode(turn: Turn) -> bytes:
@@ -352,7 +352,7 @@ def _calls(*ids: str) -> Messages:
     return messages
 
 
-def test_a_call_that_a_store_says_was_never_resolved_is_pending_again_in_its_place() -> None:
+def test_adopting_an_unresolved_call_makes_it_pending_again_in_its_place() -> None:
     messages = _calls("a", "b", "c")
     messages.tool("b").reject("no")
     assert [tool.id for tool in messages.pending()] == ["a", "c"]
@@ -362,7 +362,7 @@ def test_a_call_that_a_store_says_was_never_resolved_is_pending_again_in_its_pla
     assert [tool.id for tool in messages.pending()] == ["a", "b", "c"]
 
 
-def test_the_state_of_a_call_inside_a_chat_is_adopted_by_its_path() -> None:
+def test_adopt_updates_a_call_of_an_inner_conversation_by_its_path() -> None:
     messages, inner = _calls("ask"), _calls("a", "b")
     messages.tool("ask").start()
     messages.tool("ask").suspend(inner)
@@ -384,7 +384,7 @@ def waiting() -> Messages:
     return messages
 
 
-def test_messages_made_from_other_messages_have_tool_calls_of_their_own() -> None:
+def test_messages_made_from_other_messages_copy_their_tool_calls() -> None:
     messages = waiting()
     for copy in (Messages(messages.contents), Messages([Content("model", messages[1].turns)]), Messages(messages)):
         assert copy[-1] == messages[-1]
@@ -400,7 +400,7 @@ def test_a_turn_added_to_other_messages_gets_copies_of_its_tool_calls() -> None:
     assert isinstance(messages.tool("p").status, Pending)
 
 
-def test_messages_share_the_tool_calls_of_a_turn_that_belongs_to_no_other_messages() -> None:
+def test_messages_share_the_tool_calls_of_a_turn_that_belongs_to_no_conversation() -> None:
     tool = Tool(FunctionCall("pay", {}), id="p")
     messages = Messages([Content("model", [Turn([tool])])])
     assert messages.tool("p") is tool

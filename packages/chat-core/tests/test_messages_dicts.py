@@ -19,7 +19,7 @@ CALL: dict[str, Any] = {
 PNG = base64.b64encode(b"\x89PNG").decode()
 
 
-def test_a_conversation_with_a_tool_is_read_with_its_result() -> None:
+def test_from_dicts_reads_a_tool_call_with_its_result() -> None:
     messages = Messages.from_dicts(
         [
             {"role": "developer", "content": "Be brief."},
@@ -37,7 +37,7 @@ def test_a_conversation_with_a_tool_is_read_with_its_result() -> None:
     assert Messages.from_json(messages.to_json()) == messages
 
 
-def test_files_keep_their_type() -> None:
+def test_from_dicts_reads_files_with_their_mime_types() -> None:
     parts: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"}},
         {"type": "image_url", "image_url": "https://example.com/a.jpg?x=1"},
@@ -56,7 +56,7 @@ def test_files_keep_their_type() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_call_without_a_result_runs() -> None:
+async def test_call_without_a_result_runs_after_from_dicts() -> None:
     ran: list[int] = []
     tools = ToolCollection()
 
@@ -107,12 +107,12 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "paid"}
         ([ASSISTANT, {**RESULT, "content": [{"type": "image_url", "image_url": "https://a/b.png"}]}], "must be text"),
     ],
 )
-def test_what_cannot_be_read_is_named(messages: list[Any], error: str) -> None:
+def test_from_dicts_names_the_path_of_a_malformed_field(messages: list[Any], error: str) -> None:
     with pytest.raises(UsageError, match=error):
         Messages.from_dicts(messages)
 
 
-def test_dicts_in_the_constructor_are_refused_with_the_way_to_read_them() -> None:
+def test_messages_of_dicts_raises_and_points_to_from_dicts() -> None:
     wrong: Any = [{"role": "user", "content": "hi"}]
     with pytest.raises(UsageError, match=r"in OpenAI's form, call Messages\.from_dicts\(\)"):
         Messages(wrong)

@@ -38,11 +38,11 @@ MP4 = b"\x00\x00\x00\x18ftypisom"
         (b"", None, None),
     ],
 )
-def test_the_content_shows_the_type_and_then_the_name(data: bytes, name: str | None, mime: str | None) -> None:
+def test_detect_mime_prefers_the_content_over_the_name(data: bytes, name: str | None, mime: str | None) -> None:
     assert detect_mime(data, name) == mime
 
 
-def test_a_file_is_made_of_bytes_with_the_type_of_its_content() -> None:
+def test_from_bytes_detects_the_mime_type_of_the_content() -> None:
     assert File.from_bytes(PNG, name="photo.txt") == File("image/png", data=PNG, name="photo.txt")
     assert File.from_bytes(PNG) == File("image/png", data=PNG)
     assert File.from_bytes(PNG, mime="image/x-mine").mime == "image/x-mine"
@@ -50,7 +50,7 @@ def test_a_file_is_made_of_bytes_with_the_type_of_its_content() -> None:
         File.from_bytes(b"\x00", name="blob")
 
 
-def test_a_file_of_a_path_has_the_type_of_its_content(tmp_path: Path) -> None:
+def test_from_path_detects_the_mime_type_of_the_content(tmp_path: Path) -> None:
     for name in ("photo.txt", "photo"):
         path = tmp_path / name
         path.write_bytes(PNG)

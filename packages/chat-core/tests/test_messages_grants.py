@@ -29,19 +29,19 @@ REVOKED = replace(GRANT, revoked_at=NOON, revoked_by="ben")
         (REVOKED, ("clerk", "pay"), NOON - timedelta(hours=1), (), False),
     ],
 )
-def test_a_grant_covers_calls_of_one_tool_before_its_end(
+def test_grant_covers_calls_of_its_tool_until_it_ends(
     grant: Grant, tools: tuple[str, ...], now: datetime, of: tuple[str | None, ...], *, covered: bool
 ) -> None:
     assert grant.covers(tools, now, *of) is covered
     assert grant.covers(tools, now, *of) == covered
 
 
-def test_a_missing_grant_cannot_be_revoked() -> None:
+def test_revoking_an_unknown_grant_raises_key_error() -> None:
     with pytest.raises(KeyError, match="the conversation has: g"):
         Grants([GRANT]).revoke("other")
 
 
-def test_a_document_with_grants_fits_the_schema_and_keeps_unknown_fields() -> None:
+def test_document_with_grants_matches_the_schema_and_keeps_unknown_fields() -> None:
     messages = Messages.from_user("hi")
     messages.grants.merge(replace(REVOKED, extra={"scope": "later"}))
     document = messages.to_json()
@@ -51,12 +51,12 @@ def test_a_document_with_grants_fits_the_schema_and_keeps_unknown_fields() -> No
     assert again.to_json() == document
 
 
-def test_a_document_without_grants_has_no_field_for_them() -> None:
+def test_document_without_grants_has_no_grants_field() -> None:
     assert "grants" not in Messages.from_user("hi").to_json()
 
 
 @pytest.mark.parametrize("broken", [{"tools": [1]}, {"until": "soon"}, {"by": None}])
-def test_a_malformed_grant_is_refused_with_its_path(broken: dict[str, object]) -> None:
+def test_malformed_grant_in_a_document_raises_with_its_path(broken: dict[str, object]) -> None:
     document = json.dumps({"version": 1, "contents": [], "grants": [{**GRANT.to_dict(), **broken}]})
     with pytest.raises(InvalidDocumentError) as caught:
         Messages.from_json(document)
@@ -64,7 +64,7 @@ def test_a_malformed_grant_is_refused_with_its_path(broken: dict[str, object]) -
 
 
 @given(st.permutations([GRANT, REVOKED, GRANT, REVOKED]))
-def test_stores_merge_grants_in_any_order_and_a_revoked_grant_stays_revoked(order: list[Grant]) -> None:
+def test_merging_grants_in_any_order_keeps_a_revoked_grant_revoked(order: list[Grant]) -> None:
     grants = Grants()
     for grant in order:
         grants.merge(grant)

@@ -96,7 +96,7 @@ async def test_the_first_middleware_is_the_outermost() -> None:
     assert model.asked[0].options.seed == 2
 
 
-async def test_a_middleware_sees_the_whole_request() -> None:
+async def test_middleware_receives_the_whole_request() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -118,7 +118,7 @@ async def test_a_middleware_sees_the_whole_request() -> None:
     assert spy.requests[0].attempt.number == 1
 
 
-async def test_a_middleware_runs_once_per_attempt() -> None:
+async def test_middleware_runs_once_for_each_attempt() -> None:
     spy = Spy("a", [])
     model = ScriptedProvider(OverloadedError("busy"), NetworkError("gone"), "hello")
 
@@ -128,7 +128,7 @@ async def test_a_middleware_runs_once_per_attempt() -> None:
     assert [str(error) for error in spy.requests[2].attempt.failed] == ["busy", "gone"]
 
 
-async def test_a_middleware_can_answer_without_the_provider() -> None:
+async def test_middleware_can_answer_without_calling_the_provider() -> None:
     model = ScriptedProvider()
     chat = chat_of(model, Cache())
 
@@ -142,7 +142,7 @@ async def test_a_middleware_can_answer_without_the_provider() -> None:
     assert model.asked == []
 
 
-async def test_errors_of_a_middleware_are_retried_like_those_of_a_provider() -> None:
+async def test_errors_of_a_middleware_are_retried_like_provider_errors() -> None:
     class Flaky(Middleware):
         calls = 0
 
@@ -159,7 +159,7 @@ async def test_errors_of_a_middleware_are_retried_like_those_of_a_provider() -> 
     assert Flaky.calls == 2
 
 
-async def test_what_a_middleware_sends_instead_leaves_the_history_alone() -> None:
+async def test_middleware_can_replace_the_sent_messages_without_changing_the_history() -> None:
     class Redact(Middleware):
         async def complete(self, request: ProviderRequest, send: Send, /) -> Turn:
             return await send(replace(request, messages=Messages.from_user("[redacted]")))
@@ -173,7 +173,7 @@ async def test_what_a_middleware_sends_instead_leaves_the_history_alone() -> Non
     assert messages.contents[0].text == "my name is Ana"
 
 
-async def test_leaving_a_stream_closes_it_through_every_middleware() -> None:
+async def test_closing_a_stream_early_closes_the_provider_stream_behind_a_middleware() -> None:
     log: list[str] = []
     model = ScriptedProvider("hello world")
     chat = chat_of(model, Spy("a", log))
@@ -185,7 +185,7 @@ async def test_leaving_a_stream_closes_it_through_every_middleware() -> None:
     assert model.open_streams == 0
 
 
-async def test_a_broken_stream_starts_again_through_the_middleware() -> None:
+async def test_broken_stream_is_retried_through_the_middleware() -> None:
     spy = Spy("a", [])
     model = ScriptedProvider(Answer(["one two three"], fail_after=1), "one two three")
 
@@ -197,19 +197,19 @@ async def test_a_broken_stream_starts_again_through_the_middleware() -> None:
 
 
 @pytest.mark.parametrize("wrong", [Spy, object(), None])
-def test_only_an_instance_of_middleware_is_accepted(wrong: object) -> None:
+def test_with_middleware_raises_if_the_value_is_not_a_middleware(wrong: object) -> None:
     with pytest.raises(UsageError, match=r"with_middleware\(\) needs a Middleware"):
         ChatBuilder().with_middleware(wrong)  # type: ignore[arg-type]
 
 
-def test_an_embeddings_chat_has_no_middleware() -> None:
+def test_with_embeddings_raises_if_the_builder_has_a_middleware() -> None:
     builder = ChatBuilder().with_model(ScriptedProvider()).with_middleware(Cache())
 
     with pytest.raises(UsageError, match=r"remove with_middleware\(\)"):
         builder.with_embeddings()
 
 
-async def test_the_model_of_a_chat_is_the_one_without_middleware() -> None:
+async def test_chat_model_is_the_provider_without_middleware() -> None:
     model = ScriptedProvider()
     chat: Chat[object] = chat_of(model, Cache())
 

@@ -23,11 +23,11 @@ async def read(transport: MockTransport, request: Request) -> list[bytes]:
         return [event.data async for event in stream]
 
 
-def test_it_is_a_transport() -> None:
+def test_mock_transport_is_a_transport() -> None:
     assert isinstance(MockTransport(), Transport)
 
 
-async def test_answers_come_in_their_order_whatever_their_status() -> None:
+async def test_answers_are_returned_in_order_whatever_their_status() -> None:
     transport = MockTransport()
     transport.answer(200, {"x": "1"}, b"one")
     transport.answer(500, [("x", "2")], "two")
@@ -40,7 +40,7 @@ async def test_answers_come_in_their_order_whatever_their_status() -> None:
     assert transport.unused == 0
 
 
-async def test_requests_are_remembered_and_can_be_looked_into() -> None:
+async def test_requests_are_recorded_and_can_be_inspected() -> None:
     transport = MockTransport()
     with pytest.raises(UsageError, match="no request"):
         _ = transport.last
@@ -57,7 +57,7 @@ async def test_requests_are_remembered_and_can_be_looked_into() -> None:
     assert "Bearer k" not in repr(last)
 
 
-async def test_a_stream_is_cut_by_the_framing_of_its_request() -> None:
+async def test_stream_is_split_by_the_framing_of_its_request() -> None:
     transport = MockTransport()
     transport.events("a", "b\nc", headers={"x": "y"})
     transport.answer(body=[b"1\n2", b"3\n"])
@@ -69,14 +69,14 @@ async def test_a_stream_is_cut_by_the_framing_of_its_request() -> None:
     assert await read(transport, ask(framing="json-array")) == [b"1", b"23"]
 
 
-async def test_the_events_of_one_chunk_are_one_batch() -> None:
+async def test_events_of_one_chunk_form_one_batch() -> None:
     transport = MockTransport()
     transport.answer(body=[b"data: 1\n\ndata: 2\n\nda", b"ta: 3\n\n"])
     async with transport.stream(ask()) as stream:
         assert [len(batch) async for batch in stream.batches()] == [2, 1]
 
 
-async def test_a_stream_with_another_status_is_refused_on_entering() -> None:
+async def test_stream_with_an_error_status_raises_when_it_is_opened() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after": "2"}, {"error": 1})
     with pytest.raises(TransportError) as caught:
@@ -85,7 +85,7 @@ async def test_a_stream_with_another_status_is_refused_on_entering() -> None:
     assert (error.kind, error.status, error.headers["Retry-After"], error.body) == ("status", 429, "2", b'{"error":1}')
 
 
-async def test_an_error_comes_at_its_point() -> None:
+async def test_error_in_a_body_is_raised_after_the_events_before_it() -> None:
     transport = MockTransport()
     transport.answer(body=["data: 1\n\n", TransportError("stream", "reset"), "data: 2\n\n"])
     seen: list[bytes] = []
@@ -97,7 +97,7 @@ async def test_an_error_comes_at_its_point() -> None:
     assert seen == [b"1"]
 
 
-async def test_a_failure_takes_the_place_of_an_answer() -> None:
+async def test_fail_raises_its_error_instead_of_an_answer() -> None:
     transport = MockTransport()
     for _ in range(2):
         transport.fail(TransportError("connect", "no route"))
@@ -108,12 +108,12 @@ async def test_a_failure_takes_the_place_of_an_answer() -> None:
     assert len(transport.requests) == 2
 
 
-async def test_a_request_too_many_is_told_so() -> None:
+async def test_request_without_a_prepared_answer_raises_usage_error() -> None:
     with pytest.raises(UsageError, match=r"no answer is left for POST api\.test, request 1"):
         await MockTransport().send(ask())
 
 
-async def test_a_body_may_wait_for_the_test() -> None:
+async def test_body_can_wait_for_an_event_of_the_test() -> None:
     transport, go_on = MockTransport(), anyio.Event()
     transport.answer(body=["data: 1\n\n", go_on.wait, "data: 2\n\n"])
     async with transport.stream(ask()) as stream:
@@ -124,7 +124,7 @@ async def test_a_body_may_wait_for_the_test() -> None:
     assert seen == [b"1", b"2"]
 
 
-async def test_streams_that_are_open_are_counted() -> None:
+async def test_open_streams_counts_streams_until_they_are_closed() -> None:
     transport = MockTransport()
     transport.events("1", "2")
     transport.answer(body=["data: 1\n\n", anyio.sleep_forever])
@@ -141,21 +141,21 @@ async def test_streams_that_are_open_are_counted() -> None:
     assert transport.open_streams == 0
 
 
-async def test_the_last_event_ends_a_stream_that_has_more() -> None:
+async def test_stream_ends_at_the_last_event_even_if_the_body_continues() -> None:
     transport = MockTransport()
     transport.events("1", "end", "of another answer")
     request = Request("POST", "https", "api.test", "/", is_last=lambda event: event.data == b"end")
     assert await read(transport, request) == [b"1", b"end"]
 
 
-async def test_the_limit_of_events_holds() -> None:
+async def test_event_longer_than_max_event_bytes_raises() -> None:
     transport = MockTransport(max_event_bytes=3)
     transport.events("1234")
     with pytest.raises(TransportError, match="longer than 3 bytes"):
         await read(transport, ask())
 
 
-async def test_closing_is_remembered() -> None:
+async def test_closed_is_true_after_aclose() -> None:
     transport = MockTransport()
     assert not transport.closed
     await transport.aclose()

@@ -126,10 +126,10 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS.items())
-def test_a_text_is_what_it_was(text: str, expected: str) -> None:
+def test_model_text_is_unchanged(text: str, expected: str) -> None:
     assert text.encode() == expected.encode()
 
 
-def test_every_text_is_checked() -> None:
+def test_every_constant_of_model_texts_is_checked() -> None:
     public = {name for name, value in vars(model_texts).items() if isinstance(value, str) and name.isupper()}
     assert {name for name in public if getattr(model_texts, name) not in TEXTS} == set()

@@ -47,19 +47,19 @@ def fake_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
 
-def test_a_model_is_built_by_its_name_and_settings() -> None:
+def test_model_is_built_from_its_name_and_settings() -> None:
     assert model("fake:llama-3:8b", api_key="k").metadata.model == "llama-3:8b k"
 
 
-def test_a_model_without_a_name_is_built_if_its_function_takes_none() -> None:
+def test_model_name_may_be_omitted_if_the_factory_takes_none() -> None:
     assert model("local", base_url="here").metadata.model == "here"
 
 
-def test_the_installed_names_are_listed() -> None:
+def test_installed_lists_the_provider_names() -> None:
     assert installed() == ("fake", "local", "wrong")
 
 
-def test_an_unknown_name_says_what_is_installed_and_what_would_bring_it() -> None:
+def test_unknown_provider_error_names_the_installed_providers_and_a_package() -> None:
     with pytest.raises(UnknownModelError, match=r"no provider 'nobody': use NAME.*installed are fake, local, wrong$"):
         model("nobody:x")
     with pytest.raises(UnknownModelError, match=r"no provider 'claude': install chat-claude; installed are fake"):
@@ -68,7 +68,7 @@ def test_an_unknown_name_says_what_is_installed_and_what_would_bring_it() -> Non
         embedder("claude:x")
 
 
-def test_without_installed_packages_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_provider_error_says_that_no_packages_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_entry_points(**_selection: str) -> tuple[()]:
         return ()
 
@@ -78,17 +78,17 @@ def test_without_installed_packages_the_error_says_so(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["fake", "fake:"])
-def test_a_name_without_a_model_is_incomplete(name: str) -> None:
+def test_provider_name_without_a_model_name_raises(name: str) -> None:
     with pytest.raises(UnknownModelError, match="needs the name of a model: fake:NAME"):
         model(name)
 
 
-def test_an_unknown_setting_names_the_known_ones() -> None:
+def test_unknown_setting_raises_and_lists_the_known_settings() -> None:
     with pytest.raises(UsageError, match="'fake' has no setting temperature; its settings are api_key, base_url"):
         model("fake:x", temperature=1)
 
 
-def test_a_factory_that_returns_something_else_is_refused() -> None:
+def test_factory_that_returns_another_type_raises_usage_error() -> None:
     with pytest.raises(UsageError, match="returned a int, which is not a chat model"):
         model("wrong:y")
     with pytest.raises(UsageError, match="returned a int, which is not an embeddings provider"):

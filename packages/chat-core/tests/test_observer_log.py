@@ -47,7 +47,7 @@ def observer() -> LoggingObserver:
     return LoggingObserver(logging.getLogger("test.observer"), clock=lambda: float(next(ticks)))
 
 
-async def test_each_operation_logs_one_line_at_its_end_without_content(lines: Lines) -> None:
+async def test_logging_observer_logs_one_line_per_operation_without_content(lines: Lines) -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -86,7 +86,7 @@ async def test_each_operation_logs_one_line_at_its_end_without_content(lines: Li
     )
 
 
-async def test_what_failed_is_a_warning_that_names_the_class_of_the_error(lines: Lines) -> None:
+async def test_logging_observer_logs_failures_as_warnings_with_the_error_class(lines: Lines) -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -107,7 +107,7 @@ async def test_what_failed_is_a_warning_that_names_the_class_of_the_error(lines:
     assert SECRET not in str([vars(record) for record in lines.records])
 
 
-async def test_a_disabled_log_level_formats_no_line(lines: Lines) -> None:
+async def test_logging_observer_formats_nothing_if_its_level_is_disabled(lines: Lines) -> None:
     quiet = LoggingObserver(logging.getLogger("test.observer"), level=logging.DEBUG)
     await (
         ChatBuilder().with_model(ScriptedProvider("hi")).with_observer(quiet).build().complete(Messages.from_user("?"))

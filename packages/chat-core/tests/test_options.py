@@ -20,12 +20,12 @@ class OpenAIOptions:
     provider: str = "openai"
 
 
-def test_nothing_is_asked_unless_it_is_set() -> None:
+def test_chat_options_are_all_unset_by_default() -> None:
     options = ChatOptions()
     assert {getattr(options, item.name) for item in fields(options)} == {None, ()}
 
 
-def test_what_is_set_goes_over_the_defaults_and_the_rest_stays() -> None:
+def test_over_replaces_the_defaults_that_are_set_and_keeps_the_others() -> None:
     defaults = ChatOptions(temperature=0.5, max_tokens=100, stop=("END",), tool_choice=NamedTool("f"))
     mine = ChatOptions(temperature=0.0, parallel_tool_calls=False)
     assert mine.over(defaults) == ChatOptions(
@@ -34,38 +34,38 @@ def test_what_is_set_goes_over_the_defaults_and_the_rest_stays() -> None:
     assert defaults.temperature == 0.5
 
 
-def test_a_value_that_is_false_is_set_all_the_same() -> None:
+def test_over_treats_zero_and_empty_values_as_set() -> None:
     over = ChatOptions(temperature=0.0, seed=0, stop=(), reasoning=0).over(
         ChatOptions(temperature=1.0, seed=7, stop=("a",), reasoning="high")
     )
     assert (over.temperature, over.seed, over.stop, over.reasoning) == (0.0, 0, (), 0)
 
 
-def test_nothing_over_something_is_something_and_the_other_way_round() -> None:
+def test_over_with_empty_options_returns_the_other_options() -> None:
     some = ChatOptions(seed=1, extras=(ClaudeOptions(1),))
     assert ChatOptions().over(some) == some
     assert some.over(ChatOptions()) == some
 
 
-def test_an_extra_replaces_the_one_of_its_class_and_leaves_the_others() -> None:
+def test_over_replaces_an_extra_of_the_same_class_and_keeps_the_others() -> None:
     defaults = ChatOptions(extras=(ClaudeOptions(1), OpenAIOptions("flex")))
     over = ChatOptions(extras=(ClaudeOptions(2),)).over(defaults)
     assert over.extras == (OpenAIOptions("flex"), ClaudeOptions(2))
 
 
-def test_a_provider_finds_its_own_extra() -> None:
+def test_extra_returns_the_options_of_the_given_provider() -> None:
     mine, none = ChatOptions(extras=(ClaudeOptions(3),)), ChatOptions()
     assert mine.extra(ClaudeOptions, "claude") == ClaudeOptions(3)  # noqa: S610 - not Django's
     assert none.extra(ClaudeOptions, "claude") is None  # noqa: S610 - not Django's
 
 
-def test_an_extra_of_another_provider_is_refused_and_not_dropped() -> None:
+def test_extra_raises_if_there_are_options_of_another_provider() -> None:
     both = ChatOptions(extras=(ClaudeOptions(), OpenAIOptions()))
     with pytest.raises(UnsupportedOptionError, match="claude does not support OpenAIOptions, an option of openai"):
         both.extra(ClaudeOptions, "claude")  # noqa: S610 - not Django's
 
 
-def test_an_option_that_a_provider_does_not_know_is_refused_and_not_dropped() -> None:
+def test_refuse_raises_if_an_unsupported_option_is_set() -> None:
     options = ChatOptions(seed=0)
     options.refuse("claude", "temperature", "top_p")
     with pytest.raises(UnsupportedOptionError, match="claude does not support the option seed=0"):
@@ -81,12 +81,12 @@ def test_an_option_that_a_provider_does_not_know_is_refused_and_not_dropped() ->
         ({"timeout": -1.0}, "more than 0"),
     ],
 )
-def test_options_that_can_mean_nothing_are_refused(wrong: dict[str, object], message: str) -> None:
+def test_chat_options_raise_for_values_without_a_meaning(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ChatOptions(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
 
-def test_typed_options_of_a_provider_are_known_by_their_provider() -> None:
+def test_options_with_a_provider_attribute_are_provider_options() -> None:
     assert isinstance(ClaudeOptions(), ProviderOptions)
     assert not isinstance("claude", ProviderOptions)
 
@@ -118,6 +118,8 @@ def test_typed_options_of_a_provider_are_known_by_their_provider() -> None:
         ("extras", (5,), "a tuple of provider options"),
     ],
 )
-def test_a_value_that_the_types_forbid_is_refused_with_what_to_write(name: str, value: object, instead: str) -> None:
+def test_chat_options_raise_for_a_value_of_the_wrong_type_and_say_what_to_write(
+    name: str, value: object, instead: str
+) -> None:
     with pytest.raises(UsageError, match=f"{name} must be {instead}"):
         ChatOptions(**{name: value})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

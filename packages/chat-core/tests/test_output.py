@@ -86,7 +86,7 @@ def schema_of(form: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", dict(StructuredOutput(form).schema.schema))
 
 
-def test_text_is_left_as_it_is() -> None:
+def test_text_output_returns_the_response_unchanged() -> None:
     said = answer("hello")
     assert TextOutput().decode(said) is said
     assert TextOutput().schema is None
@@ -102,7 +102,7 @@ def test_text_is_left_as_it_is() -> None:
         (dict[str, int], '{"a": 1}', {"a": 1}),
     ],
 )
-def test_an_object_is_asked_for_as_it_is(form: Any, raw: str, value: object) -> None:
+def test_object_type_is_requested_without_an_envelope(form: Any, raw: str, value: object) -> None:
     assert schema_of(form)["type"] == "object"
     found = StructuredOutput[object](form).decode(answer(raw))
     assert found.value == value
@@ -129,7 +129,7 @@ def test_an_object_is_asked_for_as_it_is(form: Any, raw: str, value: object) -> 
         (object, '{"anything": 1}', {"anything": 1}),
     ],
 )
-def test_what_is_no_object_is_asked_for_in_an_envelope(form: Any, raw: str, value: object) -> None:
+def test_type_that_is_not_an_object_is_requested_in_an_envelope(form: Any, raw: str, value: object) -> None:
     schema = schema_of(form)
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["value"], False)
     text = f'{{"value": {raw}}}'
@@ -139,12 +139,12 @@ def test_what_is_no_object_is_asked_for_in_an_envelope(form: Any, raw: str, valu
     assert found.raw == text
 
 
-def test_without_its_envelope_an_answer_is_not_guessed_at() -> None:
+def test_answer_without_the_expected_envelope_raises() -> None:
     assert rejected(list[int], "[1]").raw == "[1]"
     assert "extra" in str(rejected(list[int], '{"value": [1], "extra": 2}'))
 
 
-def test_the_root_of_a_type_that_refers_to_itself_stands_in_place() -> None:
+def test_schema_of_a_recursive_type_has_its_root_inlined() -> None:
     schema = schema_of(Node)
     assert schema["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
     assert "$ref" not in schema
@@ -155,11 +155,11 @@ def test_the_root_of_a_type_that_refers_to_itself_stands_in_place() -> None:
     ("form", "name"),
     [(City, "City"), (list[City], "answer"), (City | None, "answer"), (Literal["a"], "answer"), (Names, "Names")],
 )
-def test_the_schema_has_a_name_that_providers_accept(form: Any, name: str) -> None:
+def test_schema_name_is_accepted_by_providers(form: Any, name: str) -> None:
     assert StructuredOutput(form).schema.name == name
 
 
-def test_a_long_or_generic_name_is_made_acceptable() -> None:
+def test_long_or_generic_schema_name_is_shortened_and_cleaned() -> None:
     page = type("Page[" + "x" * 80 + "]", (BaseModel,), {})
     name = StructuredOutput[object](page).schema.name
     assert len(name) == 64
@@ -167,19 +167,19 @@ def test_a_long_or_generic_name_is_made_acceptable() -> None:
 
 
 @pytest.mark.parametrize("form", [42, Callable[[int], int], "Unheard"])
-def test_what_pydantic_cannot_describe_is_refused_when_it_is_given(form: Any) -> None:
+def test_structured_output_raises_if_pydantic_cannot_describe_the_type(form: Any) -> None:
     with pytest.raises(UsageError, match=r"with_structured_output\(\) needs a type that pydantic can describe as JSON"):
         StructuredOutput(form)
 
 
-def test_white_space_around_the_json_is_tolerated() -> None:
+def test_white_space_around_the_json_of_an_answer_is_ignored() -> None:
     assert StructuredOutput(City).decode(answer('\n  {"name": "Utrecht"}\n')).value == City("Utrecht")
 
 
 @pytest.mark.parametrize(
     "raw", ['```json\n{"name": "Utrecht"}\n```', 'Here: {"name": "Utrecht"}', '{"name": "Utrecht"} Done.', "Utrecht"]
 )
-def test_text_around_the_json_is_not_guessed_away(raw: str) -> None:
+def test_text_around_the_json_of_an_answer_raises(raw: str) -> None:
     error = rejected(City, raw)
     assert str(error).startswith("The answer is not valid JSON. ")
     assert error.raw == raw
@@ -187,16 +187,16 @@ def test_text_around_the_json_is_not_guessed_away(raw: str) -> None:
     assert error.partial.text == raw
 
 
-def test_an_empty_answer_says_that_it_is_empty() -> None:
+def test_empty_answer_raises_and_says_that_it_is_empty() -> None:
     assert str(rejected(City, "  ")) == "The answer is empty."
 
 
-def test_an_answer_that_was_cut_says_so() -> None:
+def test_truncated_answer_raises_and_says_that_it_was_cut_off() -> None:
     error = rejected(City, '{"name": "Utr', finish_reason="length")
     assert str(error) == "The answer is not valid JSON. The answer was cut off at its limit of length."
 
 
-def test_the_model_is_told_what_does_not_fit_where() -> None:
+def test_answer_that_violates_the_schema_raises_with_the_path_of_each_problem() -> None:
     error = rejected(list[City], '{"value": [{"name": "Utrecht", "people": 0}, {"people": "many"}]}')
     assert str(error) == (
         "The answer does not satisfy the schema:\n"
@@ -208,11 +208,11 @@ def test_the_model_is_told_what_does_not_fit_where() -> None:
     assert error.path == "value[0].people"
 
 
-def test_a_wrong_root_is_named() -> None:
+def test_wrong_type_of_the_whole_answer_is_reported() -> None:
     assert "- the whole answer: " in str(rejected(City, "[]"))
 
 
-def test_a_long_list_of_mistakes_and_a_long_value_are_cut() -> None:
+def test_long_lists_of_problems_and_long_values_are_truncated() -> None:
     error = rejected(list[int], '{"value": [' + ", ".join(['"' + "x" * 200 + '"'] * 12) + "]}")
     lines = str(error).splitlines()
     assert len(lines) == 12
@@ -220,16 +220,16 @@ def test_a_long_list_of_mistakes_and_a_long_value_are_cut() -> None:
     assert max(len(line) for line in lines) < 200
 
 
-def test_reasoning_is_no_part_of_the_answer() -> None:
+def test_reasoning_is_not_decoded_as_part_of_the_answer() -> None:
     assert StructuredOutput(City).decode(answer(Reasoning("hm"), '{"name":', ' "Utrecht"}')).value == City("Utrecht")
 
 
-def test_a_value_that_the_provider_emitted_as_such_is_read() -> None:
+def test_structured_part_of_the_provider_is_decoded() -> None:
     found = StructuredOutput(City).decode(answer(Structured({"name": "Utrecht"})))
     assert (found.value, found.raw) == (City("Utrecht"), '{"name":"Utrecht"}')
 
 
-def test_a_refusal_is_refused_in_the_models_own_words() -> None:
+def test_refusal_raises_refusal_error_with_the_models_words() -> None:
     with pytest.raises(RefusalError, match="refused to give a structured answer: I will not") as caught:
         StructuredOutput(City).decode(answer(ProviderPart("openai", "refusal", {"refusal": "I will not"})))
     assert caught.value.partial is not None
@@ -254,26 +254,26 @@ class Even(BaseModel):
         return number
 
 
-def test_what_a_validator_of_the_callers_says_reaches_the_model() -> None:
+def test_message_of_a_custom_validator_is_included_in_the_problem() -> None:
     assert "- number: Value error, it must be small (it is 12)" in str(rejected(Even, '{"number": 12}'))
 
 
-def test_what_a_validator_of_the_callers_made_of_a_value_need_not_be_json() -> None:
+def test_problem_shows_a_value_that_a_custom_validator_made_and_is_not_json() -> None:
     assert "(it is <object object at" in str(rejected(Even, '{"number": "many"}'))
 
 
-def test_a_function_is_no_type_though_pydantic_could_call_it() -> None:
+def test_structured_output_raises_for_a_function() -> None:
     with pytest.raises(UsageError, match="needs a type, not the function <function answer"):
         StructuredOutput(cast("Any", answer))
 
 
-def test_a_json_schema_is_no_type() -> None:
+def test_structured_output_raises_for_a_json_schema() -> None:
     schema: Any = {"type": "object", "properties": {"a": {"type": "integer"}}}
     with pytest.raises(UsageError, match=r"needs a type, not the JSON Schema \{.*: write the type, such as a pydantic"):
         StructuredOutput(schema)
 
 
-def test_a_type_variable_is_no_type() -> None:
+def test_structured_output_raises_for_a_type_variable() -> None:
     """Pydantic would accept any answer in its place."""
     variable: Any = AnswerT
     forms: list[Any] = [variable, list.__class_getitem__(variable), dict.__class_getitem__((str, variable | None))]

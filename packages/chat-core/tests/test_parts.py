@@ -24,7 +24,7 @@ from chat_core.messages import (
 from chat_core.messages.codec import schema
 
 
-def test_parts_are_values() -> None:
+def test_parts_are_immutable_and_compare_by_value() -> None:
     assert Text("a") == Text("a")
     assert Reasoning("a", "signed") != Reasoning("a")
     assert Structured({"a": [1]}) == Structured({"a": [1]})
@@ -34,22 +34,22 @@ def test_parts_are_values() -> None:
         Text("a").text = "b"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test
 
 
-def test_a_file_has_bytes_or_a_url_and_not_both() -> None:
+def test_file_with_both_data_and_url_raises() -> None:
     with pytest.raises(UsageError, match="both data and url"):
         File("a/b", data=b"", url="https://example.com")
 
 
-def test_a_file_of_nothing_is_refused() -> None:
+def test_file_without_content_raises() -> None:
     with pytest.raises(UsageError, match="got no content"):
         File("a/b")
 
 
-def test_a_file_may_be_known_to_its_provider_alone_and_may_be_empty() -> None:
+def test_file_may_have_only_a_provider_id_or_empty_data() -> None:
     assert File("a/b", opaque=Opaque("openai", {"file_id": "f"})).data is None
     assert File("a/b", data=b"").data == b""
 
 
-def test_a_file_is_read_from_a_path_now(tmp_path: Path) -> None:
+def test_from_path_reads_the_file_immediately(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(b"\x89PNG")
     file = File.from_path(path)
@@ -58,7 +58,7 @@ def test_a_file_is_read_from_a_path_now(tmp_path: Path) -> None:
     assert file.kind == "image"
 
 
-def test_a_file_by_url_is_not_fetched_and_its_type_is_that_of_the_path() -> None:
+def test_from_url_does_not_fetch_and_guesses_the_mime_type_from_the_path() -> None:
     file = File.from_url("https://example.invalid/a.pdf?download=1#page.png")
     assert (file.mime, file.url, file.data) == (
         "application/pdf",
@@ -68,7 +68,7 @@ def test_a_file_by_url_is_not_fetched_and_its_type_is_that_of_the_path() -> None
     assert file.kind == "application"
 
 
-def test_a_type_that_cannot_be_guessed_must_be_told(tmp_path: Path) -> None:
+def test_file_without_a_guessable_mime_type_needs_an_explicit_one(tmp_path: Path) -> None:
     path = tmp_path / "noext"
     path.write_bytes(b"x")
     with pytest.raises(UsageError, match="pass mime="):
@@ -79,17 +79,17 @@ def test_a_type_that_cannot_be_guessed_must_be_told(tmp_path: Path) -> None:
     assert File.from_url("https://example.invalid/noext", "text/plain").mime == "text/plain"
 
 
-def test_the_bytes_of_a_file_are_not_printed() -> None:
+def test_repr_of_a_file_does_not_show_its_bytes() -> None:
     assert "secret" not in repr(File("a/b", data=b"secret"))
 
 
 @pytest.mark.parametrize("value", [math.nan, {1: 2}, b"bytes", [{"a": math.inf}], {"a": {1}}, object()])
-def test_a_structured_value_that_is_no_json_is_refused(value: object) -> None:
+def test_structured_raises_for_a_value_that_is_not_json(value: object) -> None:
     with pytest.raises(UsageError, match=r"Structured\(\) needs JSON"):
         Structured(value)
 
 
-def test_a_structured_value_is_any_json() -> None:
+def test_structured_accepts_any_json_value() -> None:
     value = {"a": [1, 2.5, None, True, "x"]}
     assert Structured(value).value == value
 
@@ -122,7 +122,7 @@ def test_recalled_notes_are_stored_with_their_unknown_fields() -> None:
     ("field", "value"),
     [("confidence", 2), ("confidence", "high"), ("confidence", True), ("said_at", "2025-03-01"), ("text", None)],
 )
-def test_a_malformed_note_is_refused_with_its_place(field: str, value: object) -> None:
+def test_malformed_recalled_note_raises_with_its_path(field: str, value: object) -> None:
     note = {"text": "Ana drinks tea.", field: value}
     turn = {"parts": [{"type": "recalled", "notes": [note]}], "created_at": "2025-03-01T00:00:00+00:00"}
     document = {"version": 1, "contents": [{"role": "user", "turns": [turn]}]}
@@ -131,7 +131,7 @@ def test_a_malformed_note_is_refused_with_its_place(field: str, value: object) -
         Messages.from_json(json.dumps(document))
 
 
-def test_a_note_has_a_time_zone_and_a_confidence_of_at_most_one() -> None:
+def test_recalled_note_raises_without_a_time_zone_or_with_confidence_above_one() -> None:
     with pytest.raises(UsageError, match="has no time zone"):
         RecalledNote("a", said_at=datetime(2025, 3, 1))  # noqa: DTZ001 - that is the test
     with pytest.raises(UsageError, match=r"between 0 and 1, not 1\.5"):

@@ -46,18 +46,18 @@ class Embeds:
         raise NotImplementedError
 
 
-def test_what_a_provider_can_do_is_seen_at_run_time() -> None:
+def test_provider_protocols_can_be_checked_with_isinstance() -> None:
     assert isinstance(Completes(), CompletionProvider)
     assert not isinstance(Completes(), (StreamProvider, ChatProvider, EmbeddingsProvider))
     assert isinstance(Embeds(), EmbeddingsProvider)
     assert not isinstance(Embeds(), CompletionProvider)
 
 
-def test_a_provider_describes_itself_in_typed_fields() -> None:
+def test_provider_meta_has_default_fields() -> None:
     assert ProviderMeta("mine") == ProviderMeta("mine", "", "", 2048)
 
 
-def test_declarations_are_a_sequence_in_the_order_of_registration() -> None:
+def test_tool_declarations_keep_the_order_of_registration() -> None:
     tools = ToolDeclarations([B, A])
     assert list(tools) == [B, A]
     assert (len(tools), tools[0], tools[-1], tools[:1]) == (2, B, A, (B,))
@@ -67,7 +67,7 @@ def test_declarations_are_a_sequence_in_the_order_of_registration() -> None:
         tools[2]
 
 
-def test_declarations_are_encoded_once_for_each_codec() -> None:
+def test_tool_declarations_are_encoded_once_per_codec() -> None:
     tools, made = ToolDeclarations([A, B]), list[int]()
 
     def encode(items: Sequence[ToolDeclaration]) -> bytes:
@@ -79,7 +79,7 @@ def test_declarations_are_encoded_once_for_each_codec() -> None:
     assert made == [2, 2]
 
 
-def test_declarations_taken_from_a_list_do_not_follow_it() -> None:
+def test_tool_declarations_do_not_change_with_the_list_they_were_made_from() -> None:
     items = [A]
     tools = ToolDeclarations(items)
     items.append(B)

@@ -130,12 +130,12 @@ def nothing(_: object) -> None:
 
 
 @pytest.mark.parametrize("value", DOCUMENTS, ids=["usual", *[path.stem for path in GOLDEN]])
-def test_both_readers_read_the_same(value: Any) -> None:
+def test_quick_and_careful_reader_read_the_same_conversation(value: Any) -> None:
     text = json.dumps(value)
     assert outcome(text) == carefully(text)
 
 
-def test_both_readers_agree_on_mutations_of_the_usual_document() -> None:
+def test_quick_and_careful_reader_agree_on_mutations_of_the_usual_document() -> None:
     for path in places(USUAL):
         for item in ODD if path else []:
             text = json.dumps(spoilt(USUAL, path, item))
@@ -144,7 +144,7 @@ def test_both_readers_agree_on_mutations_of_the_usual_document() -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.data())
-def test_both_readers_agree_on_mutated_documents_of_any_kind(data: st.DataObject) -> None:
+def test_quick_and_careful_reader_agree_on_mutations_of_any_document(data: st.DataObject) -> None:
     value = data.draw(st.sampled_from(DOCUMENTS))
     for _ in range(data.draw(st.integers(1, 2))):
         path = data.draw(st.sampled_from(list(places(value))[1:]))
@@ -160,7 +160,7 @@ def turn(**fields: Any) -> dict[str, Any]:
     return {"parts": [{"type": "text", "text": "hello"}], "created_at": AT, **fields}
 
 
-def test_the_quick_reader_is_certain_of_what_nearly_every_turn_is() -> None:
+def test_quick_reader_reads_common_turns() -> None:
     for content in USUAL["contents"]:
         for item in content["turns"]:
             found = read_turn_fast(item)
@@ -182,11 +182,11 @@ def test_the_quick_reader_is_certain_of_what_nearly_every_turn_is() -> None:
         {},
     ],
 )
-def test_the_quick_reader_gives_up_where_it_is_not_certain(item: dict[str, Any]) -> None:
+def test_quick_reader_returns_none_for_unusual_turns(item: dict[str, Any]) -> None:
     assert read_turn_fast(item) is None
 
 
-def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
+def test_inner_conversations_are_read_once_at_any_depth() -> None:
     read: list[object] = []
 
     def counted(data: dict[str, Any]) -> Turn | None:
@@ -203,7 +203,7 @@ def test_a_conversation_inside_a_tool_is_read_once_at_any_depth() -> None:
     assert len(read) == 21
 
 
-def test_what_a_caller_has_parsed_stays_as_it_is() -> None:
+def test_reading_a_turn_does_not_change_the_parsed_data() -> None:
     inner = {"version": 1, "contents": [{"role": "user", "turns": [turn()]}]}
     tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": inner}}
     data = turn(parts=[tool, TOOL], metadata={"extra": {"a": [1]}})
@@ -212,7 +212,7 @@ def test_what_a_caller_has_parsed_stays_as_it_is() -> None:
     assert data == before
 
 
-def test_conversations_inside_one_another_without_end_are_refused() -> None:
+def test_inner_conversations_nested_too_deeply_raise() -> None:
     value: dict[str, Any] = {"version": 1, "contents": []}
     for _ in range(110):
         tool = {"type": "tool", "id": "a", "call": {"name": "f"}, "status": {"type": "suspended", "inner": value}}
@@ -224,7 +224,7 @@ def test_conversations_inside_one_another_without_end_are_refused() -> None:
 # --- What it makes -----------------------------------------------------------------------------------------------
 
 
-def test_what_the_quick_reader_makes_is_what_its_class_makes() -> None:
+def test_quick_reader_creates_the_same_objects_as_the_constructors() -> None:
     found = Messages.from_json(json.dumps(USUAL))
     text, tool = found[0].parts[0], found.tool("a")
     assert (type(text), text, hash(text)) == (Text, Text("hello"), hash(Text("hello")))
@@ -250,16 +250,14 @@ def test_what_the_quick_reader_makes_is_what_its_class_makes() -> None:
 @given(st.datetimes(timezones=st.sampled_from([UTC, UTC, timezone(timedelta(0)), timezone(timedelta(hours=-3))])))
 @example(datetime(2026, 3, 1, 12, tzinfo=UTC))
 @example(datetime(999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
-def test_a_time_is_written_as_python_writes_it(at: datetime) -> None:
+def test_format_time_equals_isoformat(at: datetime) -> None:
     assert format_time(at) == at.isoformat()
 
 
 @given(
     st.sampled_from([*ODD, '{"a": "b"}']).filter(lambda item: isinstance(item, str)) | st.text(max_size=9), st.data()
 )
-def test_a_call_is_stored_by_its_text_alone_wherever_its_arguments_follow_from_that(
-    raw: str, data: st.DataObject
-) -> None:
+def test_call_is_stored_as_text_only_if_its_arguments_can_be_parsed_from_it(raw: str, data: st.DataObject) -> None:
     parsed = FunctionCall.parse("f", raw)
     assert parse_plain_arguments(raw) in (None, parsed.arguments)
     arguments = data.draw(st.sampled_from([parsed.arguments, {}, {"a": 1}]))
@@ -272,7 +270,7 @@ def test_a_call_is_stored_by_its_text_alone_wherever_its_arguments_follow_from_t
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 40])
 @pytest.mark.parametrize("extra", [None, {}, {"version": 7}, {"x_later": "später", "contents": 1, "y_later": [None]}])
-def test_a_document_of_any_length_is_written_as_if_at_once(count: int, extra: dict[str, object] | None) -> None:
+def test_document_of_any_length_equals_the_json_of_its_contents(count: int, extra: dict[str, object] | None) -> None:
     roles: list[Role] = ["user", "model"]
     messages = Messages([Content(roles[n % 2], [Turn([Text(f"ä {n}")])]) for n in range(count)], extra=extra)
     text = messages.to_json()
@@ -282,7 +280,7 @@ def test_a_document_of_any_length_is_written_as_if_at_once(count: int, extra: di
 
 
 @pytest.mark.parametrize("extra", [None, {"x_later": "\ud83d"}])
-def test_a_document_with_half_a_character_anywhere_is_written_in_escapes_everywhere(
+def test_document_with_a_lone_surrogate_is_written_in_ascii_escapes(
     extra: dict[str, object] | None,
 ) -> None:
     contents = [Content("user" if n % 2 else "model", [Turn([Text("ä")])]) for n in range(40)]

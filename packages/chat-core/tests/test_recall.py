@@ -14,7 +14,7 @@ class Notes:
         return [RecalledNote(f"{scope}: {question}")]
 
 
-def test_an_object_with_a_method_recall_is_a_memory() -> None:
+def test_object_with_a_recall_method_is_a_recall_source() -> None:
     source: RecallSource = Notes()
 
     assert isinstance(source, RecallSource)
@@ -30,6 +30,6 @@ def test_an_object_with_a_method_recall_is_a_memory() -> None:
         ({"memory": Notes(), "scope": str, "max_characters": 0}, r"max_characters of with_memory\(\)"),
     ],
 )
-def test_wrong_arguments_are_refused_when_the_chat_is_built(arguments: dict[str, Any], message: str) -> None:
+def test_with_memory_raises_for_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ChatBuilder().with_memory(**arguments)

@@ -29,7 +29,7 @@ def wait(kind: WaitKind, tool_id: str = "a", at: datetime | None = None) -> Wait
     return Wait(kind, tool_id, (tool_id,), "transfer", {"cents": 1}, at=at)
 
 
-def test_an_answer_is_seen_through_its_turn() -> None:
+def test_chat_response_shows_the_text_files_and_metadata_of_its_turn() -> None:
     file = File("a/b", data=b"")
     turn = Turn([Reasoning("hm"), Text("a"), file, Text("b")], finish_reason="stop", metadata=Metadata(model="m"))
     response = ChatResponse(turn, Usage(1, 2))
@@ -41,13 +41,13 @@ def test_an_answer_is_seen_through_its_turn() -> None:
     assert response.usage == Usage(1, 2)
 
 
-def test_an_answer_without_metadata_has_an_empty_one() -> None:
+def test_response_without_metadata_has_empty_metadata() -> None:
     assert ChatResponse(Turn([])).metadata == Metadata()
     assert StructuredResponse(1, "1", Turn([])).metadata == Metadata()
     assert StructuredResponse(1, "1", Turn([], metadata=Metadata("p"))).metadata == Metadata("p")
 
 
-def test_a_refusal_is_told_in_the_models_words() -> None:
+def test_refusal_is_the_models_own_text() -> None:
     turn = Turn([ProviderPart("p", "other", {}), ProviderPart("openai", "refusal", {"refusal": "I cannot."})])
     assert ChatResponse(turn).refusal == "I cannot."
     assert refusal_of(Turn([Text("sure")])) is None
@@ -64,11 +64,11 @@ def test_a_refusal_is_told_in_the_models_words() -> None:
         (["approval", "interrupted", "schedule"], "Mixed"),
     ],
 )
-def test_a_pause_is_summed_up_in_one_word(kinds: list[WaitKind], reason: str) -> None:
+def test_reason_of_a_pause_summarizes_its_waits(kinds: list[WaitKind], reason: str) -> None:
     assert Paused(tuple([wait(kind) for kind in kinds])).reason == reason
 
 
-def test_a_mixed_pause_keeps_the_time_of_every_call() -> None:
+def test_joined_pause_keeps_the_time_of_every_wait() -> None:
     first, second = wait("schedule", "a", NOON), wait("schedule", "b", NOON.replace(hour=18))
     joined = Paused((first,), Usage(1, 1)).join(Paused((second, wait("approval", "c")), Usage(2, 2)))
     assert [item.at for item in joined.waiting] == [NOON, NOON.replace(hour=18), None]
@@ -76,7 +76,7 @@ def test_a_mixed_pause_keeps_the_time_of_every_call() -> None:
     assert joined.usage == Usage(3, 3)
 
 
-def test_a_pause_inside_another_chat_is_reached_by_its_path() -> None:
+def test_prefixed_pause_has_the_path_through_its_outer_calls() -> None:
     inner = Paused((wait("approval", "x"), wait("approval", "y")))
     outer = inner.prefixed("middle").prefixed("outer")
     assert [item.path for item in outer.waiting] == [("outer", "middle", "x"), ("outer", "middle", "y")]
@@ -84,16 +84,16 @@ def test_a_pause_inside_another_chat_is_reached_by_its_path() -> None:
     assert inner.waiting[0].path == ("x",)
 
 
-def test_a_pause_carries_the_usage_of_its_run() -> None:
+def test_with_usage_sets_the_usage_of_a_pause() -> None:
     assert Paused(()).with_usage(Usage(5, 6)).usage == Usage(5, 6)
 
 
-def test_a_wait_can_be_kept_in_a_set() -> None:
+def test_wait_is_hashable() -> None:
     assert len({wait("approval"), wait("approval"), wait("schedule")}) == 2
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_wait_describes_a_call_and_its_conversation(*, waits: bool) -> None:
+def test_wait_from_tool_describes_the_call_and_its_conversation(*, waits: bool) -> None:
     tool = Tool(FunctionCall("pay", {"cents": 1}), id="a")
     if waits:
         tool.await_approval(NOON, of="treasurer")
@@ -103,7 +103,7 @@ def test_a_wait_describes_a_call_and_its_conversation(*, waits: bool) -> None:
     assert wait == replace(expected, conversation="c", owner="ana")
 
 
-def test_a_wait_for_an_outcome_names_the_interruption() -> None:
+def test_wait_for_an_outcome_contains_the_error_of_the_interruption() -> None:
     tool = Tool(FunctionCall("pay", {}), id="a")
     tool.await_approval(of="cfo")
     tool.approve(by="ana", at=NOON)
@@ -118,7 +118,7 @@ def call(id: str, status: ToolStatus) -> Tool:  # noqa: A002 - the field's own n
     return Tool(FunctionCall("transfer", {"cents": 1}), id=id, status=status)
 
 
-def test_waiting_calls_are_found_without_a_run_also_in_inner_chats() -> None:
+def test_iter_waits_finds_waiting_calls_also_in_inner_chats() -> None:
     inner = Messages()
     inner.append("model", Turn([call("b", Pending("result", NOON, of="ana")), call("c", Completed("done"))]))
     waiting = [
@@ -131,7 +131,7 @@ def test_waiting_calls_are_found_without_a_run_also_in_inner_chats() -> None:
     assert waiting == [replace(wait, conversation="c-1", owner="ana") for wait in (first, second)]
 
 
-def test_a_pause_can_name_its_conversation() -> None:
+def test_of_conversation_adds_the_conversation_and_owner_to_each_wait() -> None:
     paused = Paused((Wait("approval", "c1", ("c1",), "pay", {}),), Usage(1, 2))
 
     named = paused.of_conversation("s-1", "ana")

@@ -18,7 +18,7 @@ class _Mailer(Protocol):
     def send(self, text: str) -> None: ...
 
 
-def test_a_value_is_found_by_its_type() -> None:
+def test_values_are_found_by_type() -> None:
     user = _User()
     values = Values({_User: user})
 
@@ -28,19 +28,19 @@ def test_a_value_is_found_by_its_type() -> None:
     assert values.items() == {_User: user}
 
 
-def test_a_missing_value_names_its_type_and_both_ways_to_pass_it() -> None:
+def test_missing_value_raises_with_its_type_and_how_to_provide_it() -> None:
     with pytest.raises(UsageError, match=r"no value of the type _User: call with_values\(_User, factory\) .*inject=\{"):
         RunContext().values[_User]
 
 
-def test_repr_shows_the_types_and_no_value() -> None:
+def test_repr_of_values_shows_types_and_no_values() -> None:
     context = RunContext("chat-1", "ana", "run-1", Values({_User: _User(), list[int]: [7]}))
 
     assert repr(context.values) == "Values(_User, list[int])"
     assert repr(context) == "RunContext(conversation_id='chat-1', owner='ana', run_id='run-1')"
 
 
-def test_a_context_without_arguments_has_no_conversation_owner_or_values() -> None:
+def test_run_context_without_arguments_is_empty() -> None:
     context = RunContext()
 
     assert (context.conversation_id, context.owner, context.run_id, dict(context.values.items())) == (
@@ -51,7 +51,7 @@ def test_a_context_without_arguments_has_no_conversation_owner_or_values() -> No
     )
 
 
-def test_types_are_named_as_they_are_written() -> None:
+def test_type_name_returns_the_type_as_written_in_code() -> None:
     assert [type_name(kind) for kind in (_User, list[int], _User | None)] == [
         "_User",
         "list[int]",

@@ -72,7 +72,7 @@ def standard(data: bytes) -> tuple[list[Plain], str, int | None]:
 # The recorded cases
 
 
-def test_the_cases_are_there() -> None:
+def test_standard_sse_cases_are_available() -> None:
     if not CASES:
         pytest.skip(f"no {CASES_FILE}: set CHAT_WIRE_DIR")
     assert len(CASES) >= 86
@@ -82,7 +82,7 @@ if CASES:
 
     @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in CASES])
     @pytest.mark.parametrize("limit", [1 << 24, 70_000])
-    def test_a_case_of_the_standard(case: dict[str, Any], limit: int) -> None:
+    def test_sse_parser_passes_a_case_of_the_standard(case: dict[str, Any], limit: int) -> None:
         as_given = [base64.b64decode(chunk) for chunk in case["chunks"]]
         whole = b"".join(as_given)
         expected = [(event["event"], event["data"].encode(), event["id"]) for event in case["expected"]]
@@ -95,7 +95,7 @@ if CASES:
             assert parser.reconnection_time == case["reconnection_time"]
 
     @given(st.sampled_from(CASES), st.lists(st.integers(0, 12), max_size=80))
-    def test_a_case_recut_at_random(case: dict[str, Any], sizes: list[int]) -> None:
+    def test_sse_parser_passes_a_case_of_the_standard_split_at_random(case: dict[str, Any], sizes: list[int]) -> None:
         whole = b"".join(base64.b64decode(chunk) for chunk in case["chunks"])
         expected = [(event["event"], event["data"].encode(), event["id"]) for event in case["expected"]]
         assert plain(parse(cut(whole, sizes))) == expected
@@ -140,7 +140,7 @@ CUTS = st.lists(st.integers(0, 9), max_size=60)
 
 
 @given(STREAMS, CUTS)
-def test_any_stream_however_it_is_cut_gives_what_the_standard_says(data: bytes, sizes: list[int]) -> None:
+def test_sse_parser_agrees_with_the_standard_however_the_stream_is_split(data: bytes, sizes: list[int]) -> None:
     parser = SseParser()
     events = [event for chunk in cut(data, sizes) for event in parser.feed(chunk)]
     expected, last_id, _ = standard(data)
@@ -149,7 +149,7 @@ def test_any_stream_however_it_is_cut_gives_what_the_standard_says(data: bytes, 
 
 
 @given(STREAMS, CUTS)
-def test_the_state_after_a_whole_block_is_what_the_standard_says(data: bytes, sizes: list[int]) -> None:
+def test_sse_parser_state_after_a_complete_block_agrees_with_the_standard(data: bytes, sizes: list[int]) -> None:
     data += b"\n\n"
     parser = SseParser()
     events = [event for chunk in cut(data, sizes) for event in parser.feed(chunk)]
@@ -157,9 +157,7 @@ def test_the_state_after_a_whole_block_is_what_the_standard_says(data: bytes, si
 
 
 @given(STREAMS, CUTS, st.integers(1, 30))
-def test_a_limit_gives_the_same_events_or_an_error_however_the_stream_is_cut(
-    data: bytes, sizes: list[int], limit: int
-) -> None:
+def test_event_limit_has_the_same_result_however_the_stream_is_split(data: bytes, sizes: list[int], limit: int) -> None:
     def outcome(chunks: Iterable[bytes]) -> tuple[list[Plain], bool]:
         parser = SseParser(limit)
         events: list[Event] = []
@@ -182,38 +180,38 @@ def test_a_limit_gives_the_same_events_or_an_error_however_the_stream_is_cut(
 # What the parser says of itself
 
 
-def test_an_event_without_its_empty_line_is_no_event() -> None:
+def test_event_without_a_closing_empty_line_is_dropped() -> None:
     assert parse([b"data: a\n\ndata: [DONE]\n"]) == [Event("message", b"a")]
 
 
-def test_a_trailing_cr_ends_its_line_at_once() -> None:
+def test_trailing_cr_ends_a_line_immediately() -> None:
     parser = SseParser()
     assert parser.feed(b"data: a\r\n\r") == [Event("message", b"a")]
     assert parser.feed(b"\ndata: b\n\n") == [Event("message", b"b")]
 
 
-def test_a_character_that_a_chunk_cuts_is_whole() -> None:
+def test_character_split_between_chunks_is_decoded() -> None:
     assert parse(in_pieces("data: 豆\n\n".encode(), 1)) == [Event("message", "豆".encode())]
 
 
-def test_the_unicode_line_separators_end_no_line() -> None:
+def test_unicode_line_separators_do_not_end_a_line() -> None:
     text = '{"a":"x\u2028y\u0085z\x0c\x1e"}'
     assert parse([f"data: {text}\n\n".encode()]) == [Event("message", text.encode())]
 
 
-def test_many_names_of_events_are_read_and_few_are_kept() -> None:
+def test_sse_parser_reads_any_number_of_event_names() -> None:
     names = [f"name-{number}" for number in range(1000)]
     events = parse([f"event: {name}\ndata: x\n\n".encode() for name in names])
     assert [event.type for event in events] == names
 
 
-def test_a_retry_of_absurd_length_is_ignored() -> None:
+def test_retry_field_with_too_many_digits_is_ignored() -> None:
     parser = SseParser()
     parser.feed(b"retry: " + b"9" * 5000 + b"\n\n")
     assert parser.reconnection_time is None
 
 
-def test_as_many_lines_of_data_as_names_need_not_be_one_for_each() -> None:
+def test_event_names_and_data_lines_are_paired_by_block_and_not_by_count() -> None:
     assert parse([b"event: a\n\nevent: b\ndata: 1\ndata: 2\n\n"]) == [Event("b", b"1\n2")]
     assert parse([b"event: a\ndata: 1\ndata: 2\n\nevent: b\n\n"]) == [Event("a", b"1\n2")]
 
@@ -221,7 +219,7 @@ def test_as_many_lines_of_data_as_names_need_not_be_one_for_each() -> None:
 # The limit
 
 
-def test_an_event_as_long_as_the_limit_passes_and_one_byte_more_does_not() -> None:
+def test_event_may_be_as_long_as_the_limit_and_not_longer() -> None:
     fits, over = b"data: " + b"x" * 1000 + b"\n\n", b"data: " + b"x" * 1001 + b"\n\n"
     for size in (1, 7, 1000, 5000):
         assert parse(in_pieces(fits, size), 1000) == [Event("message", b"x" * 1000)]
@@ -230,21 +228,21 @@ def test_an_event_as_long_as_the_limit_passes_and_one_byte_more_does_not() -> No
         assert caught.value.kind == "protocol"
 
 
-def test_an_endless_line_is_refused_before_it_is_kept() -> None:
+def test_endless_line_raises_before_it_is_buffered() -> None:
     parser = SseParser(1000)
     assert parser.feed(b"x" * 600) == []
     with pytest.raises(TransportError):
         parser.feed(b"x" * 600)
 
 
-def test_comments_without_end_are_no_event_and_fill_no_memory() -> None:
+def test_comments_are_not_events_and_are_not_buffered() -> None:
     parser = SseParser(1000)
     for _ in range(10_000):
         assert parser.feed(b": keep alive\n") == []
     assert parser.feed(b"data: x\n\n") == [Event("message", b"x")]
 
 
-def test_what_was_whole_before_an_event_that_is_too_long_is_given_first() -> None:
+def test_events_before_an_event_that_is_too_long_are_returned_first() -> None:
     parser = SseParser(10)
     assert parser.feed(b"data: a\n\ndata: " + b"x" * 11 + b"\n\n") == [Event("message", b"a")]
     for _ in range(2):
@@ -254,21 +252,21 @@ def test_what_was_whole_before_an_event_that_is_too_long_is_given_first() -> Non
         parser.end()
 
 
-def test_many_lines_of_data_count_together() -> None:
+def test_data_lines_of_one_event_count_together_toward_the_limit() -> None:
     fits = b"data: 1234\n" * 20
     assert parse(in_pieces(fits + b"\n", 3), 99) == [Event("message", b"\n".join([b"1234"] * 20))]
     with pytest.raises(TransportError):
         parse(in_pieces(fits + b"\n", 3), 98)
 
 
-def test_a_line_that_is_too_long_is_refused_when_its_end_has_come_too() -> None:
+def test_line_longer_than_the_limit_raises_even_if_it_is_complete() -> None:
     parser = SseParser(50)
     assert parser.feed(b": comment\n" * 6) == []
     with pytest.raises(TransportError):
         parser.feed(b"x" * 60 + b"\n")
 
 
-def test_after_a_long_event_the_next_ones_are_read() -> None:
+def test_events_after_a_long_block_of_comments_are_parsed() -> None:
     data = b": comment\n" * 20 + b"data: a\n\ndata: b\n\nevent: c\ndata: c\n\nda"
     events = [Event("message", b"a"), Event("message", b"b"), Event("c", b"c")]
     for size in (1, 10, 1000):
@@ -288,6 +286,6 @@ def seconds(data: bytes, size: int) -> float:
     return best
 
 
-def test_a_long_event_in_small_pieces_costs_no_more_per_byte_than_a_short_one() -> None:
+def test_parsing_time_per_byte_does_not_grow_with_the_length_of_an_event() -> None:
     short, long = (b"data: " + b"x" * size + b"\n\n" for size in (1_000_000, 10_000_000))
     assert seconds(long, 1024) < 40 * seconds(short, 1024)  # ten times the bytes; a quadratic parser takes a hundred

@@ -50,7 +50,7 @@ def test_a_conversation_has_no_state_by_default() -> None:
     assert "state" not in Messages.from_user("hello").to_json()
 
 
-def test_changes_are_merged_turn_by_turn_and_call_by_call() -> None:
+def test_state_changes_are_merged_in_the_order_of_turns_and_calls() -> None:
     first, second = call("a"), call("b")
     messages = conversation(first, second)
     assert messages.state == {"n": 1, "kept": [1], "user": "ana"}
@@ -60,13 +60,13 @@ def test_changes_are_merged_turn_by_turn_and_call_by_call() -> None:
     assert messages.state == {"n": 3, "kept": [1], "user": "ana", "first": None}
 
 
-def test_a_value_replaces_the_whole_value_of_its_key() -> None:
+def test_state_change_replaces_the_whole_value_of_a_key() -> None:
     messages = Messages(state={"filter": {"year": 2020, "city": "Rome"}})
     messages.user("go", state={"filter": {"year": 2021}})
     assert messages.state == {"filter": {"year": 2021}}
 
 
-def test_the_state_cannot_be_changed_through_what_is_read() -> None:
+def test_state_is_read_only() -> None:
     messages = conversation()
     with pytest.raises(TypeError, match="read-only"):
         messages.state["n"] = 5  # type: ignore[index] # pyright: ignore[reportIndexIssue]
@@ -76,7 +76,7 @@ def test_the_state_cannot_be_changed_through_what_is_read() -> None:
 
 
 @pytest.mark.parametrize("state", [[], "x", {"a": float("nan")}, {"a": object()}])
-def test_a_state_that_is_no_json_object_is_refused(state: object) -> None:
+def test_state_that_is_not_a_json_object_raises(state: object) -> None:
     with pytest.raises(UsageError, match="state must be"):
         Messages.from_user("hello").push(Content("user", [Turn((), state=state)]))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     tool = call("a")
@@ -87,7 +87,7 @@ def test_a_state_that_is_no_json_object_is_refused(state: object) -> None:
         Messages(state=state)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-def test_a_failed_call_changes_nothing() -> None:
+def test_failed_call_does_not_change_the_state() -> None:
     tool = call("a")
     messages = conversation(tool)
     tool.start()
@@ -95,7 +95,7 @@ def test_a_failed_call_changes_nothing() -> None:
     assert messages.state == {"n": 1, "kept": [1], "user": "ana"}
 
 
-def test_a_document_keeps_the_initial_state_and_each_change() -> None:
+def test_document_keeps_the_initial_state_and_each_change() -> None:
     tool = call("a")
     messages = conversation(tool)
     tool.start()
@@ -112,7 +112,7 @@ def test_conversations_that_differ_in_their_initial_state_are_not_equal() -> Non
 
 
 @pytest.mark.parametrize("state", ["[]", '"x"', '{"a": NaN}'])
-def test_a_malformed_state_in_a_document_is_refused_with_its_place(state: str) -> None:
+def test_malformed_state_in_a_document_raises_with_its_path(state: str) -> None:
     with pytest.raises(InvalidDocumentError, match=r"^state"):
         Messages.from_json(f'{{"version": 1, "contents": [], "state": {state}}}')
 
@@ -128,7 +128,7 @@ def test_calls_of_one_turn_start_with_the_same_state() -> None:
     }
 
 
-def test_the_state_before_an_earlier_turn_is_known_after_later_turns() -> None:
+def test_state_before_an_earlier_turn_can_be_read_after_later_turns() -> None:
     first, second = call("a"), call("b")
     messages = conversation(first)
     first.start()
@@ -139,7 +139,7 @@ def test_the_state_before_an_earlier_turn_is_known_after_later_turns() -> None:
     assert messages.state_before_calls([second])["b"]["n"] == 2
 
 
-def test_a_store_that_restores_an_earlier_status_takes_its_state_back() -> None:
+def test_adopting_an_earlier_status_removes_its_state_change() -> None:
     tool = call("a")
     messages = conversation(tool)
     before = codec.copy_tool(tool, Messages)
@@ -150,7 +150,7 @@ def test_a_store_that_restores_an_earlier_status_takes_its_state_back() -> None:
     assert dict(messages.state)["n"] == 1
 
 
-def test_the_state_is_computed_once_for_each_settled_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_is_computed_once_for_each_settled_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = Messages()
     for number in range(50):
         messages.append("user", Turn((), state={str(number): number}))
@@ -267,7 +267,7 @@ async def run_to_end(world: World, messages: Messages, data: st.DataObject, kill
 
 @settings(max_examples=100, deadline=None)
 @given(PLANS, st.data())
-def test_any_order_of_completion_and_approval_and_any_kill_gives_one_state(
+def test_state_does_not_depend_on_completion_order_approvals_or_kills(
     turns: list[list[PlannedCall]], data: st.DataObject
 ) -> None:
     world = World(turns)

@@ -62,23 +62,23 @@ PROMISED = {
 }
 
 
-def test_the_table_is_the_one_that_was_promised() -> None:
+def test_transition_table_matches_the_specification() -> None:
     table = {
         start.__name__: {event.value: end.__name__ for event, end in row.items()} for start, row in TRANSITIONS.items()
     }
     assert table == PROMISED
 
 
-def test_every_status_has_a_row_and_every_event_leads_somewhere() -> None:
+def test_every_status_has_a_row_and_every_event_a_transition() -> None:
     assert set(TRANSITIONS) == set(get_args(ToolStatus))
     assert {event for row in TRANSITIONS.values() for event in row} == set(ToolEvent)
 
 
-def test_what_is_final_is_left_by_nothing() -> None:
+def test_final_statuses_have_no_transitions() -> None:
     assert [status.__name__ for status, row in TRANSITIONS.items() if not row] == ["Completed", "Failed", "Rejected"]
 
 
-def test_the_page_of_the_reference_is_the_table() -> None:
+def test_reference_page_matches_the_transition_table() -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "tool-life.md"
     # To write it anew: python -c "from chat_core.messages.status import tool_life as t; print(t(), end='')"
     assert page.read_text(encoding="utf-8") == tool_life()
@@ -98,6 +98,6 @@ def test_the_page_of_the_reference_is_the_table() -> None:
     ],
     ids=repr,
 )
-def test_a_status_cannot_be_changed_in_place(status: ToolStatus) -> None:
+def test_status_is_immutable(status: ToolStatus) -> None:
     with pytest.raises(AttributeError):
         status.extra = {}  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - that is the test

@@ -49,7 +49,7 @@ def parts(value: Any) -> list[tuple[str, Part]]:
 
 
 @pytest.mark.parametrize("value", [nested(MOST_LEVELS), nested(5000), object()], ids=["deep", "deeper", "object"])
-def test_data_that_could_not_be_stored_or_read_is_refused(value: Any) -> None:
+def test_require_storable_refuses_data_that_cannot_be_stored_or_read(value: Any) -> None:
     for path, part in parts(value):
         if isinstance(part, Tool) and part.call.problem:
             continue  # the call itself has refused the arguments
@@ -63,7 +63,7 @@ def test_data_that_could_not_be_stored_or_read_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [nested(MOST_LEVELS - 1), "\ud83d", None, {"a": [1.5]}], ids=["deep", "surrogate", "null", "json"]
 )
-def test_json_of_a_limited_depth_is_accepted_and_can_be_read_again(value: Any) -> None:
+def test_require_storable_accepts_json_of_limited_depth_that_can_be_read_again(value: Any) -> None:
     turn = Turn([part for _, part in parts(value)], metadata=Metadata(extra={"value": value}))
     assert require_storable(turn) is turn
     messages = Messages()
@@ -71,7 +71,7 @@ def test_json_of_a_limited_depth_is_accepted_and_can_be_read_again(value: Any) -
     assert Messages.from_json(messages.to_json()).to_json() == messages.to_json()
 
 
-def test_circular_data_is_refused() -> None:
+def test_require_storable_refuses_circular_data() -> None:
     circular: list[Any] = []
     circular.append(circular)
     with pytest.raises(InvalidResponseError):
@@ -116,7 +116,7 @@ WRONG_FIELDS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(
     ("path", "part"), WRONG_FIELDS, ids=[f"{type(part).__name__}-{path}" for path, part in WRONG_FIELDS]
 )
-def test_a_field_of_a_wrong_type_is_refused_by_its_path(path: str, part: Any) -> None:
+def test_require_storable_names_the_path_of_a_field_of_the_wrong_type(path: str, part: Any) -> None:
     with pytest.raises(InvalidResponseError, match="the provider returned a turn that cannot be stored: ") as error:
         require_storable(Turn([Text("before"), part][1:]))
     assert error.value.path == path
@@ -136,7 +136,7 @@ def test_a_field_of_a_wrong_type_is_refused_by_its_path(path: str, part: Any) ->
     ],
     ids=["date", "nan", "infinity", "set", "key", "bytes", "integer"],
 )
-def test_a_value_that_would_be_read_as_another_is_refused_by_its_path(fault: str, value: Any) -> None:
+def test_require_storable_refuses_a_value_that_json_would_change(fault: str, value: Any) -> None:
     for path, part in parts(value):
         with pytest.raises(InvalidResponseError) as error:
             require_storable(Turn([part]))
@@ -145,7 +145,7 @@ def test_a_value_that_would_be_read_as_another_is_refused_by_its_path(fault: str
         require_storable(Turn([], metadata=Metadata(extra={"value": value})))
 
 
-def test_metadata_and_the_author_of_a_turn_have_their_types() -> None:
+def test_require_storable_checks_the_types_of_metadata_author_and_extra() -> None:
     for path, turn in (
         ("metadata", Turn([], metadata=NUMBER)),
         ("metadata.usage", Turn([], metadata=Metadata(usage=NUMBER))),
@@ -169,14 +169,14 @@ def test_metadata_and_the_author_of_a_turn_have_their_types() -> None:
     ],
     ids=["mapping", "completed", "vector"],
 )
-def test_unusual_values_that_are_read_as_they_were_are_accepted(part: Part) -> None:
+def test_require_storable_accepts_unusual_values_that_can_be_read_again(part: Part) -> None:
     turn = require_storable(Turn([part], by="engine", extra={"later": [1]}))
     messages = Messages()
     messages.append("model", turn)
     assert Messages.from_json(messages.to_json()).to_json() == messages.to_json()
 
 
-def test_arrays_that_are_shared_many_times_are_checked_at_once() -> None:
+def test_require_storable_checks_shared_and_circular_arrays_quickly() -> None:
     shared: list[Any] = []
     for _ in range(100):
         shared = [shared, shared]

@@ -16,7 +16,7 @@ def asked() -> Messages:
     return messages
 
 
-async def test_a_conversation_in_memory_tells_what_a_run_asked_of_it_in_order() -> None:
+async def test_memory_conversation_records_operations_in_order() -> None:
     conversation = MemoryConversation(asked(), id="m", renew_every=5)
     tool = conversation.messages.tool("one")
     await conversation.claim()
@@ -42,7 +42,7 @@ async def test_a_conversation_in_memory_tells_what_a_run_asked_of_it_in_order() 
     assert conversation.resting() == conversation.messages
 
 
-async def test_what_was_not_written_does_not_rest_in_memory() -> None:
+async def test_memory_conversation_does_not_store_what_was_not_written() -> None:
     conversation = MemoryConversation(asked())
     tool = conversation.messages.tool("one")
     await conversation.claim()
@@ -53,7 +53,7 @@ async def test_what_was_not_written_does_not_rest_in_memory() -> None:
     assert isinstance(conversation.resting().tool("one").status, Approved)
 
 
-async def test_a_hook_may_fail_any_call_before_it_takes_effect() -> None:
+async def test_on_call_hook_can_fail_an_operation_before_it_takes_effect() -> None:
     def fail(call: Call) -> None:
         if call.operation == "write_tool":
             raise OSError(str(call))
@@ -67,7 +67,7 @@ async def test_a_hook_may_fail_any_call_before_it_takes_effect() -> None:
     assert isinstance(conversation.resting().tool("one").status, Pending)
 
 
-async def test_a_claimed_conversation_in_memory_cannot_be_claimed_again() -> None:
+async def test_claimed_memory_conversation_cannot_be_claimed_again() -> None:
     conversation = MemoryConversation(asked())
     await conversation.claim()
     with pytest.raises(ConflictError):
@@ -76,7 +76,7 @@ async def test_a_claimed_conversation_in_memory_cannot_be_claimed_again() -> Non
     await conversation.claim()
 
 
-async def test_an_overtaken_run_writes_late_and_not_the_truth() -> None:
+async def test_write_of_an_overtaken_run_raises_and_is_not_stored() -> None:
     conversation = MemoryConversation(asked())
     await conversation.claim()
     tool = conversation.messages.tool("one")
@@ -92,7 +92,7 @@ async def test_an_overtaken_run_writes_late_and_not_the_truth() -> None:
     assert not conversation.resting().tool("one").resolved
 
 
-async def test_a_run_that_forgets_to_claim_or_to_write_the_turn_is_told_so() -> None:
+async def test_writing_before_claim_or_before_the_turn_raises_usage_error() -> None:
     conversation = MemoryConversation()
     turn = Turn([Tool(FunctionCall("pay"), id="one")])
     with pytest.raises(UsageError, match="claim"):
@@ -102,7 +102,7 @@ async def test_a_run_that_forgets_to_claim_or_to_write_the_turn_is_told_so() -> 
         await conversation.write_tool((turn.tools[0].id,), turn.tools[0])
 
 
-async def test_an_inner_conversation_is_written_by_its_path() -> None:
+async def test_inner_conversation_is_written_by_its_path() -> None:
     outer = Tool(FunctionCall("ask", {}), id="outer")
     outer.start()
     messages = Messages.from_user("Ask.")

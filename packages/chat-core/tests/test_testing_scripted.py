@@ -20,13 +20,13 @@ async def streamed(model: ScriptedProvider) -> tuple[list[Delta], Turn]:
         return deltas, stream.close()
 
 
-async def test_it_is_a_provider_of_every_kind() -> None:
+async def test_scripted_provider_implements_every_provider_protocol() -> None:
     model = ScriptedProvider()
     assert isinstance(model, ChatProvider)
     assert isinstance(model, EmbeddingsProvider)
 
 
-async def test_every_kind_of_part_is_streamed_and_stands_in_the_turn() -> None:
+async def test_scripted_provider_streams_every_kind_of_part() -> None:
     image = File("image/png", data=b"png")
     call = FunctionCall("f", {"a": 1}, id="call_1")
     deltas, turn = await streamed(ScriptedProvider([Reasoning("hm"), "one two", call, image, Structured([1])]))
@@ -42,7 +42,7 @@ async def test_every_kind_of_part_is_streamed_and_stands_in_the_turn() -> None:
     assert turn.finish_reason == "tool_calls"
 
 
-async def test_the_nth_question_gets_the_nth_answer_and_one_too_many_is_a_mistake() -> None:
+async def test_nth_request_gets_the_nth_answer_and_an_extra_request_raises() -> None:
     model = ScriptedProvider("a", NetworkError("down"), "b")
     messages = Messages.from_user("hi")
     assert (await model.complete(messages, NO_TOOLS, ChatOptions(), None)).text == "a"
@@ -53,7 +53,7 @@ async def test_the_nth_question_gets_the_nth_answer_and_one_too_many_is_a_mistak
         await model.complete(messages, NO_TOOLS, ChatOptions(), None)
 
 
-async def test_by_history_another_process_continues_the_script() -> None:
+async def test_by_history_continues_the_script_in_another_process() -> None:
     messages = Messages.from_user("hi")
     await ChatBuilder().with_model(ScriptedProvider("a", "b", by_history=True)).build().complete(messages)
     again = Messages.from_json(messages.user("and?").to_json())
@@ -61,7 +61,7 @@ async def test_by_history_another_process_continues_the_script() -> None:
     assert (await chat.complete(again)).text == "b"
 
 
-async def test_what_was_asked_is_kept_as_it_was() -> None:
+async def test_recorded_request_does_not_change_with_the_messages() -> None:
     model = ScriptedProvider("a")
     messages = Messages.from_user("hi")
     await model.complete(messages, NO_TOOLS, ChatOptions(seed=1), None)
@@ -71,7 +71,7 @@ async def test_what_was_asked_is_kept_as_it_was() -> None:
     assert model.asked[0].options.seed == 1
 
 
-async def test_a_stream_may_end_too_early_or_fail_under_way() -> None:
+async def test_scripted_stream_can_end_early_or_fail() -> None:
     with pytest.raises(StreamTruncatedError) as cut:
         await streamed(ScriptedProvider(Answer(["one two three"], fail_after=1)))
     assert cut.value.partial is not None
@@ -82,7 +82,7 @@ async def test_a_stream_may_end_too_early_or_fail_under_way() -> None:
         await ScriptedProvider(Answer(["x"], fail_after=0)).complete(Messages(), NO_TOOLS, ChatOptions(), None)
 
 
-async def test_a_gate_holds_the_answer_back() -> None:
+async def test_before_hook_delays_the_answer() -> None:
     gate = anyio.Event()
     model = ScriptedProvider(Answer(["there"], before=gate.wait))
     said: list[str] = []
@@ -98,7 +98,7 @@ async def test_a_gate_holds_the_answer_back() -> None:
     assert said == ["there"]
 
 
-async def test_texts_become_vectors_in_batches_no_larger_than_it_says() -> None:
+async def test_scripted_embed_returns_vectors_and_enforces_the_batch_limit() -> None:
     model = ScriptedProvider(meta=ProviderMeta("scripted", max_embedding_batch=2))
     assert (await model.embed(["a", "bcd"], ChatOptions())).vectors == ((1.0,), (3.0,))
     with pytest.raises(UsageError, match="at most 2"):
@@ -107,7 +107,7 @@ async def test_texts_become_vectors_in_batches_no_larger_than_it_says() -> None:
     assert (await chosen.embed(["7"], ChatOptions())).vectors == ((0.0, 7.0),)
 
 
-async def test_a_request_with_unresolved_calls_raises() -> None:
+async def test_request_with_unresolved_calls_raises() -> None:
     messages = Messages.from_user("hi")
     messages.append("model", Turn([Tool(FunctionCall("f"))]))
     with pytest.raises(AssertionError, match="unresolved"):

@@ -95,7 +95,7 @@ def snapshot(tool: Tool) -> object:
 
 @pytest.mark.parametrize("event", ToolEvent, ids=str)
 @pytest.mark.parametrize("status", STATUSES, ids=repr)
-def test_only_the_transitions_of_the_table_change_a_status(status: ToolStatus, event: ToolEvent) -> None:
+def test_status_changes_only_by_the_transitions_of_the_table(status: ToolStatus, event: ToolEvent) -> None:
     subject = tool(status)
     before = snapshot(subject)
     target = target_of(status, event)
@@ -160,13 +160,13 @@ TestLife.settings = settings(max_examples=60, stateful_step_count=25, deadline=N
 
 
 @pytest.mark.parametrize("call_id", ["toolu_01A09q90", "call_1|fc_2", " ", "вызов", "\ud83d", "x" * 1000])
-def test_any_text_is_a_legal_call_id(call_id: str) -> None:
+def test_any_text_is_a_valid_call_id(call_id: str) -> None:
     subject = Tool(call(), call_id=call_id)
     assert (subject.id, subject.call_id) == (call_id, call_id)
 
 
 @pytest.mark.parametrize("call_id", [None, ""])
-def test_an_id_is_minted_where_the_provider_gave_none(call_id: str | None) -> None:
+def test_tool_gets_a_generated_id_if_the_provider_gave_none(call_id: str | None) -> None:
     one, other = Tool(call(), call_id=call_id), Tool(call(), call_id=call_id)
     assert one.id.startswith("tool_")
     assert one.id != other.id
@@ -176,7 +176,7 @@ def test_an_id_is_minted_where_the_provider_gave_none(call_id: str | None) -> No
 # --- Decisions -----------------------------------------------------------------------------------------------------
 
 
-def test_an_edited_approval_keeps_both_and_runs_with_the_edit() -> None:
+def test_edited_approval_keeps_the_original_call_and_runs_with_the_edit() -> None:
     subject = tool()
     subject.await_approval()
     subject.approve(arguments={"cents": 5})
@@ -187,27 +187,27 @@ def test_an_edited_approval_keeps_both_and_runs_with_the_edit() -> None:
     assert subject.call == call()
 
 
-def test_a_plain_approval_runs_what_the_model_asked_for() -> None:
+def test_plain_approval_runs_the_arguments_of_the_model() -> None:
     subject = tool()
     subject.approve()
     assert subject.edited is None
     assert subject.effective_arguments == {"cents": 500}
 
 
-def test_what_was_approved_cannot_change_under_the_approval() -> None:
+def test_changing_the_passed_arguments_does_not_change_the_approval() -> None:
     subject, arguments = tool(), {"to": {"iban": "A"}}
     subject.approve(arguments=arguments)
     arguments["to"]["iban"] = "B"
     assert subject.effective_arguments == {"to": {"iban": "A"}}
 
 
-def test_a_decision_records_who_when_why_and_with_what() -> None:
+def test_decision_records_author_time_note_and_arguments() -> None:
     subject = tool()
     subject.approve(arguments={"cents": 5}, by="ana", note="less", at=NOON)
     assert subject.decisions == (Decision("approve", "ana", NOON, "less", {"cents": 5}),)
 
 
-def test_every_decision_of_a_person_is_recorded_in_order() -> None:
+def test_decisions_of_approvers_are_recorded_in_order() -> None:
     subject = tool(Interrupted("a", 1, "gone"))
     subject.retry(by="ops", note="nothing arrived", at=NOON)
     subject.start()
@@ -224,7 +224,7 @@ def test_every_decision_of_a_person_is_recorded_in_order() -> None:
     assert [item.decisions[0].action for item in (rejected, cancelled, failed)] == ["reject", "cancel", "fail"]
 
 
-def test_what_the_loop_itself_does_is_no_decision() -> None:
+def test_automatic_transitions_are_not_recorded_as_decisions() -> None:
     subject = tool()
     subject.await_approval()
     subject.approve()
@@ -236,7 +236,7 @@ def test_what_the_loop_itself_does_is_no_decision() -> None:
     assert refused.decisions == ()
 
 
-def test_approving_twice_is_an_error() -> None:
+def test_approving_twice_raises() -> None:
     subject = tool()
     subject.approve(by="ana")
     with pytest.raises(IllegalTransitionError, match="is Approved and cannot approve"):
@@ -251,14 +251,14 @@ def test_approving_a_resolved_call_raises(status: ToolStatus) -> None:
         tool(status).approve()
 
 
-def test_the_name_of_a_call_cannot_be_edited() -> None:
+def test_approval_arguments_cannot_change_the_name_of_a_call() -> None:
     subject = tool()
     subject.approve(arguments={"name": "other"})
     assert subject.name == "transfer"
 
 
 @pytest.mark.parametrize("arguments", [[1], "x", {"a": object()}, {"a": float("nan")}, {"a": {1, 2}}])
-def test_arguments_that_are_no_json_object_are_refused_and_nothing_changes(arguments: object) -> None:
+def test_approving_with_arguments_that_are_not_a_json_object_changes_nothing(arguments: object) -> None:
     subject = tool()
     before = snapshot(subject)
     with pytest.raises(UsageError, match="arguments must be"):
@@ -269,7 +269,7 @@ def test_arguments_that_are_no_json_object_are_refused_and_nothing_changes(argum
 # --- Waiting -------------------------------------------------------------------------------------------------------
 
 
-def test_an_approval_that_expired_cannot_be_given_and_nothing_changes() -> None:
+def test_approving_after_expiry_raises_and_changes_nothing() -> None:
     subject = tool()
     subject.await_approval(LATER)
     before = snapshot(subject)
@@ -280,7 +280,7 @@ def test_an_approval_that_expired_cannot_be_given_and_nothing_changes() -> None:
     assert isinstance(subject.status, Approved)
 
 
-def test_times_of_other_zones_are_compared_as_instants() -> None:
+def test_expiry_is_compared_as_an_instant_across_time_zones() -> None:
     subject = tool()
     subject.await_approval(LATER)
     tokyo = timezone(timedelta(hours=9))
@@ -288,7 +288,7 @@ def test_times_of_other_zones_are_compared_as_instants() -> None:
         subject.approve(at=LATER.astimezone(tokyo))
 
 
-def test_asking_again_never_renews_the_terms_of_a_wait() -> None:
+def test_awaiting_or_scheduling_again_does_not_change_the_terms_of_a_wait() -> None:
     subject = tool()
     subject.await_approval(LATER)
     revision = subject.revision
@@ -303,7 +303,7 @@ def test_asking_again_never_renews_the_terms_of_a_wait() -> None:
     assert other.status == Pending("schedule", at=LATER)
 
 
-def test_a_call_with_an_invalid_edit_waits_again_with_the_error_and_same_terms() -> None:
+def test_reconsidering_an_invalid_edit_keeps_the_terms_and_reports_the_error() -> None:
     subject = tool()
     subject.await_approval(LATER)
     subject.approve(arguments={"cents": -1}, at=NOON)
@@ -314,7 +314,7 @@ def test_a_call_with_an_invalid_edit_waits_again_with_the_error_and_same_terms()
         subject.approve(at=LATER)
 
 
-def test_what_is_shown_again_is_what_a_plain_approval_would_run() -> None:
+def test_plain_approval_after_reconsider_runs_the_edited_arguments() -> None:
     subject = tool()
     subject.await_approval()
     subject.approve(arguments={"cents": -1})
@@ -325,7 +325,7 @@ def test_what_is_shown_again_is_what_a_plain_approval_would_run() -> None:
     assert len(subject.decisions) == 2
 
 
-def test_an_approver_can_return_to_what_the_model_asked_for() -> None:
+def test_approver_can_restore_the_arguments_of_the_model() -> None:
     subject = tool()
     subject.approve(arguments={"cents": -1})
     subject.reconsider("too little")
@@ -336,7 +336,7 @@ def test_an_approver_can_return_to_what_the_model_asked_for() -> None:
     assert subject.result_text() == "paid"
 
 
-def test_a_policy_that_schedules_an_edited_call_sets_its_terms() -> None:
+def test_policy_that_schedules_an_edited_call_replaces_its_terms() -> None:
     subject = tool()
     subject.await_approval(LATER)
     subject.approve(arguments={"cents": 5}, at=NOON)
@@ -364,9 +364,7 @@ USES: list[tuple[ToolStatus, Callable[[Tool], object]]] = [
 
 
 @pytest.mark.parametrize(("status", "act"), USES)
-def test_a_time_without_a_zone_is_refused_and_nothing_changes(
-    status: ToolStatus, act: Callable[[Tool], object]
-) -> None:
+def test_time_without_a_zone_raises_and_changes_nothing(status: ToolStatus, act: Callable[[Tool], object]) -> None:
     subject = tool(status)
     before = snapshot(subject)
     with pytest.raises(UsageError, match="has no time zone"):
@@ -377,7 +375,7 @@ def test_a_time_without_a_zone_is_refused_and_nothing_changes(
 # --- Running -------------------------------------------------------------------------------------------------------
 
 
-def test_attempts_are_counted_over_every_kind_of_another_try() -> None:
+def test_attempts_are_counted_over_every_kind_of_retry() -> None:
     subject = tool()
     assert subject.start(NOON).attempt == 1
     assert subject.again().attempt == 2
@@ -391,7 +389,7 @@ def test_attempts_are_counted_over_every_kind_of_another_try() -> None:
     assert subject.start().attempt == 4
 
 
-def test_another_attempt_keeps_the_idempotency_key_and_has_its_own_id() -> None:
+def test_new_attempt_keeps_the_idempotency_key_and_has_a_new_attempt_id() -> None:
     subject = tool()
     assert subject.idempotency_key == ""
     first = subject.start()
@@ -405,14 +403,14 @@ def test_another_attempt_keeps_the_idempotency_key_and_has_its_own_id() -> None:
     assert len({first.attempt_id, second.attempt_id, third.attempt_id}) == 3
 
 
-def test_what_was_lost_says_which_attempt_and_why() -> None:
+def test_interrupted_status_contains_the_attempt_and_the_reason() -> None:
     subject = tool()
     running = subject.start()
     subject.lost("the process is gone")
     assert subject.status == Interrupted(running.attempt_id, 1, "the process is gone")
 
 
-def test_an_interrupted_call_stays_reserved_for_its_approver() -> None:
+def test_interrupted_call_is_still_reserved_for_its_approver() -> None:
     for inner in (None, Messages.from_user("pay")):
         subject = tool()
         subject.await_approval(of="cfo")
@@ -432,7 +430,7 @@ def test_an_interrupted_call_stays_reserved_for_its_approver() -> None:
             subject.start()
 
 
-def test_a_chat_that_waited_goes_on_in_the_same_attempt_and_keeps_its_conversation() -> None:
+def test_suspended_chat_resumes_in_the_same_attempt_with_its_conversation() -> None:
     subject, inner = tool(), Messages.from_user("pay")
     subject.start()
     subject.suspend(inner)
@@ -446,21 +444,21 @@ def test_a_chat_that_waited_goes_on_in_the_same_attempt_and_keeps_its_conversati
 # --- Ending --------------------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_a_copy_made_of_json() -> None:
+def test_result_is_stored_as_a_json_copy() -> None:
     subject, result = tool(Running("a")), {"rows": (1, 2)}
     subject.complete(result)
     assert subject.status == Completed({"rows": [1, 2]})
 
 
 @pytest.mark.parametrize("result", [object(), {"a": b""}, float("inf"), {"a": {1}}])
-def test_a_result_that_is_not_json_is_refused_and_nothing_changes(result: object) -> None:
+def test_completing_with_a_result_that_is_not_json_raises_and_changes_nothing(result: object) -> None:
     subject = tool(Running("a"))
     with pytest.raises(UsageError, match="a tool's result must be JSON"):
         subject.complete(result)
     assert subject.status == Running("a")
 
 
-def test_files_come_back_beside_the_result() -> None:
+def test_result_files_are_returned_separately_from_the_result() -> None:
     file = File("image/png", data=b"\x89PNG")
     subject = tool(Running("a"))
     subject.complete("drawn", files=(file,))
@@ -471,7 +469,7 @@ def test_files_come_back_beside_the_result() -> None:
     ("result", "text"),
     [("as it is", "as it is"), ({"é": [1, None]}, '{"é":[1,null]}'), (None, "null"), (True, "true"), ("", "")],
 )
-def test_the_model_is_told_the_result_as_text(result: object, text: str) -> None:
+def test_result_text_is_the_text_sent_to_the_model(result: object, text: str) -> None:
     assert tool(Completed(result)).result_text() == text
 
 
@@ -486,12 +484,12 @@ def test_the_model_is_told_the_result_as_text(result: object, text: str) -> None
         (Rejected("moved on", "cancelled"), "The call was cancelled: moved on"),
     ],
 )
-def test_the_model_is_told_who_refused_and_why(status: ToolStatus, text: str) -> None:
+def test_result_text_of_a_failure_or_rejection_gives_its_source_and_reason(status: ToolStatus, text: str) -> None:
     assert tool(status).result_text() == text
     assert tool(status).failed
 
 
-def test_a_rejection_by_policy_never_says_that_a_person_did_it() -> None:
+def test_result_text_of_a_policy_rejection_does_not_mention_a_person() -> None:
     subject = tool()
     subject.refuse("above the limit")
     assert "person" not in subject.result_text()
@@ -499,14 +497,14 @@ def test_a_rejection_by_policy_never_says_that_a_person_did_it() -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES[:7], ids=repr)
-def test_what_is_not_resolved_has_no_result(status: ToolStatus) -> None:
+def test_unresolved_call_has_no_result_text(status: ToolStatus) -> None:
     subject = tool(status)
     assert not subject.resolved
     with pytest.raises(IllegalTransitionError, match="has no result yet"):
         subject.result_text()
 
 
-def test_a_result_of_an_edited_call_says_what_was_run_instead() -> None:
+def test_result_text_of_an_edited_call_shows_the_arguments_that_ran() -> None:
     subject = tool()
     subject.approve(arguments={"cents": 5})
     subject.start()
@@ -514,7 +512,7 @@ def test_a_result_of_an_edited_call_says_what_was_run_instead() -> None:
     assert subject.result_text() == '[The call was changed by its approver and ran with {"cents":5}]\npaid'
 
 
-def test_a_failure_of_an_edited_call_says_with_what_it_failed() -> None:
+def test_result_text_of_a_failed_edited_call_shows_the_arguments_that_failed() -> None:
     subject = tool()
     subject.approve(arguments={"cents": 5})
     subject.start()
@@ -524,7 +522,7 @@ def test_a_failure_of_an_edited_call_says_with_what_it_failed() -> None:
     )
 
 
-def test_only_an_edit_that_changes_a_value_or_type_is_mentioned() -> None:
+def test_result_text_mentions_only_edits_that_change_a_value_or_type() -> None:
     subject = Tool(call('{"a": 1, "b": 2}'), edited={"b": 2, "a": 1}, status=Completed("ok"))
     assert subject.result_text() == "ok"
     subject = Tool(call('{"a": 1}'), edited={"a": True}, status=Completed("ok"))
@@ -534,7 +532,7 @@ def test_only_an_edit_that_changes_a_value_or_type_is_mentioned() -> None:
 # --- Elsewhere -----------------------------------------------------------------------------------------------------
 
 
-def test_the_state_that_a_store_merged_is_taken_over_whole() -> None:
+def test_adopt_copies_the_whole_state_of_another_tool() -> None:
     here, there = tool(), tool()
     there.approve(arguments={"cents": 5}, by="ana")
     there.start()
@@ -543,7 +541,7 @@ def test_the_state_that_a_store_merged_is_taken_over_whole() -> None:
     assert here.start is not there.start
 
 
-def test_a_tool_shows_what_it_is() -> None:
+def test_repr_of_a_tool_shows_name_arguments_and_status() -> None:
     subject = tool()
     subject.approve(arguments={"cents": 5})
     text = repr(subject)
@@ -571,7 +569,7 @@ def started(id: str) -> Tool:  # noqa: A002 - the field's own name
     return tool
 
 
-def test_a_cancelled_interrupted_call_says_that_it_may_have_taken_effect() -> None:
+def test_result_text_of_a_cancelled_interrupted_call_says_it_may_have_taken_effect() -> None:
     tool = started("pay")
     tool.lost("its process ended")
     before = tool.status
@@ -583,7 +581,7 @@ def test_a_cancelled_interrupted_call_says_that_it_may_have_taken_effect() -> No
     )
 
 
-def test_a_cancelled_chat_keeps_its_conversation_and_says_what_ran_in_it() -> None:
+def test_cancelled_chat_keeps_its_conversation_and_lists_the_calls_that_ran() -> None:
     done, lost, waiting = started("done"), started("lost"), Tool(FunctionCall("pay", {"cents": 6}), id="waiting")
     done.complete("paid")
     lost.lost("it stopped")
@@ -605,7 +603,7 @@ def test_a_cancelled_chat_keeps_its_conversation_and_says_what_ran_in_it() -> No
     )
 
 
-def test_a_cancelled_chat_says_what_ran_in_a_chat_inside_it() -> None:
+def test_cancelled_chat_lists_the_calls_that_ran_in_nested_chats() -> None:
     done = started("done")
     done.complete("paid")
     outer = chat_call(chat_call(done))
@@ -614,7 +612,7 @@ def test_a_cancelled_chat_says_what_ran_in_a_chat_inside_it() -> None:
     assert "cancelled" not in outer.result_text()
 
 
-def test_a_cancelled_chat_in_which_nothing_ran_was_cancelled() -> None:
+def test_result_text_of_a_cancelled_chat_without_effects_says_only_cancelled() -> None:
     waiting = Tool(FunctionCall("pay", {"cents": 6}), id="waiting")
     waiting.await_approval()
     outer = chat_call(chat_call(waiting))
@@ -623,7 +621,7 @@ def test_a_cancelled_chat_in_which_nothing_ran_was_cancelled() -> None:
     assert outer.inner is not None
 
 
-def test_an_interrupted_chat_that_is_cancelled_says_both() -> None:
+def test_cancelled_interrupted_chat_reports_the_interruption_and_the_calls_that_ran() -> None:
     done, running = started("done"), started("running")
     done.complete("paid")
     outer = chat_call(done, running)
@@ -638,7 +636,7 @@ def test_an_interrupted_chat_that_is_cancelled_says_both() -> None:
     assert "its process ended while it ran" in outer.result_text()
 
 
-def test_the_retry_of_a_chat_suspends_it_so_that_it_resumes_where_it_stopped() -> None:
+def test_retrying_an_interrupted_chat_suspends_it_so_that_it_resumes() -> None:
     outer = chat_call(started("pay"))
     outer.start()
     outer.lost("it stopped")
@@ -652,7 +650,7 @@ def test_the_retry_of_a_chat_suspends_it_so_that_it_resumes_where_it_stopped() -
 
 
 @pytest.mark.parametrize("status", ["completed", "running"])
-def test_what_a_cancelled_call_had_started_as_is_checked(status: str) -> None:
+def test_document_with_an_invalid_started_status_of_a_cancelled_call_raises(status: str) -> None:
     document = chat_call(started("pay"))
     document.cancel()
     messages = Messages()
@@ -663,7 +661,7 @@ def test_what_a_cancelled_call_had_started_as_is_checked(status: str) -> None:
         Messages.from_json(json.dumps(data))
 
 
-def test_whether_a_running_chat_was_written_ahead_is_checked() -> None:
+def test_document_with_an_invalid_write_ahead_flag_raises() -> None:
     messages = Messages()
     messages.append("model", Turn([started("pay")]))
     data = json.loads(messages.to_json())
@@ -672,7 +670,7 @@ def test_whether_a_running_chat_was_written_ahead_is_checked() -> None:
         Messages.from_json(json.dumps(data))
 
 
-def test_the_status_and_the_arguments_cannot_be_assigned() -> None:
+def test_status_and_arguments_of_a_tool_cannot_be_assigned() -> None:
     tool: Any = Tool(FunctionCall("pay", {"cents": 1}), id="call_1")
     stored: Any = Messages.from_json(completed_document()).tool("call_1")
     for item in (tool, stored):
@@ -696,14 +694,14 @@ def completed_document() -> bytes | str:
 
 
 @pytest.mark.parametrize("inner", [None, "text", 7, object()])
-def test_a_chat_is_not_suspended_without_a_conversation(inner: Any) -> None:
+def test_suspending_without_an_inner_conversation_raises(inner: Any) -> None:
     called = tool(Running("a"))
     with pytest.raises(UsageError, match="inner conversation must be Messages"):
         called.suspend(inner)
     assert (called.status, called.revision) == (Running("a"), 0)
 
 
-def test_a_call_is_not_started_with_something_else_than_a_conversation() -> None:
+def test_starting_with_an_inner_conversation_of_another_type_raises() -> None:
     called = tool(Approved())
     inner: Any = ["pay"]
     with pytest.raises(UsageError, match="inner conversation must be Messages"):
@@ -711,14 +709,14 @@ def test_a_call_is_not_started_with_something_else_than_a_conversation() -> None
     assert (called.status, called.attempts) == (Approved(), 0)
 
 
-def test_the_retry_of_an_invalid_inner_conversation_is_refused() -> None:
+def test_retrying_with_an_invalid_inner_conversation_raises() -> None:
     inner: Any = "text"
     called = tool(Interrupted("a", inner=inner))
     with pytest.raises(UsageError, match="inner conversation must be Messages"):
         called.retry()
 
 
-def test_an_event_that_leads_elsewhere_than_the_table_says_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transition_to_a_status_outside_the_table_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong_status(_: ToolStatus) -> ToolStatus:
         return Completed("paid")
 
@@ -736,7 +734,7 @@ def nested(levels: int) -> object:
     return value
 
 
-def test_a_result_of_200_levels_can_be_stored() -> None:
+def test_result_nested_200_levels_can_be_stored() -> None:
     called = tool(Running("a"))
     called.complete(nested(200))
     messages = Messages()
@@ -745,14 +743,14 @@ def test_a_result_of_200_levels_can_be_stored() -> None:
 
 
 @pytest.mark.parametrize("levels", [201, 990, 5000])
-def test_a_result_that_is_nested_too_deeply_is_refused(levels: int) -> None:
+def test_result_nested_deeper_than_200_levels_raises(levels: int) -> None:
     called = tool(Running("a"))
     with pytest.raises(UsageError, match="result is nested more than 200 levels deep"):
         called.complete(nested(levels))
     assert called.status == Running("a")
 
 
-def test_arguments_of_a_document_may_be_deeper_than_those_of_a_new_call() -> None:
+def test_arguments_from_a_document_may_be_nested_deeper_than_those_of_a_new_call() -> None:
     deep: dict[str, object] = {}
     for _ in range(240):
         deep = {"a": deep}

@@ -12,29 +12,29 @@ from chat_core.tools import Execute, Reject, RequireApproval, Schedule
 WAIT = Wait("approval", "call_1", ("call_1",), "pay", {})
 
 
-def test_a_pausing_action_makes_a_pause_of_its_wait() -> None:
+def test_pause_of_an_action_contains_its_wait() -> None:
     assert RequireApproval().pause(WAIT) == Paused((WAIT,))
     assert Schedule(datetime(2026, 1, 2, tzinfo=UTC)).pause(WAIT) == Paused((WAIT,))
 
 
-def test_what_is_executed_or_rejected_does_not_wait() -> None:
+def test_executed_or_rejected_action_has_no_pause() -> None:
     with pytest.raises(AssertionError, match="'call_1' is executed"):
         Execute().pause(WAIT)
     with pytest.raises(AssertionError, match="'call_1' is rejected"):
         Reject("no").pause(WAIT)
 
 
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_schedule_without_a_time_zone_raises() -> None:
     with pytest.raises(UsageError, match="a time needs a zone"):
         Schedule(datetime(2026, 1, 2))  # noqa: DTZ001 - that is the mistake
 
 
 @pytest.mark.parametrize("hours", [0, -1])
-def test_an_approval_that_expires_at_once_is_refused(hours: int) -> None:
+def test_approval_that_expires_immediately_raises(hours: int) -> None:
     with pytest.raises(UsageError, match="expires_in must be a positive duration"):
         RequireApproval(timedelta(hours=hours))
 
 
-def test_actions_are_values() -> None:
+def test_actions_compare_by_value_and_are_hashable() -> None:
     assert RequireApproval(timedelta(hours=1)) == RequireApproval(timedelta(hours=1))
     assert len({Execute(), Execute(), Reject("a"), Reject("a")}) == 2

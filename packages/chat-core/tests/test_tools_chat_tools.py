@@ -30,7 +30,7 @@ CHAT = (
 )
 
 
-def test_a_chat_shows_its_tools_its_scopes_and_its_rule_for_interrupted_calls() -> None:
+def test_chat_tools_show_names_scopes_and_the_rule_for_interrupted_calls() -> None:
     assert isinstance(BANKER.tools, ChatTools)
     assert BANKER.tools.names() == ("balance", "transfer")
     assert BANKER.tools.scopes == (SCOPE,)
@@ -39,14 +39,14 @@ def test_a_chat_shows_its_tools_its_scopes_and_its_rule_for_interrupted_calls() 
     assert repr(BANKER.tools) == "ChatTools(balance, transfer)"
 
 
-def test_a_definition_is_found_by_the_names_that_lead_to_it() -> None:
+def test_definition_is_found_by_the_path_of_tool_names() -> None:
     found = CHAT.tools.definition("ask_bank", "transfer")
     assert found is BANKER.tools.definition("transfer")
     assert found is not None
     assert found.validate({"cents": 5}) == {"cents": 5}
 
 
-def test_a_name_that_leads_nowhere_has_no_definition() -> None:
+def test_definition_is_none_for_an_unknown_path() -> None:
     assert CHAT.tools.definition("transfer") is None
     assert CHAT.tools.definition("ask_bank", "withdraw") is None
     assert CHAT.tools.definition("no_such", "transfer") is None

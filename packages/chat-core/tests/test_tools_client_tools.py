@@ -38,7 +38,7 @@ def chat_of(model: ScriptedProvider, scope: ClientTools | None = None) -> Stream
     return ChatBuilder().with_model(model).with_tools(own_tools()).with_scoped_tools(scope or ClientTools()).build()
 
 
-async def test_the_model_sees_the_tools_of_the_client_behind_those_of_the_chat() -> None:
+async def test_model_receives_the_client_tools_after_the_tools_of_the_chat() -> None:
     model = ScriptedProvider("hello")
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
@@ -46,7 +46,7 @@ async def test_the_model_sees_the_tools_of_the_client_behind_those_of_the_chat()
     assert [item.name for item in model.asked[0].tools] == ["own", "locate"]
 
 
-async def test_a_call_waits_for_the_result_of_the_client_in_any_process() -> None:
+async def test_call_of_a_client_tool_waits_for_a_result_and_continues_in_another_process() -> None:
     messages = Messages()
     messages.user("Where am I?", client_tools=[LOCATE])
     outcome = await chat_of(ScriptedProvider(CALL), ClientTools(expires_in=timedelta(hours=1))).complete(messages)
@@ -60,7 +60,7 @@ async def test_a_call_waits_for_the_result_of_the_client_in_any_process() -> Non
     assert [item.name for item in model.asked[0].tools] == ["own", "locate"]
 
 
-async def test_the_tools_of_a_client_end_with_the_next_user_turn() -> None:
+async def test_client_tools_are_not_sent_after_the_next_user_turn() -> None:
     model = ScriptedProvider("hello", "again")
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
@@ -71,7 +71,7 @@ async def test_the_tools_of_a_client_end_with_the_next_user_turn() -> None:
     assert [item.name for item in model.asked[1].tools] == ["own"]
 
 
-async def test_invalid_arguments_never_reach_the_client() -> None:
+async def test_client_tool_call_with_invalid_arguments_fails_without_waiting() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
     outcome = await chat_of(ScriptedProvider(FunctionCall("locate", {}, id="a"), "sorry")).complete(messages)
@@ -79,7 +79,7 @@ async def test_invalid_arguments_never_reach_the_client() -> None:
     assert "exact" in messages.tool("a").result_text()
 
 
-async def test_a_name_of_the_chat_is_refused_before_anything_is_sent() -> None:
+async def test_client_tool_with_the_name_of_a_chat_tool_raises_before_the_request() -> None:
     model = ScriptedProvider("hello")
     messages = Messages()
     messages.user("hi", client_tools=[{**LOCATE, "name": "own"}])
@@ -98,21 +98,21 @@ async def test_a_name_of_the_chat_is_refused_before_anything_is_sent() -> None:
         {"name": "f", "parameters": {"type": "object", "properties": {"a": {"pattern": "("}}}},
     ],
 )
-async def test_an_invalid_declaration_is_refused(declared: dict[str, object]) -> None:
+async def test_invalid_client_tool_declaration_raises(declared: dict[str, object]) -> None:
     messages = Messages()
     messages.user("hi", client_tools=[declared])
     with pytest.raises(UsageError):
         await chat_of(ScriptedProvider("hello")).complete(messages)
 
 
-async def test_two_tools_of_one_name_are_refused() -> None:
+async def test_two_client_tools_with_the_same_name_raise() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE, LOCATE])
     with pytest.raises(UsageError, match="'locate' is given to a tool"):
         await chat_of(ScriptedProvider("hello")).complete(messages)
 
 
-async def test_the_number_of_tools_has_a_limit() -> None:
+async def test_more_client_tools_than_max_tools_raise() -> None:
     scope = ClientTools(max_tools=2)
     tools = [{**LOCATE, "name": f"f{number}"} for number in range(3)]
     assert [item.declaration.name for item in scope.with_declarations(tools[:2]).definitions()] == ["f0", "f1"]
@@ -120,14 +120,14 @@ async def test_the_number_of_tools_has_a_limit() -> None:
         scope.with_declarations(tools)
 
 
-async def test_a_chat_without_client_tools_says_how_to_allow_them() -> None:
+async def test_chat_without_client_tools_raises_and_says_how_to_allow_them() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
     with pytest.raises(UsageError, match=r"with_scoped_tools\(ClientTools\(\)\)"):
         await ChatBuilder().with_model(ScriptedProvider("hello")).build().complete(messages)
 
 
-def test_declarations_are_stored_with_their_turn() -> None:
+def test_client_tool_declarations_are_stored_with_their_turn() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
     turn = json.loads(messages.to_json())["contents"][0]["turns"][0]

@@ -21,7 +21,7 @@ def pay(cents: int, *, to: str = "nobody") -> str:
     return f"{cents} to {to}"
 
 
-def test_the_decorated_name_stays_the_function() -> None:
+def test_tool_decorator_returns_the_function() -> None:
     plain = ToolCollection()
     risky = ToolCollection(Risk)
     assert plain.tool(pay) is pay
@@ -33,7 +33,7 @@ def test_the_decorated_name_stays_the_function() -> None:
     assert plain.names() == ("pay", "other")
 
 
-def test_options_reach_the_definition() -> None:
+def test_options_of_tool_and_register_are_set_on_the_definition() -> None:
     tools = ToolCollection(Risk)
     tools.tool(Risk(), name="send", description="Sends.", timeout=30, idempotent=True, sequential=True)(pay)
     tools.register(
@@ -46,7 +46,7 @@ def test_options_reach_the_definition() -> None:
     assert (raw.idempotent, raw.sequential) == (True, True)
 
 
-def test_tools_stand_in_the_order_of_registration_with_their_metadata() -> None:
+def test_tools_keep_the_order_of_registration_and_their_metadata() -> None:
     tools = ToolCollection(Risk)
     for index in range(20):
         tools.register(f"tool_{19 - index}", SCHEMA, lambda _: None, Risk(index))
@@ -55,7 +55,7 @@ def test_tools_stand_in_the_order_of_registration_with_their_metadata() -> None:
     assert repr(ToolCollection(Risk)) == "ToolCollection[Risk]()"
 
 
-def test_a_raw_tool_gets_the_arguments_and_the_context() -> None:
+def test_raw_tool_receives_the_arguments_and_the_context() -> None:
     tools = ToolCollection()
 
     def handler(arguments: dict[str, Any], ctx: ToolContext) -> tuple[Any, str]:
@@ -74,7 +74,7 @@ def test_a_snapshot_does_not_change_with_the_collection() -> None:
     assert (list(before), list(tools.snapshot())) == ([], ["pay"])
 
 
-def test_a_name_is_taken_once() -> None:
+def test_registering_a_tool_name_twice_raises() -> None:
     tools = ToolCollection()
     tools.tool(pay)
     with pytest.raises(UsageError, match=r"ToolCollection\[NoneType\]\(pay\) already has a tool named 'pay'"):
@@ -84,7 +84,7 @@ def test_a_name_is_taken_once() -> None:
     assert tools.names() == ("pay",)
 
 
-def test_a_tool_that_is_refused_leaves_the_collection_as_it_was() -> None:
+def test_failed_registration_does_not_change_the_collection() -> None:
     tools = ToolCollection()
     with pytest.raises(UsageError, match="pass name="):
         tools.tool(name="a b")(pay)
@@ -93,7 +93,7 @@ def test_a_tool_that_is_refused_leaves_the_collection_as_it_was() -> None:
     assert tools.names() == ()
 
 
-def test_metadata_has_the_type_of_the_collection() -> None:
+def test_metadata_of_another_type_than_the_collections_raises() -> None:
     risky: Any = ToolCollection(Risk)
     plain: Any = ToolCollection()
     with pytest.raises(UsageError, match=r"tool\(\) needs a Risk, not 'high'"):
@@ -110,14 +110,14 @@ def test_metadata_has_the_type_of_the_collection() -> None:
         plain.register("raw", SCHEMA, pay, Risk())
 
 
-def test_metadata_may_be_of_any_class() -> None:
+def test_metadata_can_be_of_any_class() -> None:
     by_team = ToolCollection(str)
     by_team.tool("finance")(pay)
     assert_type(by_team.meta("pay"), str)
     assert by_team.meta("pay") == "finance"
 
 
-def test_metadata_of_a_tool_that_is_not_there_is_an_error_that_lists_what_is() -> None:
+def test_meta_of_an_unknown_tool_raises_and_lists_the_known_tools() -> None:
     tools = ToolCollection()
     tools.tool(pay)
     with pytest.raises(UsageError, match=r"no tool is named 'buy' in ToolCollection\[NoneType\]\(pay\)"):
@@ -129,13 +129,13 @@ class Shape(Protocol):
 
 
 @pytest.mark.parametrize("wrong", ["risk", Risk(), list[int], Shape])
-def test_the_type_of_metadata_is_a_class_that_can_be_checked(wrong: Any) -> None:
+def test_collection_raises_if_its_metadata_type_is_not_a_checkable_class(wrong: Any) -> None:
     make: Any = ToolCollection
     with pytest.raises(UsageError, match=r"ToolCollection\(\) needs"):
         make(wrong)
 
 
-def test_a_local_type_is_found_through_the_decorator() -> None:
+def test_annotation_with_a_local_type_is_resolved_by_the_decorator() -> None:
     tools = ToolCollection(Risk)
 
     @dataclass

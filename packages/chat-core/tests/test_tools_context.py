@@ -5,17 +5,17 @@ from __future__ import annotations
 from chat_core.tools import CallContext, ToolContext
 
 
-def test_progress_is_delivered_to_the_consumer() -> None:
+def test_progress_calls_the_report_function() -> None:
     seen: list[object] = []
     ToolContext("call_1", report=seen.append).progress(0.5)
     assert seen == [0.5]
 
 
-def test_progress_that_nobody_listens_to_is_nothing() -> None:
+def test_progress_without_a_report_function_does_nothing() -> None:
     ToolContext("call_1").progress(0.5)
 
 
-def test_a_first_attempt_knows_little() -> None:
+def test_tool_context_has_defaults_for_a_first_attempt() -> None:
     context = ToolContext("call_1")
     assert (context.attempt, context.idempotency_key, context.messages, context.run.conversation_id) == (
         1,

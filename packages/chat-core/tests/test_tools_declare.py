@@ -33,7 +33,7 @@ async def look(at: str) -> str:
     return at
 
 
-def test_a_model_is_told_the_name_the_docstring_and_the_schema() -> None:
+def test_declaration_has_the_name_docstring_and_schema_of_the_function() -> None:
     declaration = declare(transfer, ToolOptions()).declaration
     assert (declaration.name, declaration.description) == ("transfer", "Send money.")
     assert declaration.parameters == {
@@ -47,26 +47,26 @@ def test_a_model_is_told_the_name_the_docstring_and_the_schema() -> None:
     }
 
 
-def test_options_replace_what_the_function_says() -> None:
+def test_options_replace_the_name_and_description_of_the_function() -> None:
     tool: ToolDefinition = declare(transfer, ToolOptions("pay-out", "", 1.5, idempotent=True, sequential=True))
     assert (tool.declaration.name, tool.declaration.description) == ("pay-out", "")
     assert (tool.timeout, tool.idempotent, tool.sequential, tool.blocking) == (1.5, True, True, True)
 
 
-def test_without_options_it_has_no_limit_and_promises_nothing() -> None:
+def test_tool_without_options_has_no_timeout_and_is_not_idempotent_or_sequential() -> None:
     tool: ToolDefinition = declare(look, ToolOptions())
     assert (tool.timeout, tool.idempotent, tool.sequential, tool.blocking) == (None, False, False, False)
     assert tool.declaration.description == ""
 
 
-def test_canonical_arguments_run_with_the_context() -> None:
+def test_run_calls_the_function_with_validated_arguments_and_the_context() -> None:
     tool = declare(transfer, ToolOptions())
     arguments = tool.validate({"to": "bo"})
     assert arguments == {"to": "bo", "cents": 100}
     assert tool.run(arguments, CONTEXT) == "100 to bo, key"
 
 
-def test_arguments_that_another_tool_has_validated_are_read_by_the_one_that_runs() -> None:
+def test_arguments_validated_by_another_tool_are_validated_again() -> None:
     def loose(to: str, cents: int) -> None: ...
 
     arguments = declare(loose, ToolOptions()).validate({"to": "bo", "cents": -1})
@@ -85,7 +85,7 @@ def test_validated_arguments_that_were_changed_are_validated_again() -> None:
         tool.validate(arguments)
 
 
-def test_a_copy_of_validated_arguments_is_read_again() -> None:
+def test_copied_validated_arguments_are_validated_again() -> None:
     tool = declare(transfer, ToolOptions())
     arguments = tool.validate({"to": "bo", "cents": 5})
     through_a_pickle: Any = pickle.loads(pickle.dumps(arguments))  # noqa: S301 - our own
@@ -97,7 +97,7 @@ def test_a_copy_of_validated_arguments_is_read_again() -> None:
             tool.run(copied, CONTEXT)
 
 
-def test_what_a_body_does_to_its_arguments_is_not_seen_when_they_run_again() -> None:
+def test_changes_of_the_arguments_by_the_body_do_not_affect_the_next_run() -> None:
     def take(queue: list[int], deep: dict[str, list[int]]) -> list[int]:
         return [queue.pop(), deep["a"].pop()]
 
@@ -109,13 +109,13 @@ def test_what_a_body_does_to_its_arguments_is_not_seen_when_they_run_again() -> 
 
 
 @pytest.mark.anyio
-async def test_a_coroutine_function_gives_an_awaitable() -> None:
+async def test_run_of_a_coroutine_function_returns_an_awaitable() -> None:
     outcome = declare(look, ToolOptions()).run({"at": "it"}, CONTEXT)
     assert inspect.isawaitable(outcome)
     assert await outcome == "it"
 
 
-def test_arguments_that_do_not_fit_are_refused_before_the_body() -> None:
+def test_invalid_arguments_raise_before_the_body_runs() -> None:
     tool = declare(transfer, ToolOptions())
     with pytest.raises(InvalidArgumentsError, match="cents: should be greater than 0, not -1"):
         tool.validate({"to": "bo", "cents": -1})
@@ -123,7 +123,7 @@ def test_arguments_that_do_not_fit_are_refused_before_the_body() -> None:
         tool.run({"to": "bo", "cents": -1}, CONTEXT)
 
 
-def test_what_the_body_raises_passes() -> None:
+def test_error_of_the_body_propagates() -> None:
     def breaks() -> None:
         msg = "no such account"
         raise LookupError(msg)
@@ -132,29 +132,29 @@ def test_what_the_body_raises_passes() -> None:
         declare(breaks, ToolOptions()).run({}, CONTEXT)
 
 
-def test_a_result_is_json_and_files() -> None:
+def test_result_returns_json_and_files() -> None:
     file = File("image/png", data=b"1")
     assert declare(look, ToolOptions()).result([1, file]) == ([1, "[file, image/png]"], (file,))
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
-def test_a_name_that_every_wire_carries_is_taken(name: str) -> None:
+def test_valid_tool_name_is_accepted(name: str) -> None:
     assert require_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "größe", "x" * 65, "a\n", 5])
-def test_another_name_is_refused_with_the_way_out(name: Any) -> None:
+def test_invalid_tool_name_raises_and_suggests_name(name: Any) -> None:
     with pytest.raises(UsageError, match=r"a tool's name is 1 to 64 of the characters .* pass name="):
         declare(look, ToolOptions(name))
 
 
-def test_a_function_whose_name_cannot_be_sent_needs_another() -> None:
+def test_function_with_an_invalid_name_needs_an_explicit_one() -> None:
     with pytest.raises(UsageError, match="'<lambda>': pass name="):
         declare(lambda: None, ToolOptions())
     assert declare(lambda: None, ToolOptions("nothing")).declaration.name == "nothing"
 
 
-def test_a_callable_object_needs_a_name() -> None:
+def test_callable_object_needs_an_explicit_name() -> None:
     class Clock:
         """Tells the time."""
 
@@ -168,7 +168,7 @@ def test_a_callable_object_needs_a_name() -> None:
     assert tool.run(tool.validate({"zone": "UTC"}), CONTEXT) == "UTC"
 
 
-def test_a_partial_has_the_name_and_the_words_of_its_function() -> None:
+def test_partial_has_the_name_and_docstring_of_its_function() -> None:
     declaration = declare(functools.partial(transfer, cents=5), ToolOptions()).declaration
     assert (declaration.name, declaration.description) == ("transfer", "Send money.")
     assert declaration.parameters["required"] == ["to"]
@@ -176,12 +176,12 @@ def test_a_partial_has_the_name_and_the_words_of_its_function() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan, True, "5"])
-def test_a_timeout_is_a_number_of_seconds(seconds: Any) -> None:
+def test_timeout_that_is_not_a_positive_number_raises(seconds: Any) -> None:
     with pytest.raises(UsageError, match="timeout must be a positive number of seconds"):
         ToolOptions(timeout=seconds)
 
 
-def test_what_is_no_function_is_no_tool() -> None:
+def test_declare_raises_if_the_tool_is_not_a_function() -> None:
     number: Any = 5
     with pytest.raises(UsageError, match="a tool must be a function, not 5"):
         declare(number, ToolOptions())

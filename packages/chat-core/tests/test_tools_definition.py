@@ -33,7 +33,7 @@ class Borrowed(ToolScope[Never]):
         return Execute()
 
 
-def test_the_names_of_a_scope_are_those_of_its_definitions_in_order() -> None:
+def test_names_of_a_scope_are_the_names_of_its_definitions_in_order() -> None:
     tools = ToolCollection()
     for name in ("a", "b", "c"):
         tools.register(name, {"type": "object"}, lambda arguments: arguments)
@@ -42,5 +42,5 @@ def test_the_names_of_a_scope_are_those_of_its_definitions_in_order() -> None:
     require_unique_names([scope])
 
 
-def test_invalid_arguments_are_an_error_of_values() -> None:
+def test_invalid_arguments_error_is_a_value_error() -> None:
     assert issubclass(InvalidArgumentsError, ValueError)

@@ -111,25 +111,25 @@ def differences(schema: Any, tests: list[dict[str, Any]]) -> list[str]:
     return [test["description"] for test in tests if (not checker.problems(test["data"])) != test["valid"]]
 
 
-def test_the_suite_is_all_here() -> None:
+def test_json_schema_test_suite_is_complete() -> None:
     assert len(ASSERTIONS) > 85
     assert len(ANNOTATIONS) > 35
 
 
 @pytest.mark.parametrize("name", ASSERTIONS)
-def test_every_claimed_group_agrees_and_no_other(name: str) -> None:
+def test_schema_checker_agrees_with_the_suite_except_for_listed_groups(name: str) -> None:
     different = {group: found for group, schema, tests in groups(name) if (found := differences(schema, tests))}
     listed = {group for file, group in NOT_CLAIMED if file == name}
     assert {group: found for group, found in different.items() if group not in listed} == {}
     assert listed - set(different) == set(), "these agree now: take them off the list"
 
 
-def test_the_list_names_files_that_exist() -> None:
+def test_listed_exceptions_name_existing_files() -> None:
     assert {file for file, _ in NOT_CLAIMED} <= set(ASSERTIONS)
 
 
 @pytest.mark.parametrize("name", ANNOTATIONS)
-def test_no_document_fails_for_an_annotation(name: str) -> None:
+def test_annotations_never_make_a_document_invalid(name: str) -> None:
     for group, schema, tests in groups(name):
         checker = SchemaChecker(schema, resources=remotes())
         assert [test["description"] for test in tests if checker.problems(test["data"])] == [], group

@@ -47,19 +47,19 @@ def problems_of(arguments: dict[str, object]) -> list[str]:
     return [line.removeprefix("- ") for line in str(caught.value).splitlines()[1:]]
 
 
-def test_a_model_is_told_the_schema_as_it_is() -> None:
+def test_declaration_of_a_raw_tool_contains_the_schema_unchanged() -> None:
     declaration = raw(SCHEMA).declaration
     assert (declaration.name, declaration.description) == ("raw", "Sends money.")
     assert declaration.parameters == SCHEMA
     assert list(declaration.parameters) == list(SCHEMA)
 
 
-def test_a_description_may_be_given_or_be_missing() -> None:
+def test_description_of_a_raw_tool_can_be_replaced_or_empty() -> None:
     assert declare_raw("raw", SCHEMA, echo, ToolOptions(description="Mine.")).declaration.description == "Mine."
     assert raw({"type": "object"}).declaration.description == ""
 
 
-def test_changing_the_schema_later_changes_nothing() -> None:
+def test_changing_the_schema_after_registration_has_no_effect() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
     tool = raw(schema)
     schema["properties"]["a"]["type"] = "string"
@@ -67,14 +67,14 @@ def test_changing_the_schema_later_changes_nothing() -> None:
     assert cast("Any", tool.declaration.parameters)["properties"]["a"] == {"type": "integer"}
 
 
-def test_arguments_are_passed_on_as_they_came_without_defaults() -> None:
+def test_arguments_of_a_raw_tool_are_validated_without_adding_defaults() -> None:
     arguments = {"to": "not an address: format is an annotation", "lines": [{"cents": 5}]}
     tool = raw(SCHEMA)
     assert tool.validate(arguments) == arguments
     assert tool.validate(tool.validate(arguments)) == arguments
 
 
-def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
+def test_problem_of_a_raw_tool_gives_path_constraint_and_value() -> None:
     assert problems_of({"lines": [{"cents": 5}, {"cents": 0}], "mode": "now", "x": 1}) == [
         "lines[1].cents: 0 is less than the minimum of 1",
         "mode: 'now' is not one of ['slow', 'fast']",
@@ -83,7 +83,7 @@ def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
     ]
 
 
-def test_many_and_long_problems_are_cut() -> None:
+def test_many_or_long_problems_of_a_raw_tool_are_truncated() -> None:
     schema: dict[str, object] = {"type": "object", "additionalProperties": {"type": "integer"}}
     with pytest.raises(InvalidArgumentsError) as caught:
         raw(schema).validate({f"key_{index}": "x" * 1000 for index in range(50)})
@@ -93,12 +93,12 @@ def test_many_and_long_problems_are_cut() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, object(), {1}])
-def test_what_is_no_json_is_no_argument(value: object) -> None:
+def test_argument_of_a_raw_tool_that_is_not_json_raises(value: object) -> None:
     with pytest.raises(InvalidArgumentsError, match="The arguments are not JSON"):
         raw({"type": "object"}).validate({"a": value})
 
 
-def test_the_handler_gets_a_dict_of_its_own_and_the_context_where_it_asks() -> None:
+def test_handler_receives_a_copy_of_the_arguments_and_the_context() -> None:
     arguments: dict[str, object] = {"lines": [1]}
 
     def spoil(given: dict[str, Any], *, ctx: ToolContext) -> str:
@@ -114,7 +114,7 @@ def test_the_handler_gets_a_dict_of_its_own_and_the_context_where_it_asks() -> N
     assert raw({"type": "object"}, first).run(arguments, CONTEXT) == (arguments, CONTEXT)
 
 
-def test_blocking_and_results_are_those_of_functions() -> None:
+def test_raw_tool_handles_coroutines_and_results_like_a_function_tool() -> None:
     async def later(given: dict[str, Any]) -> Any:
         return given
 
@@ -143,7 +143,7 @@ def spread(**arguments: Any) -> None: ...
         (5, "must be a function"),
     ],
 )
-def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
+def test_handler_that_does_not_take_one_mapping_raises(handler: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         raw({"type": "object"}, handler)
 
@@ -168,12 +168,12 @@ def test_a_handler_takes_one_mapping(handler: Any, reason: str) -> None:
         ({"type": "object", "allOf": [{"$ref": "other.json"}]}, "refers to 'other.json'"),
     ],
 )
-def test_a_schema_that_is_not_valid_is_refused_when_it_is_registered(schema: Any, reason: str) -> None:
+def test_invalid_schema_raises_at_registration(schema: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         raw(schema)
 
 
-def test_nothing_is_fetched() -> None:
+def test_remote_references_are_not_fetched() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
@@ -185,7 +185,7 @@ def test_nothing_is_fetched() -> None:
             server.accept()
 
 
-def test_references_within_the_schema_and_to_the_drafts_are_followed() -> None:
+def test_references_within_the_schema_and_to_the_drafts_are_resolved() -> None:
     tool = raw(
         {
             "type": "object",
@@ -205,7 +205,7 @@ def test_references_within_the_schema_and_to_the_drafts_are_followed() -> None:
         tool.validate({"schema": {"type": "strange"}})
 
 
-def test_an_older_draft_is_followed_where_the_schema_names_it() -> None:
+def test_older_draft_is_used_if_the_schema_names_it() -> None:
     schema: dict[str, object] = {
         "type": "object",
         "properties": {"pair": {"items": [{"type": "integer"}, {"type": "string"}]}},
@@ -218,17 +218,17 @@ def test_an_older_draft_is_followed_where_the_schema_names_it() -> None:
         raw(schema)
 
 
-def test_a_schema_that_leads_in_circles_ends() -> None:
+def test_circular_reference_is_reported_as_nested_too_deeply() -> None:
     assert SchemaChecker({"$ref": "#"}).problems({}) == ["the arguments: nested too deep to be checked"]
 
 
-def test_other_schemas_can_be_given() -> None:
+def test_schema_checker_resolves_references_to_passed_resources() -> None:
     checker = SchemaChecker({"$ref": "https://example.org/n"}, resources={"https://example.org/n": {"type": "integer"}})
     assert checker.problems(5) == []
     assert checker.problems("5") == ["the arguments: '5' is not of type 'integer'"]
 
 
-def test_the_library_of_json_schema_is_loaded_with_the_first_raw_schema() -> None:
+def test_jsonschema_is_imported_with_the_first_raw_schema() -> None:
     code = (
         "import sys, chat_core.tools as tools; before = 'jsonschema' in sys.modules\n"
         "tools.ToolCollection().register('raw', {'type': 'object'}, print_ := lambda arguments: None)\n"
@@ -254,7 +254,9 @@ def test_the_library_of_json_schema_is_loaded_with_the_first_raw_schema() -> Non
         ),
     ],
 )
-def test_what_cannot_be_checked_is_a_problem(schema: dict[str, object], document: object, problem: str) -> None:
+def test_document_that_cannot_be_checked_is_reported_as_a_problem(
+    schema: dict[str, object], document: object, problem: str
+) -> None:
     assert SchemaChecker(schema).problems(document) == [problem]
 
 
@@ -266,6 +268,6 @@ def deep_schema() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("schema", [deep_schema(), {"$ref": "http://[x"}])
-def test_no_schema_raises_anything_raw(schema: dict[str, object]) -> None:
+def test_schema_that_cannot_be_used_raises_usage_error(schema: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=r"the schema (cannot be used|refers to)"):
         SchemaChecker(schema)

@@ -86,11 +86,11 @@ class ReportModel(BaseModel):
         (Blob(data=[b"a"]), {"data": ["a"]}),
     ],
 )
-def test_what_pydantic_can_write_is_json(value: object, expected: object) -> None:
+def test_to_result_converts_values_that_pydantic_can_serialize(value: object, expected: object) -> None:
     assert to_result(value) == (expected, ())
 
 
-def test_a_file_is_taken_out_and_a_note_stands_in_its_place() -> None:
+def test_to_result_replaces_files_with_a_note_and_returns_them() -> None:
     assert to_result(CHART) == ("[file chart.png, image/png]", (CHART,))
     assert to_result([Text("see"), CHART, PAGE]) == (
         ["see", "[file chart.png, image/png]", "[file, text/html]"],
@@ -103,72 +103,72 @@ def test_a_file_is_taken_out_and_a_note_stands_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("value", [b"abc", bytearray(b"abc"), memoryview(b"abc"), [b"abc"], {"a": (b"abc",)}])
-def test_bytes_are_refused_with_the_way_out(value: object) -> None:
+def test_to_result_raises_for_bytes_and_suggests_a_file(value: object) -> None:
     with pytest.raises(TypeError, match="return File"):
         to_result(value)
 
 
 @pytest.mark.parametrize("value", [Report(CHART), [Report([CHART])], ReportModel(charts=[CHART])])
-def test_a_file_inside_a_record_is_refused_rather_than_written_as_text(value: object) -> None:
+def test_to_result_raises_for_a_file_inside_a_record(value: object) -> None:
     with pytest.raises(TypeError, match=r"File inside Report\w*\.chart"):
         to_result(value)
 
 
-def test_what_is_no_json_is_named() -> None:
+def test_to_result_names_the_type_of_a_value_that_is_not_json() -> None:
     with pytest.raises(TypeError, match="the tool returned object, which is not JSON"):
         to_result(object())
 
 
-def test_what_contains_itself_is_refused() -> None:
+def test_to_result_raises_for_a_circular_value() -> None:
     loop: list[object] = []
     loop.append(loop)
     with pytest.raises(TypeError, match="contains itself"):
         to_result(loop)
 
 
-def test_half_a_surrogate_pair_is_kept() -> None:
+def test_to_result_keeps_a_lone_surrogate() -> None:
     assert to_result({"a": "\ud83d"}) == ({"a": "\ud83d"}, ())
 
 
-def test_an_output_has_one_or_several_pieces_of_data() -> None:
+def test_tool_output_accepts_one_or_several_data() -> None:
     data = Data("chart", 1)
     assert ToolOutput("x").data == ()
     assert ToolOutput("x", data=data) == ToolOutput("x", data=[data])
 
 
 @pytest.mark.parametrize("value", [[ToolOutput("x")], {"a": Data("chart", 1)}, ToolOutput(ToolOutput("x")).content])
-def test_an_output_inside_a_result_is_refused_so_that_no_model_receives_its_data(value: object) -> None:
+def test_to_result_raises_for_a_tool_output_or_data_inside_a_result(value: object) -> None:
     with pytest.raises(TypeError, match="must not be inside the result"):
         to_result(value)
 
 
-def test_data_is_converted_like_a_result() -> None:
+def test_convert_data_converts_payloads_like_results() -> None:
     converted = convert_data([Data("day", date(2026, 3, 1)), Data("chart", CHART, keep=True)], 0)
     assert converted == (Data("day", "2026-03-01"), Data("chart", CHART, keep=True))
 
 
-def test_data_with_a_file_inside_is_refused() -> None:
+def test_convert_data_raises_for_a_file_inside_a_payload() -> None:
     with pytest.raises(TypeError, match="pass the File itself as the payload"):
         convert_data([Data("charts", [CHART])], 0)
 
 
-def test_data_of_another_class_is_refused() -> None:
+def test_convert_data_raises_for_a_value_that_is_not_data() -> None:
     with pytest.raises(TypeError, match="must be Data"):
         convert_data(ToolOutput("x", data=["chart"]).data, 0)  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("kind", ["", None])
-def test_data_needs_a_type(kind: str) -> None:
+def test_data_without_a_type_raises(kind: str) -> None:
     with pytest.raises(UsageError, match="type of Data"):
         Data(kind, 1)
 
 
-def test_a_change_of_the_state_is_a_json_object() -> None:
+def test_convert_state_returns_a_json_object() -> None:
     assert convert_state(None) is None
     assert convert_state({"day": date(2026, 3, 1)}) == {"day": "2026-03-01"}
 
 
 @pytest.mark.parametrize("state", [[], "x", {"chart": CHART}])
-def test_a_change_of_the_state_that_is_no_json_object_is_refused(state: Any) -> None:
+def test_convert_state_raises_for_a_value_that_is_not_a_json_object(state: Any) -> None:
     with pytest.raises(TypeError, match="must be a JSON object without files"):
         convert_state(state)

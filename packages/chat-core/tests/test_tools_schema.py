@@ -75,7 +75,7 @@ class Extra(TypedDict, total=False):
 # --- The schema ---------------------------------------------------------------------------------------
 
 
-def test_a_signature_becomes_an_object_schema() -> None:
+def test_parameters_become_properties_of_an_object_schema() -> None:
     def pay(cents: Annotated[int, Field(gt=0)], to: str = "nobody", *, fast: bool = False) -> None: ...
 
     assert arguments_of(pay, cents="How much.").schema == {
@@ -90,7 +90,7 @@ def test_a_signature_becomes_an_object_schema() -> None:
     }
 
 
-def test_a_function_without_parameters_takes_an_empty_object() -> None:
+def test_function_without_parameters_has_an_empty_object_schema() -> None:
     def now() -> None: ...
 
     arguments = arguments_of(now)
@@ -98,14 +98,14 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     assert arguments.canonical({}) == {}
 
 
-def test_a_fields_own_description_stands_before_the_docstrings() -> None:
+def test_description_of_a_field_overrides_the_description_in_the_docstring() -> None:
     def pay(cents: Annotated[int, Field(description="Own.")], to: str) -> None: ...
 
     told = cast("dict[str, Any]", arguments_of(pay, cents="Doc.", to="Doc.").schema["properties"])
     assert (told["cents"]["description"], told["to"]["description"]) == ("Own.", "Doc.")
 
 
-def test_every_type_that_pydantic_knows_is_described() -> None:
+def test_schema_describes_every_type_that_pydantic_supports() -> None:
     def book(  # noqa: PLR0917
         stay: Stay,
         extra: Extra,
@@ -134,7 +134,7 @@ def test_every_type_that_pydantic_knows_is_described() -> None:
     assert [key for key in told if key not in cast("list[str]", schema["required"])] == []
 
 
-def test_a_recursive_model_is_described_and_checked() -> None:
+def test_recursive_model_is_described_and_validated() -> None:
     def walk(root: Node) -> None: ...
 
     assert arguments_of(walk).canonical({"root": {"value": 1, "children": [{"value": "2"}]}}) == {
@@ -152,13 +152,13 @@ def titles_in(schema: object) -> list[str]:
     return []
 
 
-def test_there_are_no_titles_that_only_repeat_a_name() -> None:
+def test_schema_has_no_generated_titles() -> None:
     def book(stay: Stay, extra: Extra, colour: Colour, node: Node) -> None: ...
 
     assert titles_in(arguments_of(book).schema) == []
 
 
-def test_a_title_that_somebody_wrote_is_kept() -> None:
+def test_schema_keeps_explicit_titles() -> None:
     class Named(BaseModel):
         model_config = ConfigDict(title="A bill")
 
@@ -167,7 +167,7 @@ def test_a_title_that_somebody_wrote_is_kept() -> None:
     assert sorted(titles_in(arguments_of(pay).schema)) == ["A bill", "Amount in cents"]
 
 
-def test_parameters_named_like_the_words_of_a_schema_survive() -> None:
+def test_parameters_with_the_names_of_schema_keywords_work() -> None:
     def odd(
         title: str,
         type: int,  # noqa: A002
@@ -185,7 +185,7 @@ def test_parameters_named_like_the_words_of_a_schema_survive() -> None:
     assert arguments.values(given_) == given_
 
 
-def test_an_alias_is_the_name_on_the_wire() -> None:
+def test_alias_of_a_parameter_is_used_in_schema_and_arguments() -> None:
     def find(
         limit: Annotated[int, Field(alias="max-results")], defs: Annotated[int, Field(alias="$defs")] = 2
     ) -> None: ...
@@ -196,7 +196,7 @@ def test_an_alias_is_the_name_on_the_wire() -> None:
     assert arguments.canonical({"max-results": "5"}) == {"max-results": 5, "$defs": 2}
 
 
-def test_pydantics_own_default_is_a_default() -> None:
+def test_default_of_a_pydantic_field_is_used() -> None:
     def find(
         limit: int = Field(10, gt=0, description="At most."),
         where: str = Field(description="Where."),
@@ -215,7 +215,7 @@ def test_pydantics_own_default_is_a_default() -> None:
     assert arguments_of(plain).canonical({}) == {"tags": ["new"]}
 
 
-def test_a_default_that_is_no_json_or_a_secret_is_left_to_the_function() -> None:
+def test_default_that_is_not_json_or_is_secret_is_not_sent_to_the_model() -> None:
     sentinel = object()
 
     def find(what: str, limit: int = cast("int", sentinel), key: SecretStr = SecretStr("hush")) -> object:  # noqa: B008
@@ -239,7 +239,7 @@ def test_a_default_that_is_no_json_or_a_secret_is_left_to_the_function() -> None
         ),
     ],
 )
-def test_a_type_that_cannot_be_told_or_checked_is_refused_at_once(hint: Any, reason: str) -> None:
+def test_type_that_cannot_be_described_or_validated_raises(hint: Any, reason: str) -> None:
     def tool(value: Any) -> None: ...
 
     class Opaque:
@@ -250,7 +250,7 @@ def test_a_type_that_cannot_be_told_or_checked_is_refused_at_once(hint: Any, rea
         arguments_of(tool)
 
 
-def test_models_defined_inside_functions_may_refer_to_each_other() -> None:
+def test_local_models_that_refer_to_each_other_are_resolved() -> None:
     @dataclass
     class Inner:
         x: int
@@ -281,7 +281,7 @@ print(json.dumps([paint_.validate({"colour": "red", "tags": ["x", "y", "z"], "ki
 """
 
 
-def test_declarations_and_canonical_arguments_are_the_same_bytes_in_every_process() -> None:
+def test_declarations_and_canonical_arguments_are_identical_in_every_process() -> None:
     outputs = {
         subprocess.run(
             [sys.executable, "-c", _PRINT],
@@ -298,7 +298,7 @@ def test_declarations_and_canonical_arguments_are_the_same_bytes_in_every_proces
 # --- Arguments ----------------------------------------------------------------------------------------
 
 
-def test_what_a_model_writes_almost_right_is_taken() -> None:
+def test_convertible_arguments_are_converted_to_the_annotated_types() -> None:
     def tool(n: int, f: float, b: bool, d: date, *, s: set[int], c: Colour) -> None: ...
 
     assert arguments_of(tool).values(
@@ -306,7 +306,7 @@ def test_what_a_model_writes_almost_right_is_taken() -> None:
     ) == {"n": 5, "f": 1.5, "b": True, "d": date(2026, 1, 2), "s": {1}, "c": Colour.RED}
 
 
-def test_strict_types_stay_strict_by_the_rules_for_json() -> None:
+def test_strict_types_are_validated_by_the_json_rules() -> None:
     class Strict(BaseModel):
         model_config = ConfigDict(strict=True)
         day: date
@@ -319,7 +319,7 @@ def test_strict_types_stay_strict_by_the_rules_for_json() -> None:
     assert problems == ['a.n: should be a valid integer, not "1"', 'b: should be a valid integer, not "2"']
 
 
-def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
+def test_problem_gives_path_expectation_and_value() -> None:
     def tool(stay: Stay, cents: Annotated[int, Field(gt=0)], kind: Literal["a", "b"] = "a") -> None: ...
 
     assert problems_of(
@@ -333,7 +333,7 @@ def test_a_problem_tells_the_path_what_was_expected_and_what_came() -> None:
     ]
 
 
-def test_what_is_missing_and_what_is_unknown_are_told() -> None:
+def test_missing_and_unknown_arguments_are_reported() -> None:
     def tool(stay: Stay, cents: int) -> None: ...
 
     assert problems_of(tool, {"stay": {"place": {}}, "amount": 5}) == [
@@ -343,7 +343,7 @@ def test_what_is_missing_and_what_is_unknown_are_told() -> None:
     ]
 
 
-def test_the_members_of_a_union_are_one_problem() -> None:
+def test_problems_of_union_members_are_joined_into_one() -> None:
     def tool(value: int | list[str]) -> None: ...
 
     assert problems_of(tool, {"value": {"a": 1}}) == [
@@ -351,7 +351,7 @@ def test_the_members_of_a_union_are_one_problem() -> None:
     ]
 
 
-def test_many_and_long_problems_are_cut() -> None:
+def test_many_or_long_problems_are_truncated() -> None:
     def tool(values: list[int]) -> None: ...
 
     problems = problems_of(tool, {"values": ["x" * 1000] * 50})
@@ -361,20 +361,20 @@ def test_many_and_long_problems_are_cut() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}, "\ud83d"])
-def test_what_is_no_json_is_no_argument(value: object) -> None:
+def test_argument_that_is_not_json_raises(value: object) -> None:
     def tool(value: Any) -> None: ...
 
     with pytest.raises(InvalidArgumentsError, match=r"not JSON|not valid"):
         arguments_of(tool).values({"value": value})
 
 
-def test_a_number_that_json_cannot_write_back_is_no_argument() -> None:
+def test_infinite_number_is_reported_as_a_problem() -> None:
     def tool(f: float) -> None: ...
 
     assert problems_of(tool, {"f": "inf"}) == ['f: should be a finite number, not "inf"']
 
 
-def test_a_validator_that_breaks_is_a_problem_of_the_arguments() -> None:
+def test_exception_in_a_validator_is_reported_as_invalid_arguments() -> None:
     class Fussy(BaseModel):
         n: int
 
@@ -391,7 +391,7 @@ def test_a_validator_that_breaks_is_a_problem_of_the_arguments() -> None:
 # --- The canonical form ---------------------------------------------------------------------------------
 
 
-def test_the_canonical_form_has_the_defaults_and_the_order_of_the_parameters() -> None:
+def test_canonical_arguments_contain_defaults_in_the_order_of_the_parameters() -> None:
     def tool(a: int, b: list[int] = [1], *, c: date | None = None, d: str = "x") -> None: ...  # noqa: B006
 
     canonical = arguments_of(tool).canonical({"d": "y", "a": "5"})
@@ -406,7 +406,7 @@ def test_a_mutable_default_is_not_shared_between_calls() -> None:
     assert arguments.values({}) == {"b": [1]}
 
 
-def test_sets_are_written_in_one_order() -> None:
+def test_sets_are_sorted_in_canonical_arguments() -> None:
     def tool(tags: set[str], deep: dict[str, list[frozenset[int]]]) -> None: ...
 
     assert arguments_of(tool).canonical({"tags": ["b", "a", "c"], "deep": {"k": [[3, 1, 2]]}}) == {
@@ -426,7 +426,7 @@ class Identity:
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
 
 
-def test_what_does_not_survive_writing_stays_as_it_came() -> None:
+def test_canonical_keeps_arguments_that_change_when_serialized_as_submitted() -> None:
     def tool(key: SecretStr, who: Identity, data: Json[list[int]], lazy: Iterable[int], n: int = 3) -> None: ...
 
     arguments = arguments_of(tool)
@@ -441,7 +441,7 @@ def test_what_does_not_survive_writing_stays_as_it_came() -> None:
     assert cast("SecretStr", arguments.values(canonical)["key"]).get_secret_value() == "hush"
 
 
-def test_what_stays_as_it_came_keeps_its_place() -> None:
+def test_canonical_keeps_the_order_of_arguments_kept_as_submitted() -> None:
     def tool(a: int, key: SecretStr, b: int = 2) -> None: ...
 
     assert json.dumps(arguments_of(tool).canonical({"key": "hush", "a": 1})) == '{"a": 1, "key": "hush", "b": 2}'
@@ -467,7 +467,7 @@ class Wordy(BaseModel):
         return f"{n} apples"
 
 
-def test_an_unreadable_form_keeps_the_submitted_text() -> None:
+def test_canonical_keeps_an_argument_whose_serialized_form_cannot_be_read() -> None:
     def tool(thing: Wordy, n: int = 3) -> None: ...
 
     assert arguments_of(tool).canonical({"thing": {"n": 1}}) == {"thing": {"n": 1}, "n": 3}
@@ -490,7 +490,7 @@ class Matrix:
         )
 
 
-def test_what_cannot_be_written_or_compared_stays_as_it_came() -> None:
+def test_canonical_keeps_arguments_that_cannot_be_serialized_or_compared() -> None:
     def infinite(reading: Reading) -> None: ...
 
     def breaking(thing: Breaking, n: int = 3) -> None: ...
@@ -564,7 +564,7 @@ EVERYTHING = arguments_of(everything)
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CALLS)
-def test_canonical_arguments_are_their_own_canonical_form_and_mean_the_same(call: dict[str, object]) -> None:
+def test_canonical_arguments_are_idempotent_and_validate_to_the_same_values(call: dict[str, object]) -> None:
     canonical = EVERYTHING.canonical(call)
     again = EVERYTHING.canonical(json.loads(json.dumps(canonical)))
     assert json.dumps(again) == json.dumps(canonical)
@@ -574,7 +574,7 @@ def test_canonical_arguments_are_their_own_canonical_form_and_mean_the_same(call
 # --- Docstrings ---------------------------------------------------------------------------------------
 
 
-def test_a_docstring_in_googles_style_gives_the_description_and_the_arguments() -> None:
+def test_google_style_docstring_gives_description_and_arguments() -> None:
     told = read_docstring(
         """Pay somebody.
 
@@ -608,11 +608,11 @@ def test_a_docstring_in_googles_style_gives_the_description_and_the_arguments() 
         ("\n    Args:\n        a: one\n    ", ""),
     ],
 )
-def test_other_docstrings_are_taken_as_they_are(text: str | None, description: str) -> None:
+def test_docstring_without_sections_becomes_the_whole_description(text: str | None, description: str) -> None:
     assert read_docstring(text).description == description
 
 
-def test_a_program_whose_docstrings_have_no_sections_never_loads_the_parser() -> None:
+def test_docstrings_without_sections_do_not_import_the_parser() -> None:
     code = (
         "import sys; from chat_core.tools import ToolCollection; tools = ToolCollection()\n"
         "def f(a: int) -> int:\n    'Plain.'\n    return a\n"

@@ -50,7 +50,7 @@ def collection(*names: str, high: bool = True) -> ToolCollection[Risk]:
 PAY = FunctionCall("pay", {"cents": 5}, id="call_1")
 
 
-async def test_the_strategy_is_asked_with_the_call_and_its_tools_metadata() -> None:
+async def test_policy_is_called_with_the_call_and_the_metadata_of_its_tool() -> None:
     seen: list[object] = []
 
     def strategy(call: FunctionCall, risk: Risk) -> Execute:
@@ -62,7 +62,7 @@ async def test_the_strategy_is_asked_with_the_call_and_its_tools_metadata() -> N
 
 
 @pytest.mark.parametrize("action", [Execute(), Reject("no"), RequireApproval(timedelta(hours=1)), Schedule(NOON)])
-async def test_each_action_passes_from_a_function_and_from_a_coroutine_function(action: Action[Paused]) -> None:
+async def test_action_of_a_sync_or_async_policy_is_returned(action: Action[Paused]) -> None:
     async def later(call: FunctionCall, risk: Risk) -> Action[Paused]:
         await anyio.lowlevel.checkpoint()
         return action
@@ -81,7 +81,7 @@ async def breaks_later(call: FunctionCall, risk: Risk) -> Execute:
 
 
 @pytest.mark.parametrize("strategy", [breaks, breaks_later])
-async def test_a_strategy_that_raises_rejects_with_only_the_name_of_the_error(
+async def test_policy_that_raises_rejects_with_only_the_class_of_the_error(
     strategy: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "chat_core"):
@@ -93,7 +93,7 @@ async def test_a_strategy_that_raises_rejects_with_only_the_name_of_the_error(
 
 
 @pytest.mark.parametrize("fallback", [Reject("not now"), RequireApproval(), Schedule(NOON)])
-async def test_the_fallback_decides_where_the_strategy_raised(fallback: Any) -> None:
+async def test_fallback_decides_if_the_policy_raises(fallback: Any) -> None:
     assert await ScopedCollection(collection("pay"), breaks, fallback=fallback).decide(PAY) is fallback
 
 
@@ -103,7 +103,7 @@ class Unclosed(Action[Paused]):
 
 
 @pytest.mark.parametrize("answer", [None, True, "execute", Execute, Unclosed()])
-async def test_what_is_no_action_fails_closed(answer: Any) -> None:
+async def test_fallback_decides_if_the_policy_does_not_return_an_action(answer: Any) -> None:
     async def later(call: FunctionCall, risk: Risk) -> Any:
         return answer
 
@@ -116,11 +116,11 @@ async def test_what_is_no_action_fails_closed(answer: Any) -> None:
         assert await scope.decide(PAY) == RequireApproval()
 
 
-async def test_a_call_of_a_tool_that_is_not_in_the_scope_fails_closed() -> None:
+async def test_call_of_a_tool_outside_the_scope_is_rejected() -> None:
     assert isinstance(await ScopedCollection(collection("pay"), execute_all).decide(FunctionCall("buy")), Reject)
 
 
-async def test_a_cancelled_strategy_is_cancelled_and_decides_nothing() -> None:
+async def test_cancellation_propagates_from_a_waiting_policy() -> None:
     async def waits(call: FunctionCall, risk: Risk) -> Execute:
         await anyio.sleep_forever()
         return Execute()
@@ -132,19 +132,19 @@ async def test_a_cancelled_strategy_is_cancelled_and_decides_nothing() -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_fallback_that_executes_is_refused() -> None:
+async def test_fallback_that_executes_raises() -> None:
     executes: Any = Execute()
     with pytest.raises(UsageError, match=r"the fallback of a policy must not run the call"):
         ScopedCollection(collection("pay"), breaks, fallback=executes)
 
 
 @pytest.mark.parametrize("fallback", ["no", Reject, Unclosed()])
-async def test_a_fallback_is_an_action(fallback: Any) -> None:
+async def test_fallback_that_is_not_an_action_raises(fallback: Any) -> None:
     with pytest.raises(UsageError, match="fallback must be an action"):
         ScopedCollection(collection("pay"), breaks, fallback=fallback)
 
 
-async def test_a_scope_needs_a_collection_and_a_function() -> None:
+async def test_scoped_collection_raises_without_a_collection_or_a_function() -> None:
     wrong: Any = [breaks]
     with pytest.raises(UsageError, match=r"ScopedCollection\(\) needs a ToolCollection, not \["):
         ScopedCollection(wrong, breaks)
@@ -155,7 +155,7 @@ async def test_a_scope_needs_a_collection_and_a_function() -> None:
     require_collection(collection("pay"), "with_tools()")
 
 
-async def test_a_scope_copies_the_collection_when_it_is_created() -> None:
+async def test_scope_copies_the_collection_when_it_is_created() -> None:
     tools = collection("pay", "look")
     scope = ScopedCollection(tools, execute_all)
     tools.register("late", {"type": "object"}, lambda _: None, Risk(False))
@@ -164,7 +164,7 @@ async def test_a_scope_copies_the_collection_when_it_is_created() -> None:
     assert isinstance(await scope.decide(FunctionCall("late")), Reject)
 
 
-async def test_tools_that_always_run_need_no_metadata() -> None:
+async def test_execute_all_needs_no_metadata() -> None:
     plain = ToolCollection()
     plain.register("pay", {"type": "object"}, lambda _: None)
     assert await ScopedCollection(plain, execute_all).decide(PAY) == Execute()
@@ -189,7 +189,7 @@ class OneTool(ToolScope[Paused]):
         return "OneTool()"
 
 
-async def test_names_are_unique_over_all_scopes() -> None:
+async def test_same_tool_name_in_two_scopes_raises() -> None:
     first = ScopedCollection(collection("pay", "look"), execute_all)
     require_unique_names([first, OneTool(collection("buy"))])
     with pytest.raises(
@@ -198,7 +198,7 @@ async def test_names_are_unique_over_all_scopes() -> None:
         require_unique_names([first, OneTool(collection("look"))])
 
 
-async def test_the_same_scope_twice_is_a_clash() -> None:
+async def test_same_collection_in_two_scopes_raises() -> None:
     tools = collection("pay")
     first, second = ScopedCollection(tools, execute_all), ScopedCollection(tools, execute_all)
     for other in (first, second):
@@ -207,7 +207,7 @@ async def test_the_same_scope_twice_is_a_clash() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_strategy_that_awaits_a_cancelled_task_fails_without_cancelling_the_run() -> None:
+async def test_policy_that_awaits_a_cancelled_future_rejects_and_does_not_cancel_the_run() -> None:
     async def awaits(_call: FunctionCall, _meta: None) -> Execute:
         future = asyncio.get_running_loop().create_future()
         future.cancel()
@@ -223,7 +223,7 @@ async def test_a_strategy_that_awaits_a_cancelled_task_fails_without_cancelling_
     assert isinstance(action, Reject)
 
 
-async def test_a_strategy_that_is_cancelled_from_outside_decides_nothing() -> None:
+async def test_policy_cancelled_from_outside_does_not_decide() -> None:
     async def waits(_call: FunctionCall, _meta: None) -> Execute:
         await anyio.sleep_forever()
         return Execute()
@@ -263,6 +263,6 @@ class TakesNothing:
         (a_bool, r"a policy returns an action such as Execute\(\) .* not a bool as .*a_bool"),
     ],
 )
-def test_a_policy_of_another_form_is_refused_when_the_scope_is_made(policy: Any, error: str) -> None:
+def test_policy_with_a_wrong_signature_or_return_type_raises(policy: Any, error: str) -> None:
     with pytest.raises(UsageError, match=error):
         ScopedCollection(ToolCollection(), policy)

@@ -45,7 +45,7 @@ class Desk:
         return self.book(seat)
 
 
-def test_annotations_as_strings_are_resolved() -> None:
+def test_string_annotations_are_resolved() -> None:
     def pay(cents: int, to: str = "nobody") -> None: ...
 
     first, second = read_signature(pay).parameters
@@ -53,7 +53,7 @@ def test_annotations_as_strings_are_resolved() -> None:
     assert (second.name, second.hint, second.default) == ("to", str, "nobody")
 
 
-def test_names_of_an_enclosing_function_are_resolved() -> None:
+def test_annotations_with_names_of_an_enclosing_function_are_resolved() -> None:
     @dataclass
     class Place:
         city: str
@@ -71,7 +71,7 @@ def test_names_of_an_enclosing_function_are_resolved() -> None:
     assert [parameter.hint for parameter in signature.parameters] == [inner, list[Place]]
 
 
-def test_a_name_that_the_function_closes_over_is_resolved_after_its_scope_is_left() -> None:
+def test_annotation_with_a_closure_name_is_resolved_after_the_function_returned() -> None:
     def make() -> Any:
         class Place:
             pass
@@ -85,7 +85,7 @@ def test_a_name_that_the_function_closes_over_is_resolved_after_its_scope_is_lef
     assert read_signature(travel).parameters[0].hint is place
 
 
-def test_a_name_that_is_assigned_later_does_not_matter_where_no_annotation_needs_it() -> None:
+def test_unassigned_closure_name_is_ignored_if_no_annotation_uses_it() -> None:
     def later(n: int) -> int:
         return n + more
 
@@ -94,7 +94,7 @@ def test_a_name_that_is_assigned_later_does_not_matter_where_no_annotation_needs
     assert signature.call({"n": 1}, CONTEXT) == 3
 
 
-def test_a_local_name_of_a_caller_that_does_not_enclose_the_function_is_not_seen() -> None:
+def test_local_name_of_a_caller_is_not_used_to_resolve_an_annotation() -> None:
     def caller(function: Any) -> None:
         Hidden = int  # noqa: N806 - the annotation must not find it
         read_signature(function)
@@ -110,14 +110,14 @@ def test_a_local_name_of_a_caller_that_does_not_enclose_the_function_is_not_seen
         caller(make())
 
 
-def test_a_name_imported_for_type_checkers_only_is_refused_with_its_parameter() -> None:
+def test_parameter_annotated_with_a_type_checking_import_raises() -> None:
     def half(of: Fraction) -> None: ...
 
     with pytest.raises(UsageError, match="half: the annotation 'Fraction' of 'of' cannot be evaluated"):
         read_signature(half)
 
 
-def test_a_return_type_imported_for_type_checkers_only_does_not_matter() -> None:
+def test_return_annotation_with_a_type_checking_import_is_ignored() -> None:
     def half(of: int, ready: list[Fraction] = []) -> Fraction:  # noqa: B006
         return ready[of]
 
@@ -126,7 +126,7 @@ def test_a_return_type_imported_for_type_checkers_only_does_not_matter() -> None
     assert names(half) == ["of", "ready"]
 
 
-def test_a_parameter_without_annotation_takes_anything() -> None:
+def test_parameter_without_annotation_accepts_any_value() -> None:
     def echo(value: object, /) -> object:
         return value
 
@@ -134,7 +134,7 @@ def test_a_parameter_without_annotation_takes_anything() -> None:
     assert read_signature(echo).parameters[0].hint is Any
 
 
-def test_a_context_is_hidden_and_passed_however_it_is_annotated() -> None:
+def test_context_parameter_is_hidden_and_passed_in_every_annotation_form() -> None:
     def plain(a: int, ctx: ToolContext) -> Any:
         return a, ctx
 
@@ -156,14 +156,14 @@ def test_a_context_is_hidden_and_passed_however_it_is_annotated() -> None:
         assert signature.call({"a": 5}, CONTEXT) == (5, CONTEXT)
 
 
-def test_every_kind_of_parameter_is_passed_as_the_function_takes_it() -> None:
+def test_call_passes_every_kind_of_parameter() -> None:
     def mixed(a: int, /, b: int, c: int = 3, *, d: int, e: int = 5) -> tuple[int, ...]:
         return a, b, c, d, e
 
     assert read_signature(mixed).call({"a": 1, "b": 2, "d": 4}, CONTEXT) == (1, 2, 3, 4, 5)
 
 
-def test_methods_partials_and_callable_objects_are_read() -> None:
+def test_methods_partials_and_callable_objects_can_be_read() -> None:
     desk = Desk("Lyon")
     assert read_signature(desk.book).call({"seat": 4}, CONTEXT) == "4 in Lyon"
     assert (read_signature(desk.book).name, read_signature(desk.book).doc) == ("book", "Book a seat.")
@@ -175,7 +175,7 @@ def test_methods_partials_and_callable_objects_are_read() -> None:
     assert (partial.name, partial.parameters, partial.call({}, CONTEXT)) == ("close", (), "noon")
 
 
-def test_what_a_partial_fixes_by_keyword_is_not_the_models_to_choose() -> None:
+def test_keyword_fixed_by_a_partial_is_not_a_parameter_of_the_tool() -> None:
     def transfer(account: str, cents: int) -> str:
         return f"{cents} from {account}"
 
@@ -184,7 +184,7 @@ def test_what_a_partial_fixes_by_keyword_is_not_the_models_to_choose() -> None:
     assert read_signature(fixed).call({"cents": 5}, CONTEXT) == "5 from mine"
 
 
-def test_a_wrapped_function_is_read_as_what_it_wraps() -> None:
+def test_wrapped_function_has_the_signature_of_the_original() -> None:
     def logged(function: Any) -> Any:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -206,7 +206,7 @@ async def _coroutine(a: int) -> int:
     return a
 
 
-def test_only_coroutine_functions_do_without_a_thread() -> None:
+def test_only_coroutine_functions_are_not_blocking() -> None:
     assert read_signature(lambda: None).blocking
     assert read_signature(Desk("Lyon").book).blocking
     assert not read_signature(_coroutine).blocking
@@ -215,7 +215,7 @@ def test_only_coroutine_functions_do_without_a_thread() -> None:
     assert not read_signature(Desk("Lyon").__call__).blocking
 
 
-def test_a_function_that_returns_an_awaitable_runs_in_a_thread_and_gives_it_back() -> None:
+def test_function_that_returns_an_awaitable_is_blocking_and_returns_it() -> None:
     def later(a: int) -> Any:
         return _coroutine(a)
 
@@ -251,12 +251,12 @@ async def _async_generator(n: int) -> AsyncIterator[int]:
         (max, "no readable signature|takes"),
     ],
 )
-def test_what_a_model_cannot_call_is_refused(function: Any, reason: str) -> None:
+def test_function_that_a_model_cannot_call_raises(function: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         read_signature(function)
 
 
-def test_without_resolving_an_unknown_annotation_counts_as_none() -> None:
+def test_unresolved_annotation_is_any_if_resolve_is_false() -> None:
     def half(of: Fraction, ctx: ToolContext) -> None: ...
 
     signature = read_signature(half, resolve=False)
@@ -266,7 +266,7 @@ def test_without_resolving_an_unknown_annotation_counts_as_none() -> None:
 # --- Injected parameters ------------------------------------------------------------------------------------
 
 
-def test_an_injected_parameter_is_hidden_and_filled_from_the_values_of_the_run() -> None:
+def test_injected_parameter_is_hidden_and_filled_from_the_run_values() -> None:
     def pay(desk: Injected[Desk], /, cents: int, *, other: Annotated[Injected[str], "more"]) -> str:
         return f"{cents} {other} {desk.city}"
 
@@ -278,7 +278,7 @@ def test_an_injected_parameter_is_hidden_and_filled_from_the_values_of_the_run()
     assert signature.call({"cents": 5, "other": "from a model"}, ToolContext("call_1", run=run)) == "5 to Lyon"
 
 
-def test_an_injected_parameter_needs_a_type_and_has_no_default() -> None:
+def test_injected_parameter_without_a_type_or_with_a_default_raises() -> None:
     def bare(desk: Injected) -> None: ...  # type: ignore[type-arg]
 
     def outside(desk: Injected[Desk] | None) -> None: ...
@@ -293,7 +293,7 @@ def test_an_injected_parameter_needs_a_type_and_has_no_default() -> None:
         read_signature(default)
 
 
-def test_a_handler_of_a_schema_may_have_injected_parameters() -> None:
+def test_handler_of_a_raw_tool_can_have_injected_parameters() -> None:
     tools = ToolCollection()
 
     def handle(arguments: dict[str, Any], desk: Injected[Desk]) -> str:

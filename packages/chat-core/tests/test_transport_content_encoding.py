@@ -29,7 +29,7 @@ def undone(encoding: str, data: bytes) -> bytes:
         ("deflate", zlib.compress(BODY)[2:-4]),
     ],
 )
-def test_an_encoding_is_undone_byte_by_byte(encoding: str, data: bytes) -> None:
+def test_decoder_decodes_gzip_and_deflate_byte_by_byte(encoding: str, data: bytes) -> None:
     assert undone(encoding, data) == BODY
 
 

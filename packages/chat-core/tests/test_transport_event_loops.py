@@ -22,7 +22,7 @@ class Resource:
         self.closed += 1
 
 
-def test_each_loop_has_a_resource_which_ends_with_it() -> None:
+def test_each_event_loop_has_its_own_resource_that_is_closed_with_it() -> None:
     resources = PerEventLoop(Resource)
 
     async def twice() -> Resource:
@@ -34,7 +34,7 @@ def test_each_loop_has_a_resource_which_ends_with_it() -> None:
     assert (first.closed, second.closed) == (1, 1)
 
 
-def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
+def test_resource_does_not_keep_a_closed_event_loop_alive() -> None:
     resources = PerEventLoop(Resource)
 
     async def once() -> weakref.ref[object]:
@@ -45,7 +45,7 @@ def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
     assert loop() is None
 
 
-def test_closing_closes_the_resource_of_this_loop_and_the_next_one_is_new() -> None:
+def test_aclose_closes_the_resource_and_the_next_get_creates_a_new_one() -> None:
     resources = PerEventLoop(Resource)
 
     async def close() -> None:
@@ -59,7 +59,7 @@ def test_closing_closes_the_resource_of_this_loop_and_the_next_one_is_new() -> N
     asyncio.run(close())
 
 
-def test_a_transport_that_needs_asyncio_says_so_on_trio() -> None:
+def test_require_asyncio_raises_on_trio() -> None:
     async def check() -> None:
         require_asyncio("MyTransport")
 

@@ -49,7 +49,9 @@ def read(framing: Framing, chunks: Iterable[bytes], limit: int = 1 << 24) -> lis
 
 
 @given(st.lists(JSON_VALUES, max_size=8), st.sampled_from(["\n", "\r\n", "\n\n", " \n"]), st.booleans(), CUTS)
-def test_json_lines_however_they_are_cut(values: list[Any], end: str, last_end: bool, sizes: list[int]) -> None:
+def test_json_lines_are_parsed_however_they_are_split(
+    values: list[Any], end: str, last_end: bool, sizes: list[int]
+) -> None:
     text = end.join(json.dumps(value, ensure_ascii=False) for value in values) + (end if last_end else "")
     data = text.encode(errors="replace")
     whole = read("json-lines", [data])
@@ -57,15 +59,15 @@ def test_json_lines_however_they_are_cut(values: list[Any], end: str, last_end: 
     assert read("json-lines", cut(data, sizes)) == whole
 
 
-def test_a_last_line_without_its_end_counts_when_it_is_whole() -> None:
+def test_json_lines_without_a_final_line_break_end_with_a_complete_line() -> None:
     assert read("json-lines", [b'{"a": 1}\n{"b"', b": 2}"]) == [b'{"a": 1}', b'{"b": 2}']
 
 
-def test_half_an_emoji_in_the_last_line_is_no_cut() -> None:
+def test_json_line_with_an_escaped_lone_surrogate_is_complete() -> None:
     assert read("json-lines", [rb'{"a": "\ud83d"}']) == [rb'{"a": "\ud83d"}']
 
 
-def test_json_lines_that_end_within_a_value_were_cut() -> None:
+def test_json_lines_that_end_within_a_value_raise() -> None:
     cutter = JsonLines()
     assert cutter.feed(b'{"a": 1}\n{"b": ') == [Event("message", b'{"a": 1}')]
     with pytest.raises(TransportError, match="in the middle of a JSON value") as caught:
@@ -73,15 +75,15 @@ def test_json_lines_that_end_within_a_value_were_cut() -> None:
     assert caught.value.kind == "stream"
 
 
-def test_a_mark_at_the_start_of_json_lines_is_no_part_of_them() -> None:
+def test_byte_order_mark_before_json_lines_is_removed() -> None:
     assert read("json-lines", [b"\xef", b"\xbb\xbf{}\n"]) == [b"{}"]
 
 
-def test_bytes_that_are_no_text_are_replaced_in_json_lines() -> None:
+def test_invalid_utf8_in_json_lines_is_replaced() -> None:
     assert read("json-lines", [b'"a\xff"\n']) == ['"a\ufffd"'.encode()]
 
 
-def test_a_json_line_as_long_as_the_limit_passes_and_one_byte_more_does_not() -> None:
+def test_json_line_may_be_as_long_as_the_limit_and_not_longer() -> None:
     fits, over = b'"' + b"x" * 98 + b'"\r\n', b'"' + b"x" * 99 + b'"\r\n'
     for size in (1, 7, 500):
         assert read("json-lines", in_pieces(fits, size), 100) == [fits.strip()]
@@ -89,7 +91,7 @@ def test_a_json_line_as_long_as_the_limit_passes_and_one_byte_more_does_not() ->
             read("json-lines", in_pieces(over, size), 100)
 
 
-def test_an_endless_json_line_is_refused_before_it_is_kept() -> None:
+def test_endless_json_line_raises_before_it_is_buffered() -> None:
     cutter = JsonLines(100)
     assert cutter.feed(b"x" * 80) == []
     with pytest.raises(TransportError):
@@ -98,7 +100,7 @@ def test_an_endless_json_line_is_refused_before_it_is_kept() -> None:
         cutter.end()
 
 
-def test_json_lines_that_were_whole_come_before_the_error() -> None:
+def test_json_lines_before_a_line_that_is_too_long_are_returned_first() -> None:
     cutter = JsonLines(10)
     assert cutter.feed(b"1\n" + b"2" * 11 + b"\n") == [Event("message", b"1")]
     with pytest.raises(TransportError):
@@ -109,7 +111,9 @@ def test_json_lines_that_were_whole_come_before_the_error() -> None:
 
 
 @given(st.lists(JSON_VALUES, max_size=6), st.sampled_from([None, 2]), st.sampled_from(["", "\r\n", " "]), CUTS)
-def test_a_json_array_however_it_is_cut(values: list[Any], indent: int | None, pad: str, sizes: list[int]) -> None:
+def test_json_array_is_parsed_however_it_is_split(
+    values: list[Any], indent: int | None, pad: str, sizes: list[int]
+) -> None:
     text = json.dumps(values, indent=indent, ensure_ascii=False).replace("\n", "\r\n")
     data = (pad + text + pad).encode(errors="replace")
     whole = read("json-array", [data])
@@ -119,7 +123,7 @@ def test_a_json_array_however_it_is_cut(values: list[Any], indent: int | None, p
 
 
 @given(st.lists(JSON_VALUES, max_size=4), CUTS)
-def test_a_json_array_that_is_cut_anywhere_is_a_broken_stream(values: list[Any], sizes: list[int]) -> None:
+def test_truncated_json_array_raises_a_stream_error(values: list[Any], sizes: list[int]) -> None:
     data = json.dumps(values).encode()
     for end in range(len(data)):
         with pytest.raises(TransportError) as caught:
@@ -127,7 +131,7 @@ def test_a_json_array_that_is_cut_anywhere_is_a_broken_stream(values: list[Any],
         assert caught.value.kind == "stream"
 
 
-def test_an_element_is_given_with_its_last_byte_and_not_with_what_follows() -> None:
+def test_json_array_element_is_returned_with_its_last_byte() -> None:
     cutter = JsonArray()
     assert cutter.feed(b'[{"a": "}]"}') == [Event("message", b'{"a": "}]"}')]
     assert cutter.feed(b"\r\n") == []
@@ -137,19 +141,19 @@ def test_an_element_is_given_with_its_last_byte_and_not_with_what_follows() -> N
     assert cutter.end() == []
 
 
-def test_a_backslash_at_the_end_of_a_chunk_still_escapes() -> None:
+def test_backslash_at_the_end_of_a_chunk_escapes_the_next_character() -> None:
     assert read("json-array", [b'[{"a": "\\', b'"}, {"}]']) == [b'{"a": "\\"}, {"}']
 
 
 @pytest.mark.parametrize("body", [b'{"error": {"code": 400}}', b"<html>no</html>", b'"[1]"'])
-def test_a_body_that_is_no_array_is_refused_with_its_beginning(body: bytes) -> None:
+def test_body_that_is_not_a_json_array_raises_with_its_beginning(body: bytes) -> None:
     with pytest.raises(TransportError, match="not a JSON array") as caught:
         read("json-array", [b" \r\n", body])
     assert caught.value.kind == "protocol"
     assert caught.value.body == body
 
 
-def test_what_follows_the_array_is_refused() -> None:
+def test_data_after_the_json_array_raises() -> None:
     cutter = JsonArray()
     assert cutter.feed(b"[1] [2]") == [Event("message", b"1")]
     with pytest.raises(TransportError, match="continues after the end of its JSON array"):
@@ -158,7 +162,7 @@ def test_what_follows_the_array_is_refused() -> None:
         read("json-array", [b"[1]", b" ", b"2"])
 
 
-def test_an_element_as_long_as_the_limit_passes_and_one_byte_more_does_not() -> None:
+def test_json_array_element_may_be_as_long_as_the_limit_and_not_longer() -> None:
     fits, over = b'{"a": "' + b"x" * 91 + b'"}', b'{"a": "' + b"x" * 92 + b'"}'
     for size in (1, 7, 500):
         assert read("json-array", in_pieces(b"[" + fits + b" , " + fits + b"]", size), 100) == [fits, fits]
@@ -166,7 +170,7 @@ def test_an_element_as_long_as_the_limit_passes_and_one_byte_more_does_not() -> 
             read("json-array", in_pieces(b"[" + over + b"]", size), 100)
 
 
-def test_an_endless_element_is_refused_before_it_is_kept() -> None:
+def test_endless_json_array_element_raises_before_it_is_buffered() -> None:
     cutter = JsonArray(100)
     assert cutter.feed(b'[1, "' + b"x" * 80) == [Event("message", b"1")]
     with pytest.raises(TransportError):
@@ -175,7 +179,7 @@ def test_an_endless_element_is_refused_before_it_is_kept() -> None:
         cutter.feed(b"x")
 
 
-def test_blanks_between_elements_fill_no_memory() -> None:
+def test_white_space_between_array_elements_is_not_buffered() -> None:
     cutter = JsonArray(100)
     cutter.feed(b"[1")
     for _ in range(100):
@@ -195,7 +199,7 @@ def seconds(cutter: Callable[[], Any], data: bytes) -> float:
 
 
 @pytest.mark.parametrize(("cutter", "before", "after"), [(JsonLines, b'"', b'"\n'), (JsonArray, b'[{"a":"', b'"}]')])
-def test_a_long_event_in_small_pieces_costs_no_more_per_byte(
+def test_parsing_time_per_byte_does_not_grow_with_the_length_of_an_event(
     cutter: Callable[[], Any], before: bytes, after: bytes
 ) -> None:
     short, long = (before + rb"\n" * size + after for size in (500_000, 5_000_000))
@@ -205,7 +209,7 @@ def test_a_long_event_in_small_pieces_costs_no_more_per_byte(
 # From chunks to batches
 
 
-def test_each_framing_has_its_framer() -> None:
+def test_framer_returns_the_parser_of_each_framing() -> None:
     assert isinstance(framer("sse"), SseParser)
     assert isinstance(framer("json-lines"), JsonLines)
     assert isinstance(framer("json-array"), JsonArray)
@@ -230,14 +234,14 @@ class Chunks:
         self.closed = True
 
 
-async def test_a_batch_holds_all_that_a_chunk_completes() -> None:
+async def test_framed_yields_all_events_that_a_chunk_completes_as_one_batch() -> None:
     chunks = Chunks(b"data: a\n\ndata: b\n\nda", b"ta: c", b"\n\n")
     batches = [[event.data for event in batch] async for batch in framed(chunks, "sse")]
     assert batches == [[b"a", b"b"], [b"c"]]
     assert chunks.closed
 
 
-async def test_the_end_of_the_body_completes_what_it_may() -> None:
+async def test_framed_yields_or_rejects_the_remainder_at_the_end_of_the_body() -> None:
     assert [batch async for batch in framed(Chunks(b"1\n2"), "json-lines")] == [
         [Event("message", b"1")],
         [Event("message", b"2")],
@@ -248,7 +252,7 @@ async def test_the_end_of_the_body_completes_what_it_may() -> None:
     assert chunks.closed
 
 
-async def test_closing_the_batches_closes_the_chunks_at_once() -> None:
+async def test_closing_framed_closes_the_chunks() -> None:
     chunks = Chunks(b"data: a\n\n", b"data: b\n\n")
     async with aclosing(framed(chunks, "sse")) as batches:
         async for _ in batches:
@@ -257,7 +261,7 @@ async def test_closing_the_batches_closes_the_chunks_at_once() -> None:
     assert chunks.closed
 
 
-async def test_a_generator_of_chunks_is_closed_at_once() -> None:
+async def test_closing_framed_closes_a_generator_of_chunks() -> None:
     seen: list[str] = []
 
     async def chunks() -> AsyncGenerator[bytes]:
@@ -271,7 +275,7 @@ async def test_a_generator_of_chunks_is_closed_at_once() -> None:
     assert seen == ["closed"]
 
 
-async def test_an_error_of_the_chunks_passes_and_closes_them() -> None:
+async def test_error_of_the_chunks_propagates_and_closes_them() -> None:
     class Broken(Chunks):
         async def __anext__(self) -> bytes:
             raise TransportError("stream", "reset")
@@ -282,7 +286,7 @@ async def test_an_error_of_the_chunks_passes_and_closes_them() -> None:
     assert chunks.closed
 
 
-async def test_errors_of_the_chunks_are_translated_where_the_author_says_how() -> None:
+async def test_errors_of_the_chunks_are_translated_by_the_passed_context_manager() -> None:
     class ForeignError(Exception):
         pass
 
@@ -309,18 +313,18 @@ async def test_errors_of_the_chunks_are_translated_where_the_author_says_how() -
     assert chunks.closed
 
 
-async def test_the_last_event_of_an_answer_ends_it_where_the_connection_goes_on() -> None:
+async def test_framed_ends_at_the_last_event_even_if_the_connection_continues() -> None:
     chunks = Chunks(b"data: a\n\n", b"data: b\n\ndata: end\n\ndata: of the next answer\n\n", b"data: c\n\n")
     batches = [batch async for batch in framed(chunks, "sse", is_last=lambda event: event.data == b"end")]
     assert [[event.data for event in batch] for batch in batches] == [[b"a"], [b"b", b"end"]]
 
 
-async def test_the_limit_reaches_the_framer() -> None:
+async def test_framed_passes_the_event_limit_to_the_framer() -> None:
     with pytest.raises(TransportError, match="longer than 5 bytes"):
         [batch async for batch in framed(Chunks(b"data: 123456\n\n"), "sse", max_event_bytes=5)]
 
 
-async def test_a_stream_is_read_one_by_one_on_top_of_its_batches() -> None:
+async def test_event_stream_iterates_over_single_events() -> None:
     stream = EventStream(200, Headers(), framed(Chunks(b"data: a\n\ndata: b\n\n", b"data: c\n\n"), "sse"))
     first = [event.data async for event in stream]
     assert first == [b"a", b"b", b"c"]

@@ -90,12 +90,12 @@ class Canned(HttpTransport):
             return [event.data async for event in stream]
 
 
-def test_a_description_of_a_request_has_no_secret() -> None:
+def test_describe_omits_credentials_and_query() -> None:
     assert describe(ASKED) == "POST https://llm.example/v1/chat"
 
 
 @pytest.mark.parametrize("character", ["\r", "\n", "\0", "\x1f", "\x7f"])
-async def test_an_address_with_a_control_character_is_refused_before_anything_is_sent(character: str) -> None:
+async def test_url_with_a_control_character_raises_before_the_request_is_sent(character: str) -> None:
     transport = Canned(Answer(200, []))
     for host, path in (("llm.example", f"/a{character}?key={SECRET}"), (f"me:{SECRET}@llm{character}.example", "/")):
         with pytest.raises(UsageError, match="control character") as caught:
@@ -106,20 +106,20 @@ async def test_an_address_with_a_control_character_is_refused_before_anything_is
     assert transport.accepted == []
 
 
-def test_a_header_that_breaks_out_of_its_line_is_found() -> None:
+def test_header_name_or_value_with_a_line_break_is_invalid() -> None:
     assert invalid_header_name("x-key") is None
     assert invalid_header_name("x key") is not None
     assert invalid_header_value("x-key", SECRET) is None
     assert SECRET not in str(invalid_header_value("x-key", f"{SECRET}\n"))
 
 
-def test_a_refusal_names_the_target_of_a_redirect_without_its_query() -> None:
+def test_refusal_message_names_the_redirect_target_without_its_query() -> None:
     answer = Answer(302, [(b"location", b"https://other.example/?key=1")])
     said = refusal_message("GET x", answer.status, "", answer.headers)
     assert said == "GET x returned status 302: a redirect to https://other.example/; redirects are not followed"
 
 
-async def test_a_whole_answer_is_decoded_and_closed() -> None:
+async def test_send_decodes_the_response_and_closes_it() -> None:
     body = gzip.compress(b"hello", mtime=0)
     transport = Canned(Answer(404, [(b"content-encoding", b"gzip"), (b"x-mine", b"1")], body[:9], body[9:]))
     response = await transport.send(ASKED)
@@ -127,7 +127,7 @@ async def test_a_whole_answer_is_decoded_and_closed() -> None:
     assert (transport.answer.closed, transport.accepted) == (True, ["gzip, deflate"])
 
 
-async def test_a_body_that_the_library_has_decoded_is_not_decoded_again() -> None:
+async def test_body_that_the_http_library_decoded_is_not_decoded_again() -> None:
     transport = Canned(Answer(200, [(b"content-encoding", b"gzip")], b"hello", is_decoded=True))
     assert (await transport.send(ASKED)).body == b"hello"
 
@@ -140,7 +140,7 @@ async def test_a_body_that_the_library_has_decoded_is_not_decoded_again() -> Non
         (partial(Answer, 200, [], b"x", LibraryError("broken")), "stream", b""),
     ],
 )
-async def test_an_answer_that_is_not_whole_is_an_error_and_closed(
+async def test_incomplete_or_invalid_response_raises_and_is_closed(
     make: Callable[[], Answer], kind: str, body: bytes
 ) -> None:
     answer = make()
@@ -149,13 +149,13 @@ async def test_an_answer_that_is_not_whole_is_an_error_and_closed(
     assert (caught.value.kind, caught.value.body, answer.closed) == (kind, body, True)
 
 
-async def test_a_stream_under_another_type_is_read_from_its_beginning() -> None:
+async def test_stream_with_another_content_type_is_read_from_the_beginning() -> None:
     transport = Canned(Answer(200, [(b"content-type", b"text/plain")], b"", b"data: 1\n\nda", b"ta: 2\n\n"))
     assert await transport.events() == [b"1", b"2"]
     assert (transport.answer.closed, transport.accepted) == (True, ["identity"])
 
 
-async def test_the_rest_of_a_body_behind_the_last_event_is_read() -> None:
+async def test_body_after_the_last_event_is_read_to_its_end() -> None:
     def is_last(event: Event) -> bool:
         return event.data == b"2"
 
@@ -183,7 +183,7 @@ async def test_the_rest_of_a_body_behind_the_last_event_is_read() -> None:
         (partial(Answer, 200, [SSE], b"data: 1\n\n", LibraryError("broken")), "stream", None, b""),
     ],
 )
-async def test_a_stream_that_is_refused_or_breaks_is_an_error_and_closed(
+async def test_stream_that_is_refused_or_breaks_raises_and_is_closed(
     make: Callable[[], Answer], kind: str, status: int | None, body: bytes
 ) -> None:
     answer = make()
@@ -194,7 +194,7 @@ async def test_a_stream_that_is_refused_or_breaks_is_an_error_and_closed(
     assert SECRET not in str(caught.value)
 
 
-def test_an_error_of_the_library_is_the_cause_where_it_holds_no_secret() -> None:
+def test_library_error_is_the_cause_only_if_it_contains_no_secret() -> None:
     error = LibraryError("harmless")
     with pytest.raises(TransportError) as caught, Translation(ASKED, response_started=False):
         raise error
@@ -205,7 +205,7 @@ def test_an_error_of_the_library_is_the_cause_where_it_holds_no_secret() -> None
 
 
 @pytest.mark.parametrize("error", [ValueError("of the caller"), TransportError("timeout", "translated before")])
-def test_other_errors_pass(error: Exception) -> None:
+def test_errors_of_other_classes_are_not_translated(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, Translation(ASKED, response_started=False):
         raise error
     assert caught.value is error

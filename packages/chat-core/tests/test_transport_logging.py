@@ -73,7 +73,7 @@ async def read(transport: Transport, leave_behind: int | None = None) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_is_one_line_with_its_facts(lines: Lines, logger: logging.Logger) -> None:
+async def test_stream_is_logged_as_one_line_with_its_attributes(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.events("12", "345", headers={"x-request-id": "r7", "set-cookie": SECRET})
     await read(LoggingTransport(mock, logger, clock=Clock()))
@@ -100,7 +100,7 @@ async def test_a_stream_is_one_line_with_its_facts(lines: Lines, logger: logging
 
 
 @pytest.mark.anyio
-async def test_a_whole_answer_is_one_line(lines: Lines, logger: logging.Logger) -> None:
+async def test_whole_response_is_logged_as_one_line(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.answer(404, {}, b"not here")
     await LoggingTransport(mock, logger).send(Request("GET", "http", "llm.example", "/v1/models"))
@@ -112,7 +112,7 @@ async def test_a_whole_answer_is_one_line(lines: Lines, logger: logging.Logger) 
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_is_left_says_so(lines: Lines, logger: logging.Logger) -> None:
+async def test_stream_closed_early_is_logged_as_left(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.answer(body=[b"data: 1\n\n", anyio.sleep_forever])
     await read(LoggingTransport(mock, logger), leave_behind=1)
@@ -121,7 +121,7 @@ async def test_a_stream_that_is_left_says_so(lines: Lines, logger: logging.Logge
 
 
 @pytest.mark.anyio
-async def test_what_failed_is_a_warning_with_its_kind_and_passes_as_it_is(lines: Lines, logger: logging.Logger) -> None:
+async def test_failure_is_logged_as_a_warning_and_propagates_unchanged(lines: Lines, logger: logging.Logger) -> None:
     failures = {"timeout": TransportError("timeout", SECRET), "RuntimeError": RuntimeError(SECRET)}
     for kind, failure in failures.items():
         lines.records.clear()
@@ -154,7 +154,7 @@ async def test_a_log_record_contains_no_secret(lines: Lines, logger: logging.Log
 
 
 @pytest.mark.anyio
-async def test_a_disabled_log_level_costs_nothing_and_logs_nothing(lines: Lines, logger: logging.Logger) -> None:
+async def test_disabled_log_level_logs_nothing(lines: Lines, logger: logging.Logger) -> None:
     mock = MockTransport()
     mock.answer()
     await LoggingTransport(mock, logger, level=logging.DEBUG).send(ASKED)
@@ -163,7 +163,7 @@ async def test_a_disabled_log_level_costs_nothing_and_logs_nothing(lines: Lines,
 
 
 @pytest.mark.anyio
-async def test_without_a_logger_it_is_that_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
+async def test_default_logger_is_the_logger_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
     mock = MockTransport()
     mock.answer()
     with caplog.at_level(logging.INFO, "chat_core.transport"):

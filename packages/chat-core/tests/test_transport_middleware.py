@@ -78,7 +78,7 @@ async def read(transport: Transport, request: Request = ASKED, leave_behind: int
 
 
 @pytest.mark.anyio
-async def test_a_middleware_that_does_nothing_is_not_noticed() -> None:
+async def test_middleware_without_overrides_passes_requests_and_responses_unchanged() -> None:
     mock = MockTransport()
     mock.answer(201, {"x-id": "7"}, b"whole")
     mock.answer(202, {"x-id": "8"}, b"data: 1\n\ndata: 2\n\n")
@@ -94,7 +94,7 @@ async def test_a_middleware_that_does_nothing_is_not_noticed() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_outer_one_begins_first_and_ends_last() -> None:
+async def test_outer_middleware_begins_first_and_ends_last() -> None:
     mock, notes = MockTransport(), list[str]()
     mock.events("1", "2")
     transport = Noting(Noting(mock, "inner", notes), "outer", notes)
@@ -114,7 +114,7 @@ async def test_the_outer_one_begins_first_and_ends_last() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_is_left_early_is_seen_as_left_by_each_and_closed_below() -> None:
+async def test_early_close_of_a_stream_reaches_every_middleware_and_closes_the_transport() -> None:
     mock, notes = MockTransport(), list[str]()
     mock.answer(body=[b"data: 1\n\n", anyio.sleep_forever])
     transport = Noting(Noting(mock, "inner", notes), "outer", notes)
@@ -125,7 +125,7 @@ async def test_a_stream_that_is_left_early_is_seen_as_left_by_each_and_closed_be
 
 
 @pytest.mark.anyio
-async def test_a_reader_who_is_cancelled_is_seen_as_cancelled_by_each_and_closed_below() -> None:
+async def test_cancellation_of_a_reader_reaches_every_middleware_and_closes_the_transport() -> None:
     mock, notes = MockTransport(), list[str]()
     waits = anyio.Event()
 
@@ -145,7 +145,7 @@ async def test_a_reader_who_is_cancelled_is_seen_as_cancelled_by_each_and_closed
 
 
 @pytest.mark.anyio
-async def test_a_request_that_is_cancelled_before_its_answer_is_seen_as_cancelled() -> None:
+async def test_request_cancelled_before_its_response_has_the_outcome_cancelled() -> None:
     mock = MockTransport()
     waits = anyio.Event()
 
@@ -165,7 +165,7 @@ async def test_a_request_that_is_cancelled_before_its_answer_is_seen_as_cancelle
 
 
 @pytest.mark.anyio
-async def test_errors_pass_as_they_are_and_are_seen_by_each() -> None:
+async def test_errors_propagate_unchanged_through_every_middleware() -> None:
     failures = (TransportError("connect", "no route"), RuntimeError("a bug"))
     for failure in failures:
         for streamed in (True, False):
@@ -183,7 +183,7 @@ async def test_errors_pass_as_they_are_and_are_seen_by_each() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_breaks_has_failed_even_where_the_reader_bears_it() -> None:
+async def test_broken_stream_has_the_outcome_failed_even_if_the_reader_catches_the_error() -> None:
     mock = MockTransport()
     broken = TransportError("stream", "reset")
     mock.answer(body=[b"data: 1\n\n", broken])
@@ -197,7 +197,7 @@ async def test_a_stream_that_breaks_has_failed_even_where_the_reader_bears_it() 
 
 
 @pytest.mark.anyio
-async def test_a_refused_stream_tells_its_status_and_headers() -> None:
+async def test_exchange_of_a_refused_stream_has_its_status_and_headers() -> None:
     mock = MockTransport()
     mock.answer(429, {"x-request-id": "r7"}, b"slow down")
     transport = Noting(mock)
@@ -209,7 +209,7 @@ async def test_a_refused_stream_tells_its_status_and_headers() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_error_of_the_reader_is_none_of_the_transport() -> None:
+async def test_error_of_the_reader_is_not_recorded_as_a_transport_error() -> None:
     mock = MockTransport()
     mock.events("1", "2")
     transport = Noting(mock)
@@ -223,7 +223,7 @@ async def test_an_error_of_the_reader_is_none_of_the_transport() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_transport_that_breaks_as_its_stream_is_closed_has_failed() -> None:
+async def test_error_while_closing_a_stream_has_the_outcome_failed() -> None:
     broken = TransportError("stream", "while closing")
 
     class BreaksLast(TransportMiddleware):
@@ -244,7 +244,7 @@ async def test_a_transport_that_breaks_as_its_stream_is_closed_has_failed() -> N
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_is_left_at_its_last_event_is_complete() -> None:
+async def test_stream_closed_after_its_last_event_has_the_outcome_complete() -> None:
     for leave_behind, outcome in ((1, "left"), (2, "complete")):
         mock = MockTransport()
         mock.events("1", "[DONE]")
@@ -255,7 +255,7 @@ async def test_a_stream_that_is_left_at_its_last_event_is_complete() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_counts_events_bytes_and_seconds() -> None:
+async def test_exchange_counts_events_bytes_and_seconds() -> None:
     mock = MockTransport()
     mock.answer(200, {}, b"data: 12\n\ndata: 345\n\n")
     mock.answer(200, {}, b"four")
@@ -273,14 +273,14 @@ async def test_it_counts_events_bytes_and_seconds() -> None:
 
 
 @pytest.mark.anyio
-async def test_closing_it_closes_the_inner_transport() -> None:
+async def test_closing_a_middleware_closes_the_inner_transport() -> None:
     mock = MockTransport()
     await TransportMiddleware(TransportMiddleware(mock)).aclose()
 
     assert mock.closed
 
 
-def test_it_tells_what_it_is_around() -> None:
+def test_repr_of_a_middleware_contains_its_inner_transport() -> None:
     class Named:
         def __repr__(self) -> str:
             return "Named()"

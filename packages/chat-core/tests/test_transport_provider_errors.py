@@ -56,7 +56,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
         (103, ServerError),
     ],
 )
-def test_a_status_tells_a_class(status: int, kind: type[ProviderError]) -> None:
+def test_error_class_is_determined_by_the_status(status: int, kind: type[ProviderError]) -> None:
     assert error_class_for_status(status) is kind
 
 
@@ -83,13 +83,11 @@ def test_a_status_tells_a_class(status: int, kind: type[ProviderError]) -> None:
         ({}, None),
     ],
 )
-def test_a_wait_is_read_in_seconds_in_milliseconds_and_as_a_date(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_is_read_as_seconds_milliseconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(Headers(headers), NOW) == seconds
 
 
-def test_a_date_is_held_against_the_clock() -> None:
+def test_retry_after_compares_a_date_with_the_current_time() -> None:
     assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
 
 
@@ -125,16 +123,16 @@ def limits(**resets: str) -> Headers:
         ("", None),
     ],
 )
-def test_a_limit_is_renewed_after_a_duration_or_at_a_moment(value: str, seconds: float | None) -> None:
+def test_reset_after_reads_a_duration_or_a_time(value: str, seconds: float | None) -> None:
     assert reset_after(limits(requests=value), NOW) == pytest.approx(seconds)
 
 
-def test_every_limit_that_is_used_up_must_be_renewed() -> None:
+def test_reset_after_waits_for_every_exhausted_limit() -> None:
     assert reset_after(limits(requests="7s", tokens="9s", day="nobody knows"), NOW) == 9.0
     assert reset_after({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "3"}) == 3.0
 
 
-def test_a_limit_that_is_not_used_up_needs_no_wait() -> None:
+def test_reset_after_is_none_if_no_limit_is_exhausted() -> None:
     assert reset_after({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "3"}, NOW) is None
     assert reset_after({"x-ratelimit-remaining": "many", "x-ratelimit-reset": "3"}, NOW) is None
     assert reset_after({"x-ratelimit-remaining": "0"}, NOW) is None
@@ -142,17 +140,17 @@ def test_a_limit_that_is_not_used_up_needs_no_wait() -> None:
 
 
 @pytest.mark.parametrize(("value", "answer"), [("true", True), ("False", False), ("maybe", None), ("", None)])
-def test_a_server_may_say_itself_whether_to_try_again(value: str, answer: bool | None) -> None:
+def test_should_retry_returns_the_value_of_its_header(value: str, answer: bool | None) -> None:
     assert should_retry({"x-should-retry": value}) is answer
 
 
-def test_the_id_of_a_request_stands_in_one_of_several_headers() -> None:
+def test_request_id_is_read_from_one_of_several_headers() -> None:
     assert request_id({"cf-ray": "b", "x-request-id": "a"}) == "a"
     assert request_id({"cf-ray": "b"}) == "b"
     assert request_id({}) is None
 
 
-def test_a_refusal_carries_what_its_headers_say() -> None:
+def test_provider_error_contains_the_values_of_the_response_headers() -> None:
     headers = {"retry-after": "3", "x-request-id": "a", "x-should-retry": "false"}
     error = provider_error(RateLimitedError, "slow down", status=429, headers=headers, body=b"{}", code="c")
     assert (error.status, error.code, error.request_id, error.retry_after) == (429, "c", "a", 3.0)
@@ -170,7 +168,7 @@ def test_a_refusal_carries_what_its_headers_say() -> None:
         ("protocol", InvalidResponseError),
     ],
 )
-def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, error: type[Exception]) -> None:
+def test_transport_error_is_translated_by_its_kind(kind: str, error: type[Exception]) -> None:
     failure = translate_transport_error(TransportError(kind, "no route"), "p")
     assert type(failure) is error
     assert str(failure) == "p: no route"
@@ -185,11 +183,11 @@ def test_a_call_without_an_answer_is_told_by_what_the_transport_met(kind: str, e
         (308, f"https://other.example/{'a' * 1000}", f"https://other.example/{'a' * 478}"),
     ],
 )
-def test_a_redirect_is_described_without_credentials(status: int, location: str, description: str) -> None:
+def test_describe_redirect_omits_credentials_and_query(status: int, location: str, description: str) -> None:
     described = describe_redirect(status, {"location": location})
     assert described == f"a redirect to {description}; redirects are not followed"
 
 
-def test_other_responses_are_no_redirects() -> None:
+def test_describe_redirect_is_none_for_other_responses() -> None:
     assert describe_redirect(302, {}) is None
     assert describe_redirect(201, {"location": "/created"}) is None

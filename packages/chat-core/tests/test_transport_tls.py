@@ -7,7 +7,7 @@ from chat_core.transport.tls import TlsContext
 
 
 @pytest.mark.parametrize("verify", [True, False])
-def test_the_default_context_is_made_once(verify: bool) -> None:
+def test_default_tls_context_is_created_once_on_first_use(verify: bool) -> None:
     made: list[bool] = []
 
     def make(checked: bool) -> ssl.SSLContext:
@@ -20,11 +20,11 @@ def test_the_default_context_is_made_once(verify: bool) -> None:
     assert made == [verify]
 
 
-def test_a_context_of_the_caller_is_used_as_it_is() -> None:
+def test_tls_context_of_the_caller_is_used_unchanged() -> None:
     context = ssl.create_default_context()
     assert TlsContext(context, lambda _: pytest.fail("no default is needed")).get() is context
 
 
-def test_a_bundle_that_is_missing_is_an_error() -> None:
+def test_missing_certificate_bundle_raises() -> None:
     with pytest.raises(FileNotFoundError):
         TlsContext("missing.pem", lambda _: pytest.fail("no default is needed")).get()

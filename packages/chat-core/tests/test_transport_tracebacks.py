@@ -15,7 +15,7 @@ def fail() -> None:
         raise ExceptionGroup("several", [ValueError("in a group")]) from error
 
 
-def test_no_frame_is_left_and_every_exception_is() -> None:
+def test_drop_frames_removes_tracebacks_and_keeps_the_exception_chain() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         fail()
     group = caught.value

@@ -8,18 +8,18 @@ import pytest
 from chat_core.transport import Event, EventStream, Headers, Request, Response, Timeouts, never_last, redact
 
 
-def test_header_fields_are_found_whatever_their_case() -> None:
+def test_header_names_are_case_insensitive() -> None:
     headers = Headers({"Content-Type": "text/html", "X-Request-ID": "r1"})
     assert headers["content-type"] == headers["CONTENT-TYPE"] == "text/html"
     assert headers.get("missing") is None
     assert dict(headers) == {"content-type": "text/html", "x-request-id": "r1"}
 
 
-def test_repeated_fields_are_joined_by_a_comma() -> None:
+def test_repeated_header_fields_are_joined_by_a_comma() -> None:
     assert Headers([("Via", "a"), ("via", "b")])["via"] == "a, b"
 
 
-def test_a_secret_shows_in_no_repr() -> None:
+def test_repr_of_requests_responses_and_headers_shows_no_secret() -> None:
     request = Request(
         "POST", "https", "example.com", "/v1", (("authorization", "Bearer sk-secret"),), b'{"key": "sk-secret"}'
     )
@@ -30,13 +30,13 @@ def test_a_secret_shows_in_no_repr() -> None:
     assert redact({"Accept": "text/html", "x-key": "sk-secret"}) == {"Accept": "text/html", "x-key": "…"}
 
 
-def test_the_url_is_made_of_its_parts() -> None:
+def test_url_of_a_request_is_built_from_its_parts() -> None:
     assert (
         Request("GET", "http", "localhost:8080", "/v1/models?limit=1").url == "http://localhost:8080/v1/models?limit=1"
     )
 
 
-def test_a_request_waits_for_a_while_unless_told_otherwise_and_has_no_last_event() -> None:
+def test_request_has_default_timeouts_and_no_last_event() -> None:
     request = Request("GET", "http", "localhost", "/")
     assert request.timeouts == Timeouts(10.0, 300.0)
     assert request.is_last is never_last
@@ -44,7 +44,7 @@ def test_a_request_waits_for_a_while_unless_told_otherwise_and_has_no_last_event
 
 
 @pytest.mark.anyio
-async def test_events_are_read_by_batch_or_one_by_one() -> None:
+async def test_event_stream_can_be_read_by_batch_or_by_event() -> None:
     async def batches() -> AsyncIterator[Sequence[Event]]:
         yield [Event("message", b"1"), Event("message", b"2")]
         yield [Event("message", b"3")]

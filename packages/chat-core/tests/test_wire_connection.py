@@ -43,7 +43,7 @@ class Builder(AddressBuilder[Connection]):
         return "build() needs a model" if name == "build" else None
 
 
-def test_a_key_replaces_every_credential_set_before() -> None:
+def test_api_key_replaces_every_credential_set_before() -> None:
     settings = KeySettings().with_headers({"X-Key": "1", "Authorization": "2", "X-Title": "t"})
     assert dict(settings.with_credentials("x-key", "3").headers) == {"x-key": "3", "x-title": "t"}
     assert dict(settings.with_credentials("authorization", "4").headers) == {
@@ -52,23 +52,23 @@ def test_a_key_replaces_every_credential_set_before() -> None:
     }
 
 
-def test_a_header_replaces_the_one_of_the_same_name_in_any_case() -> None:
+def test_header_replaces_the_header_of_the_same_name_in_any_case() -> None:
     settings = KeySettings().with_credentials("x-key", "1").with_headers({"X-KEY": "2", "Authorization": "3"})
     assert dict(settings.headers) == {"x-key": "2", "authorization": "3"}
 
 
 @pytest.mark.parametrize("name", ["X-Key", "authorization"])
-def test_credentials_are_found_in_either_header(name: str) -> None:
+def test_has_credentials_finds_a_key_in_either_header(name: str) -> None:
     assert not KeySettings().with_headers({"x-title": "t"}).has_credentials
     assert KeySettings().with_headers({name: "1"}).has_credentials
 
 
-def test_secrets_are_in_no_repr() -> None:
+def test_repr_of_connection_settings_shows_no_secret() -> None:
     settings = KeySettings().with_credentials("x-key", "s3cret").with_headers({"x-other": "s3cret"})
     assert "s3cret" not in repr(settings)
 
 
-def test_a_builder_is_immutable_and_keeps_its_class() -> None:
+def test_builder_methods_return_a_new_builder_of_the_same_class() -> None:
     first, transport = Builder(Connection()), MockTransport()
     second = first.with_api_key(" k\n").with_headers({"A": "1"}).with_transport(transport).with_base_url("http://h")
     assert first.settings == Connection()
@@ -78,7 +78,7 @@ def test_a_builder_is_immutable_and_keeps_its_class() -> None:
     assert second.settings.base_url == "http://h"
 
 
-def test_a_method_that_a_state_lacks_is_explained() -> None:
+def test_method_missing_in_a_builder_state_raises_with_an_explanation() -> None:
     builder = Builder(Connection())
     with pytest.raises(AttributeError, match="needs a model"):
         getattr(builder, "build")  # noqa: B009 - no checker lets it pass
@@ -86,23 +86,23 @@ def test_a_method_that_a_state_lacks_is_explained() -> None:
         getattr(builder, "fly")  # noqa: B009
 
 
-def test_what_is_no_transport_is_refused() -> None:
+def test_with_transport_raises_if_the_value_is_not_a_transport() -> None:
     with pytest.raises(UsageError, match="needs a Transport"):
         Builder(Connection()).with_transport(cast("Transport", object()))
 
 
 @pytest.mark.parametrize("value", ["", " \n", None])
-def test_a_missing_secret_is_refused(value: str | None) -> None:
+def test_empty_api_key_raises(value: str | None) -> None:
     with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, but got an empty text"):
         require_secret("with_api_key", cast("str", value), "a key")
 
 
-def test_what_is_no_secret_is_refused_without_showing_it() -> None:
+def test_api_key_of_another_type_raises_without_showing_it() -> None:
     with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key; it got bytes$"):
         require_secret("with_api_key", cast("str", b"s3cret"), "a key")
 
 
-def test_a_missing_name_is_refused() -> None:
+def test_empty_model_or_provider_name_raises() -> None:
     assert require_model("with_model", "m") == "m"
     assert require_provider_name("p") == "p"
     with pytest.raises(UsageError, match=r"with_model\(\) needs the name of a model, not ''"):
@@ -111,7 +111,7 @@ def test_a_missing_name_is_refused() -> None:
         require_provider_name("")
 
 
-def test_what_is_no_url_is_refused_without_its_password() -> None:
+def test_invalid_base_url_raises_without_showing_its_password() -> None:
     assert require_url("with_base_url", "http://h") == "http://h"
     with pytest.raises(UsageError, match="not 'host/v1'"):
         require_url("with_base_url", "me:s3cret@host/v1")
@@ -119,7 +119,7 @@ def test_what_is_no_url_is_refused_without_its_password() -> None:
         require_url("with_base_url", cast("str", None))
 
 
-def test_the_first_variable_that_is_not_blank_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_environment_returns_the_first_variable_that_is_not_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRST_KEY", " ")
     monkeypatch.setenv("SECOND_KEY", " b ")
     assert read_environment("NO_SUCH_KEY", "FIRST_KEY", "SECOND_KEY") == "b"
@@ -128,7 +128,7 @@ def test_the_first_variable_that_is_not_blank_counts(monkeypatch: pytest.MonkeyP
         require_url("with_base_url", "x")
 
 
-def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_default_transport_raises_and_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         default_transport()
@@ -136,10 +136,10 @@ def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.
         Connection().transport_or_default()
 
 
-def test_a_class_is_no_transport() -> None:
+def test_with_transport_raises_for_a_class() -> None:
     with pytest.raises(UsageError, match=r"with_transport\(\) needs a Transport .* create an instance of that class"):
         Builder(Connection()).with_transport(cast("Transport", MockTransport))
 
 
-def test_blanks_around_a_url_are_removed() -> None:
+def test_white_space_around_a_url_is_removed() -> None:
     assert require_url("with_base_url", " http://h/v1\n") == "http://h/v1"

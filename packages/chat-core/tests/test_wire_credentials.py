@@ -52,7 +52,7 @@ async def failure_of(transport: MockTransport, kind: type[ErrorT], *, streaming:
     return caught.value
 
 
-def test_credentials_are_the_values_of_headers_and_of_a_query_that_are_named_so() -> None:
+def test_credentials_are_found_in_headers_and_query_by_name() -> None:
     found = credentials_of(REQUEST)
 
     assert {KEY, "another-one", "query/secret"} <= set(found)
@@ -72,7 +72,7 @@ def test_credentials_are_the_values_of_headers_and_of_a_query_that_are_named_so(
         b"gw%2F7%22Zo%C3%AB.internal",
     ],
 )
-async def test_a_refusal_that_quotes_the_credentials_is_shown_without_them(body: bytes, *, streaming: bool) -> None:
+async def test_provider_error_redacts_credentials_that_the_server_quotes(body: bytes, *, streaming: bool) -> None:
     transport = MockTransport()
     transport.answer(401, {"x-request-id": f"for {KEY}"}, body)
     error = await failure_of(transport, ProviderError, streaming=streaming)
@@ -83,7 +83,7 @@ async def test_a_refusal_that_quotes_the_credentials_is_shown_without_them(body:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
-async def test_a_redirect_is_an_error_that_names_its_target_and_is_not_retried(*, streaming: bool) -> None:
+async def test_redirect_raises_with_its_redacted_target_and_is_not_retryable(*, streaming: bool) -> None:
     target = f"https://user:{KEY}@other.example/another-one/v1?api_key=query%2Fsecret"
     transport = MockTransport()
     transport.answer(302, {"location": target}, {"error": {"code": "rate_limit_exceeded"}})
@@ -96,7 +96,7 @@ async def test_a_redirect_is_an_error_that_names_its_target_and_is_not_retried(*
 
 
 @pytest.mark.parametrize("kind", [InvalidResponseError, ProviderError])
-async def test_an_error_in_a_successful_response_is_shown_without_the_credentials(kind: type[ChatError]) -> None:
+async def test_error_in_a_successful_response_redacts_credentials(kind: type[ChatError]) -> None:
     def decode(body: bytes) -> Turn:
         raise (
             error_from_object(json.loads(body)["error"], "echo")
@@ -114,7 +114,7 @@ async def test_an_error_in_a_successful_response_is_shown_without_the_credential
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["fetch", "stream"])
-async def test_a_transport_error_that_quotes_the_credentials_is_redacted(*, streaming: bool) -> None:
+async def test_transport_error_that_quotes_credentials_is_redacted(*, streaming: bool) -> None:
     failure = TransportError("stream", f"illegal line: {KEY}", body=b"another-one")
     failure.__cause__ = ValueError(f"{KEY}")
     transport = MockTransport()
@@ -150,7 +150,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("place", ["feed", "later", "close"])
-async def test_a_failure_in_a_stream_that_quotes_the_credentials_is_shown_without_them(place: str) -> None:
+async def test_error_in_a_stream_redacts_credentials(place: str) -> None:
     transport = MockTransport()
     transport.events("1", "2")
     provider = TransportProvider(ProviderMeta("echo"), ENDPOINT, transport)
@@ -164,14 +164,14 @@ async def test_a_failure_in_a_stream_that_quotes_the_credentials_is_shown_withou
     assert (caught.value.raw, caught.value.path) == (b"[redacted]", "[redacted]")
 
 
-def test_a_chain_without_a_credential_is_kept() -> None:
+def test_exception_chain_without_a_credential_is_kept() -> None:
     error = TransportError("stream", "broke")
     error.__cause__ = cause = OSError("reset")
 
     assert redact_error(error, REQUEST).__cause__ is cause
 
 
-def test_credentials_in_the_body_of_a_request_are_recognized() -> None:
+def test_credentials_in_the_body_of_a_request_are_redacted() -> None:
     body = json.dumps({"mcp_servers": [{"authorization_token": KEY, "url": "https://mcp"}], "text": "token: abcdefgh"})
     request = Endpoint("https://host", {}).request("/", body.encode(), None, stream=False)
 
@@ -191,9 +191,9 @@ def test_credentials_in_the_body_of_a_request_are_recognized() -> None:
         'gw/7"Zo\u00eb.i',
     ],
 )
-def test_a_credential_is_recognized_in_every_form(form: str) -> None:
+def test_credential_is_redacted_in_every_encoding(form: str) -> None:
     assert redact_bytes(f"no {form}, bye".encode(), REQUEST) == b"no [redacted], bye"
 
 
-def test_the_first_characters_of_a_credential_alone_are_no_credential() -> None:
+def test_first_characters_of_a_credential_are_not_redacted() -> None:
     assert redact_bytes(b"gw/7 is a path", REQUEST) == b"gw/7 is a path"

@@ -76,22 +76,22 @@ async def heard(source: DecodedStream) -> list[list[str]]:
     return [[delta.text for delta in batch if isinstance(delta, TextDelta)] async for batch in source]
 
 
-async def test_what_came_together_is_told_together() -> None:
+async def test_deltas_received_together_are_one_batch() -> None:
     assert await heard(stream(["a", "b"], ["c"])) == [["a", "b"], ["c"]]
 
 
-async def test_nothing_is_read_after_the_end_of_a_response() -> None:
+async def test_stream_is_not_read_after_the_end_of_the_response() -> None:
     assert await heard(stream(["a", "."], BROKEN)) == [["a"]]
 
 
-async def test_what_came_before_a_failure_is_told_before_the_failure() -> None:
+async def test_deltas_before_a_failure_are_yielded_before_it_raises() -> None:
     source = stream(["a", "!"], ["b"])
     assert await anext(source) == [TextDelta("a")]
     with pytest.raises(OverloadedError):
         await anext(source)
 
 
-async def test_a_connection_that_breaks_carries_what_has_come_and_what_it_cost() -> None:
+async def test_broken_connection_raises_with_the_partial_turn_and_its_usage() -> None:
     source = stream(["a", "b"], BROKEN)
     await anext(source)
     with pytest.raises(NetworkError, match="test: reset") as caught:
@@ -104,7 +104,7 @@ async def test_a_connection_that_breaks_carries_what_has_come_and_what_it_cost()
     assert caught.value.__cause__ is BROKEN
 
 
-async def test_what_was_read_ahead_is_not_lost() -> None:
+async def test_begin_does_not_lose_the_batch_that_it_reads() -> None:
     source = stream(["a"], ["b"])
     await source.begin()
     assert await heard(source) == [["a"], ["b"]]
@@ -113,12 +113,12 @@ async def test_what_was_read_ahead_is_not_lost() -> None:
     assert await heard(empty) == []
 
 
-async def test_reading_ahead_raises_what_the_server_says() -> None:
+async def test_begin_raises_the_error_of_the_server() -> None:
     with pytest.raises(OverloadedError):
         await stream(["!"]).begin()
 
 
-async def test_the_turn_is_sealed_at_the_end() -> None:
+async def test_close_applies_the_seal_to_the_turn() -> None:
     def seal(turn: Turn) -> Turn:
         return Turn([*turn.parts, Text(" sealed")])
 

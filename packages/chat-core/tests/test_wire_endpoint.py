@@ -6,7 +6,7 @@ from chat_core.transport import Event, Timeouts
 from chat_core.wire.endpoint import Endpoint
 
 
-def test_a_request_goes_below_the_base_url_with_its_headers() -> None:
+def test_request_url_is_below_the_base_url_and_has_its_headers() -> None:
     endpoint = Endpoint("https://host:8443/v1/", {"Authorization": "Bearer k"})
     request = endpoint.request("/chat", b"{}", None, stream=False)
     assert request.url == "https://host:8443/v1/chat"
@@ -27,11 +27,11 @@ def test_a_request_goes_below_the_base_url_with_its_headers() -> None:
         ("http://h/v1/", "/a?alt=sse", "http://h/v1/a?alt=sse"),
     ],
 )
-def test_a_query_of_the_base_url_goes_with_every_request(base: str, path: str, url: str) -> None:
+def test_query_of_the_base_url_is_added_to_every_request(base: str, path: str, url: str) -> None:
     assert Endpoint(base, {}).request(path, b"", None, stream=False).url == url
 
 
-def test_a_stream_says_what_it_takes_and_what_ends_it() -> None:
+def test_stream_request_sets_accept_header_framing_last_event_and_timeouts() -> None:
     def last(event: Event) -> bool:
         return event.data == b"end"
 
@@ -58,15 +58,15 @@ def test_a_stream_says_what_it_takes_and_what_ends_it() -> None:
         "http://host\r\nx/v1",
     ],
 )
-def test_what_is_no_base_url_is_refused_without_its_secret(url: str) -> None:
+def test_invalid_base_url_raises_without_showing_its_secret(url: str) -> None:
     with pytest.raises(UsageError, match="the base URL must be") as caught:
         Endpoint(url, {})
     assert "secret" not in str(caught.value)
 
 
-def test_blanks_around_a_base_url_are_no_part_of_it() -> None:
+def test_white_space_around_a_base_url_is_removed() -> None:
     assert Endpoint(" http://h/v1 \n", {}).request("/a", b"", None, stream=False).url == "http://h/v1/a"
 
 
-def test_what_is_shown_has_no_header() -> None:
+def test_repr_of_an_endpoint_shows_no_headers() -> None:
     assert repr(Endpoint("https://h/v1", {"authorization": "Bearer k"})) == "Endpoint(https://h/v1)"

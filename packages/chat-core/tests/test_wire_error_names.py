@@ -6,11 +6,11 @@ from chat_core.wire.error_names import ELSEWHERE, MEANINGS, WORDS, normalize_nam
 
 
 @pytest.mark.parametrize("name", ["rate_limit_error", "RateLimitError", "rate-limit", "RATE_LIMIT", "rate limit error"])
-def test_a_name_is_one_however_it_is_written(name: str) -> None:
+def test_error_names_are_normalized_from_every_notation(name: str) -> None:
     assert MEANINGS[normalize_name(name)] is RateLimitedError
 
 
-def test_no_name_is_compared_in_another_form() -> None:
+def test_names_in_the_table_of_meanings_are_normalized() -> None:
     assert all(normalize_name(name) == name for name in MEANINGS)
     assert "" not in MEANINGS
 
@@ -19,13 +19,13 @@ def meaning(message: str, place: type[ProviderError] | None) -> type[ProviderErr
     return next((kind for words, kind, places in WORDS if place in places and words.search(message)), None)
 
 
-def test_words_alone_tell_what_no_name_tells() -> None:
+def test_rate_limit_words_decide_only_for_an_error_without_status_or_name() -> None:
     assert meaning("Too many requests", None) is RateLimitedError
     assert meaning("Too many requests", ProviderError) is None
 
 
 @pytest.mark.parametrize("per", ["minute", "hour", "day"])
-def test_a_limit_for_a_time_is_none_of_the_model(per: str) -> None:
+def test_token_limit_per_time_is_not_a_context_length_error(per: str) -> None:
     assert meaning("too many tokens", None) is ContextLengthError
     assert meaning(f"too many tokens per {per}", None) is not ContextLengthError
 
@@ -41,5 +41,5 @@ def test_a_limit_for_a_time_is_none_of_the_model(per: str) -> None:
         ("Invalid type for 'messages'", False),
     ],
 )
-def test_a_field_that_holds_nothing_said_is_elsewhere(message: str, elsewhere: bool) -> None:
+def test_message_about_a_field_other_than_the_conversation_matches_elsewhere(message: str, elsewhere: bool) -> None:
     assert bool(ELSEWHERE.search(message)) is elsewhere

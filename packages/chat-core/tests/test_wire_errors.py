@@ -59,7 +59,7 @@ def refuse(status: int, body: object, headers: dict[str, str] | None = None) -> 
         (400, {"error": {"message": "x", "type": "server_error"}}, InvalidRequestError),
     ],
 )
-def test_a_refusal_is_told_by_its_code_its_words_and_its_status(
+def test_error_class_is_determined_by_code_words_and_status(
     status: int, body: object, kind: type[ProviderError]
 ) -> None:
     error = refuse(status, body)
@@ -83,13 +83,13 @@ def test_a_refusal_is_told_by_its_code_its_words_and_its_status(
         (7, "7", None),
     ],
 )
-def test_a_body_comes_in_many_shapes(body: object, message: str, code: str | None) -> None:
+def test_error_body_is_read_in_every_known_shape(body: object, message: str, code: str | None) -> None:
     said = read_error_body(json.dumps(body).encode())
     assert said.message == message
     assert said.code == code
 
 
-def test_an_error_tells_what_support_and_a_retry_need() -> None:
+def test_error_contains_next_step_retry_delay_request_id_and_body() -> None:
     headers = {"retry-after": "7", "x-request-id": "req_1"}
     error = refuse(429, {"error": {"message": "slow  down\n", "code": "rate_limit_exceeded"}}, headers)
     step = "(next step: send fewer requests, or allow more retries with with_retry())"
@@ -98,43 +98,43 @@ def test_an_error_tells_what_support_and_a_retry_need() -> None:
     assert error.body == b'{"error": {"message": "slow  down\\n", "code": "rate_limit_exceeded"}}'
 
 
-def test_the_server_s_word_about_trying_again_is_taken() -> None:
+def test_x_should_retry_header_decides_whether_an_error_is_retryable() -> None:
     assert not refuse(500, {}, {"x-should-retry": "false"}).retryable
     assert refuse(400, {}, {"x-should-retry": "true"}).retryable
 
 
-def test_a_retry_of_the_model_may_correct_an_invalid_call() -> None:
+def test_invalid_tool_call_of_the_model_is_retryable() -> None:
     said = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
     assert refuse(400, {"error": said}).retryable
     assert error_from_object(said, "groq").retryable
 
 
-def test_a_server_that_says_nothing_is_reported_so() -> None:
+def test_empty_error_body_is_mentioned_in_the_message() -> None:
     assert str(refuse(500, b"")).startswith("p refused the request with status 500: it said nothing (next step: ")
 
 
-def test_an_error_of_another_class_has_the_next_step_of_that_class() -> None:
+def test_as_error_class_adds_the_next_step_of_the_new_class() -> None:
     error = as_error_class(QuotaExceededError, refuse(400, {"error": {"message": "No credit."}}))
     assert str(error) == (
         "p refused the request with status 400: No credit. (next step: check the plan and the balance of the account)"
     )
 
 
-def test_a_key_that_a_server_quotes_is_not_in_the_message() -> None:
+def test_key_quoted_by_a_server_is_removed_from_the_message() -> None:
     error = refuse(401, {"error": {"message": "Incorrect API key provided: sk-proj-abcdef123456."}})
     assert "abcdef" not in str(error)
 
 
 @pytest.mark.parametrize("key", ["AIzaSyAbcdef123456", "AQ.Abcdef123456", "ya29.a0Abcdef123456", "gsk_Abcdef123456"])
-def test_a_key_is_known_wherever_it_stands(key: str) -> None:
+def test_key_with_a_known_prefix_is_removed_anywhere_in_the_message(key: str) -> None:
     assert "bcdef" not in str(refuse(403, {"error": {"message": f"The caller {key} may not do this."}}))
 
 
-def test_a_long_page_is_cut() -> None:
+def test_long_error_body_is_truncated_in_the_message() -> None:
     assert len(str(refuse(502, b"x" * 100_000))) < 800
 
 
-def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:
+def test_error_in_a_response_with_status_200_is_classified_by_its_own_status() -> None:
     assert type(error_from_object({"message": "no", "code": 429}, "p")) is RateLimitedError
     assert type(error_from_object({"message": "no", "code": "400"}, "p")) is InvalidRequestError
     assert (
@@ -146,13 +146,13 @@ def test_an_error_with_status_200_tells_its_status_in_the_body() -> None:
 
 @pytest.mark.parametrize("key", ["0123456789abcdef0123456789abcdef", "abcdefgh-1234-5678-9abc-def012345678"])
 @pytest.mark.parametrize("words", ["Incorrect API key provided: {}.", "Invalid api_key='{}'", "no such key: Bearer {}"])
-def test_what_a_server_calls_a_key_is_not_repeated_whatever_it_looks_like(words: str, key: str) -> None:
+def test_value_that_a_server_calls_a_key_is_removed_whatever_its_form(words: str, key: str) -> None:
     said = read_error_body(json.dumps({"error": {"message": words.format(key)}}).encode())
     assert said.message.startswith(words.partition("{")[0])
     assert key[:12] not in said.message
 
 
-def test_words_about_keys_stay() -> None:
+def test_words_about_keys_are_kept_in_the_message() -> None:
     words = "Incorrect API key provided. You can find your api-key in the settings of your organization-2025."
     assert read_error_body(json.dumps({"message": words}).encode()).message == words
 
@@ -161,7 +161,7 @@ def test_words_about_keys_stay() -> None:
 @pytest.mark.parametrize(
     "start", ["", '{"error": {"message": ', '{"error": {"code": "x", "metadata": {"raw": ', '{"detail": ']
 )
-def test_a_body_that_is_nested_deeply_is_an_error_of_the_provider(depth: int, start: str) -> None:
+def test_deeply_nested_error_body_becomes_a_server_error(depth: int, start: str) -> None:
     end = "}" * start.count("{")
     body = (start + "[" * depth + "]" * depth + end).encode()
     assert isinstance(error_from_response(500, {}, body, "vendor"), ServerError)
@@ -169,7 +169,7 @@ def test_a_body_that_is_nested_deeply_is_an_error_of_the_provider(depth: int, st
     assert isinstance(error_from_object(error, "vendor"), ServerError)
 
 
-def test_a_message_that_cannot_be_written_is_named_so() -> None:
+def test_message_nested_too_deeply_is_replaced_with_a_note() -> None:
     deep: object = "x"
     for _ in range(5000):
         deep = [deep]

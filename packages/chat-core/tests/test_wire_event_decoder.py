@@ -66,7 +66,7 @@ def events(*chunks: object, name: str = "message") -> list[Event]:
     return [Event(name, one if isinstance(one, bytes) else json.dumps(one).encode()) for one in chunks]
 
 
-def test_events_become_deltas_and_a_turn() -> None:
+def test_decoder_converts_events_to_deltas_and_a_turn() -> None:
     decoder = EchoDecoder()
     assert decoder.feed(events({"text": "a"}, b"", {"text": "b"})) == [TextDelta("a"), TextDelta("b")]
     assert decoder.feed(events({"end": True}, {"text": "late"})) == []
@@ -74,13 +74,13 @@ def test_events_become_deltas_and_a_turn() -> None:
     assert decoder.close().text == "ab"
 
 
-def test_skipped_data_may_end_the_response() -> None:
+def test_skipped_data_can_end_the_response() -> None:
     decoder = EchoDecoder()
     assert decoder.feed(events({"text": "a"}, b"stop", {"text": "late"})) == [TextDelta("a")]
     assert decoder.close().text == "a"
 
 
-def test_a_body_is_read_by_the_same_handlers() -> None:
+def test_read_decodes_a_whole_body_like_events() -> None:
     assert EchoDecoder().read(b'{"text": "a"}').text == "a"
     with pytest.raises(InvalidResponseError) as error:
         EchoDecoder().read(b'{"text": 7}')
@@ -91,7 +91,7 @@ def test_a_body_is_read_by_the_same_handlers() -> None:
     )
 
 
-def test_deltas_before_a_failure_are_delivered_before_it() -> None:
+def test_deltas_before_a_failure_are_returned_before_it_raises() -> None:
     decoder = EchoDecoder()
     assert decoder.feed(events({"text": "a"}) + events({}, name="error")) == [TextDelta("a")]
     for raised in (lambda: decoder.feed(events({"text": "b"})), decoder.close):
@@ -112,7 +112,7 @@ def test_deltas_before_a_failure_are_delivered_before_it() -> None:
         (b"7", "echo: the answer has a wrong shape"),
     ],
 )
-def test_data_that_cannot_be_decoded_is_an_invalid_response(data: bytes, message: str) -> None:
+def test_data_that_cannot_be_decoded_raises_invalid_response_error(data: bytes, message: str) -> None:
     with pytest.raises(InvalidResponseError) as error:
         EchoDecoder().feed(events(data))
     assert str(error.value).startswith(message)
@@ -121,13 +121,13 @@ def test_data_that_cannot_be_decoded_is_an_invalid_response(data: bytes, message
     assert error.value.partial is not None
 
 
-def test_an_error_that_the_data_does_not_explain_is_not_translated() -> None:
+def test_error_that_is_not_caused_by_the_data_is_not_translated() -> None:
     with pytest.raises(AttributeError):
         EchoDecoder().feed([*events({"text": "a"}), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(("calls", "lost"), [(0, ""), (1, "; 1 call was not run"), (2, "; 2 calls were not run")])
-def test_a_truncated_stream_has_its_size_its_calls_and_its_usage(calls: int, lost: str) -> None:
+def test_truncated_stream_error_reports_size_calls_and_usage(calls: int, lost: str) -> None:
     decoder = EchoDecoder()
     for _ in range(calls):
         decoder.feed(events({"text": "a"}))
@@ -138,14 +138,14 @@ def test_a_truncated_stream_has_its_size_its_calls_and_its_usage(calls: int, los
     assert error.value.usage == USAGE
 
 
-def test_a_character_that_is_split_between_two_events_is_joined() -> None:
+def test_character_split_between_two_events_is_joined() -> None:
     decoder = EchoDecoder()
     decoder.feed(events(b'{"text": "\\ud83e"}'))
     decoder.feed(events(b'{"text": "\\udd89"}', {"end": True}))
     assert decoder.close().text == "\U0001f989"
 
 
-def test_the_default_hooks_blame_no_data() -> None:
+def test_default_hooks_of_a_decoder_do_not_translate_errors() -> None:
     decoder = EchoDecoder()
     assert EventDecoder.full_path(decoder, "a.b") == "a.b"
     assert EventDecoder.shape_error(decoder, {}) is None

@@ -13,13 +13,13 @@ from chat_core.wire.instructions import (
 BOTH = ChatOptions(instructions=Instructions("Be kind.", "It is Monday."))
 
 
-def test_one_text_has_the_fixed_then_the_stored_then_the_changing_instructions() -> None:
+def test_instruction_text_joins_fixed_stored_and_changing_instructions() -> None:
     assert instruction_text(BOTH, ["Stored.", "", "More."]) == "Be kind.\n\nStored.\n\nMore.\n\nIt is Monday."
     assert instruction_text(ChatOptions(instructions="Be kind.")) == "Be kind."
     assert instruction_text(ChatOptions()) == ""
 
 
-def test_turns_are_sent_before_and_after_the_stored_turns() -> None:
+def test_instruction_turns_returns_turns_before_and_after_the_stored_turns() -> None:
     before, after = instruction_turns(BOTH)
 
     assert [turn.text for turn in before] == ["Be kind."]
@@ -28,7 +28,7 @@ def test_turns_are_sent_before_and_after_the_stored_turns() -> None:
     assert instruction_turns(ChatOptions(instructions="")) == ([], [])
 
 
-def test_only_system_turns_at_the_start_are_leading() -> None:
+def test_leading_system_turns_returns_only_system_turns_at_the_start() -> None:
     messages = Messages()
     assert leading_system_turns(messages.view()) == []
 
@@ -39,7 +39,7 @@ def test_only_system_turns_at_the_start_are_leading() -> None:
     assert [turn.text for turn in leading_system_turns(messages.view())] == ["one", "two"]
 
 
-def test_instructions_become_system_turns_around_the_leading_ones() -> None:
+def test_turns_with_instructions_adds_system_turns_around_the_leading_ones() -> None:
     messages = Messages.from_system("Stored.").user("hi").system("Later.")
 
     turns = turns_with_instructions(messages.view(), BOTH)

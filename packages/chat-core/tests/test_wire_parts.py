@@ -6,7 +6,7 @@ from chat_core.messages import Embedding, File, Opaque, Part, Text
 from chat_core.wire.parts import own_data, unsupported_part
 
 
-def test_opaque_data_is_read_by_its_own_provider_only() -> None:
+def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
     opaque = Opaque("ours", {"a": 1})
     assert own_data(opaque, "ours") == {"a": 1}
     assert own_data(opaque, "theirs") == {}
@@ -22,12 +22,12 @@ def test_opaque_data_is_read_by_its_own_provider_only() -> None:
         (File("audio/wav", url="https://host/a.wav"), "File(mime='audio/wav')"),
     ],
 )
-def test_an_unsupported_part_is_named(part: Part, name: str) -> None:
+def test_unsupported_part_error_names_the_part(part: Part, name: str) -> None:
     error = unsupported_part(part, "the wire of p")
     assert isinstance(error, UnsupportedPartError)
     assert str(error) == f"the wire of p cannot carry {name} here: it has no place for it"
 
 
-def test_the_error_may_mention_a_url_and_has_the_reason() -> None:
+def test_unsupported_part_error_shows_the_url_flag_and_the_reason() -> None:
     error = unsupported_part(File("audio/wav", url="https://host/a.wav"), "the wire of p", "send text", show_url=True)
     assert str(error) == "the wire of p cannot carry File(mime='audio/wav', by URL) here: send text"

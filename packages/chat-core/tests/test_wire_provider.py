@@ -67,7 +67,7 @@ def provider(
     return kind(ProviderMeta("echo", "m"), ENDPOINT, transport, owns_transport=owns)
 
 
-async def test_a_body_is_returned_and_a_status_that_is_not_2xx_raised() -> None:
+async def test_fetch_returns_the_body_and_raises_for_a_status_other_than_2xx() -> None:
     transport = MockTransport()
     transport.answer(201, body={"a": 1})
     transport.answer(429, headers={"retry-after": "3"}, body={"error": {"message": "slow"}})
@@ -91,7 +91,7 @@ async def test_a_body_is_returned_and_a_status_that_is_not_2xx_raised() -> None:
         ("protocol", InvalidResponseError),
     ],
 )
-async def test_an_error_of_the_transport_becomes_one_of_the_run(kind: str, expected: type[ChatError]) -> None:
+async def test_transport_error_is_translated_to_a_chat_error(kind: str, expected: type[ChatError]) -> None:
     met = TransportError(kind, "no")
     transport = MockTransport()
     transport.fail(met)
@@ -106,7 +106,7 @@ async def test_an_error_of_the_transport_becomes_one_of_the_run(kind: str, expec
             pytest.fail("nothing was opened")
 
 
-async def test_a_stream_is_decoded_and_its_turn_sealed() -> None:
+async def test_open_stream_decodes_the_events_and_seals_the_turn() -> None:
     transport = MockTransport()
     transport.events("a", "b")
     echo = provider(transport)
@@ -116,7 +116,7 @@ async def test_a_stream_is_decoded_and_its_turn_sealed() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_stream_that_breaks_is_an_error_with_what_came() -> None:
+async def test_broken_stream_raises_with_the_partial_turn() -> None:
     transport = MockTransport()
     transport.answer(body=["data: a\n\n", TransportError("stream", "reset")])
     with pytest.raises(NetworkError, match="echo: reset") as error:
@@ -128,7 +128,7 @@ async def test_a_stream_that_breaks_is_an_error_with_what_came() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_server_s_own_errors_are_read_in_whole_and_streamed_responses() -> None:
+async def test_response_error_override_is_used_for_whole_and_streamed_responses() -> None:
     transport = MockTransport()
     transport.answer(418)
     transport.answer(418)
@@ -143,7 +143,7 @@ async def test_a_server_s_own_errors_are_read_in_whole_and_streamed_responses() 
         await echo.fetch(REQUEST)
 
 
-async def test_only_a_transport_that_it_owns_is_closed() -> None:
+async def test_closing_a_provider_closes_only_a_transport_that_it_owns() -> None:
     own, callers = MockTransport(), MockTransport()
     async with provider(own) as first, provider(callers, owns=False):
         assert not own.closed
@@ -172,7 +172,7 @@ def renewing(transport: Transport, header: str = "authorization") -> tuple[Echo,
 
 
 @pytest.mark.parametrize("header", ["authorization", "x-token"])
-async def test_a_rejected_key_is_dropped_and_the_request_sent_once_more(header: str) -> None:
+async def test_rejected_key_is_renewed_and_the_request_sent_once_more(header: str) -> None:
     transport = MockTransport()
     transport.answer(401)
     transport.answer(200, body={"a": 1})
@@ -183,7 +183,7 @@ async def test_a_rejected_key_is_dropped_and_the_request_sent_once_more(header: 
     assert sent == (["Bearer token-1", "Bearer token-2"] if header == "authorization" else ["token-1", "token-2"])
 
 
-async def test_a_stream_with_a_rejected_key_is_opened_once_more() -> None:
+async def test_stream_with_a_rejected_key_is_opened_once_more() -> None:
     transport = MockTransport()
     transport.answer(401)
     transport.events("a", "b")
@@ -194,7 +194,7 @@ async def test_a_stream_with_a_rejected_key_is_opened_once_more() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_second_rejection_is_an_error_without_the_token() -> None:
+async def test_second_rejection_of_a_key_raises_without_showing_the_token() -> None:
     transport = MockTransport()
     for _ in range(4):
         transport.answer(401, body={"error": {"message": "token-1 and token-2 and token-3 are bad"}})
@@ -210,7 +210,7 @@ async def test_a_second_rejection_is_an_error_without_the_token() -> None:
     assert "token-3" not in f"{streamed.value!r} {vars(streamed.value)}"
 
 
-async def test_other_statuses_and_other_keys_are_not_sent_again() -> None:
+async def test_request_is_not_repeated_for_other_statuses_or_keys_without_renewal() -> None:
     transport = MockTransport()
     transport.answer(403)
     transport.answer(401)
@@ -228,7 +228,7 @@ async def test_other_statuses_and_other_keys_are_not_sent_again() -> None:
     assert len(transport.requests) == 2
 
 
-def test_it_says_what_it_is_and_hides_its_key() -> None:
+def test_repr_of_a_provider_hides_its_key() -> None:
     echo = provider(MockTransport(), Echo)
     assert repr(echo) == "Echo(model='m', at Endpoint(https://host/v1))"
     assert echo.metadata.name == "echo"

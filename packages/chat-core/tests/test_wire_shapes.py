@@ -17,7 +17,7 @@ from chat_core.wire.shapes import (
 )
 
 
-def test_objects_and_lists_are_told_from_everything_else() -> None:
+def test_is_object_and_is_list_accept_only_dicts_and_lists() -> None:
     view: object = MappingProxyType({"a": 1})
     assert is_object({})
     assert not is_object([])
@@ -27,7 +27,7 @@ def test_objects_and_lists_are_told_from_everything_else() -> None:
     assert not is_list(())
 
 
-def test_what_is_no_mapping_counts_as_an_empty_one() -> None:
+def test_mapping_returns_an_empty_mapping_for_other_values() -> None:
     assert mapping({"a": 1}) == {"a": 1}
     assert mapping(None) == {}
 
@@ -36,7 +36,7 @@ def test_what_is_no_mapping_counts_as_an_empty_one() -> None:
     ("want", "value", "expected"),
     [(require_text, "a", "a text"), (require_list, [1], "a list"), (require_object, {}, "an object")],
 )
-def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
+def test_require_functions_return_the_value_or_raise_wrong_shape_error(
     want: Callable[[object, str], object], value: object, expected: str
 ) -> None:
     assert want(value, "a.b") is value
@@ -45,7 +45,7 @@ def test_a_wanted_shape_is_given_back_and_any_other_one_is_wrong(
     assert (error.value.path, error.value.expected) == ("a.b", expected)
 
 
-def test_counts_are_whole_numbers_in_an_object() -> None:
+def test_whole_numbers_keeps_only_counts_that_are_whole_numbers() -> None:
     counts = {"a": 1, "b": 2.0, "c": "4", "d": None, "e": -1, "f": float("inf"), "g": float("nan"), "h": True}
     assert whole_numbers(counts) == {"a": 1, "b": 2}
     assert whole_numbers(None) == whole_numbers([1]) == {}

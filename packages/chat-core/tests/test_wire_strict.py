@@ -23,19 +23,19 @@ def inside(schema: object) -> object:
     return strict and strict["properties"]["x"]
 
 
-def test_an_object_is_closed_and_requires_all_its_properties() -> None:
+def test_strict_schema_closes_an_object_and_requires_all_properties() -> None:
     assert strict_schema({"type": "object", "properties": {"a": STRING, "b": STRING}, "required": ["a"]}) == closed(
         a=STRING, b=STRING
     )
 
 
-def test_the_original_is_left_alone() -> None:
+def test_strict_schema_does_not_change_the_original() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": STRING}}}}
     strict_schema(schema)
     assert schema == {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": STRING}}}}
 
 
-def test_it_holds_at_every_depth() -> None:
+def test_strict_schema_applies_at_every_depth() -> None:
     inner = {"type": "object", "properties": {"b": STRING}}
     schema = {
         "type": "object",
@@ -53,7 +53,7 @@ def test_it_holds_at_every_depth() -> None:
     assert strict["$defs"]["Inner"] == closed(b=STRING)
 
 
-def test_an_object_that_says_its_names_may_be_closed_even_if_it_was_open() -> None:
+def test_strict_schema_closes_an_open_object_with_named_properties() -> None:
     schema = {"type": "object", "properties": {"a": STRING}, "additionalProperties": True}
     assert strict_schema(schema) == closed(a=STRING)
     assert strict_schema({"type": "object", "properties": {}}) == closed()
@@ -80,25 +80,25 @@ def test_an_object_that_says_its_names_may_be_closed_even_if_it_was_open() -> No
         {"type": "array", "prefixItems": [STRING]},
     ],
 )
-def test_what_no_server_can_enforce_has_no_strict_form(schema: object) -> None:
+def test_schema_that_servers_cannot_enforce_has_no_strict_form(schema: object) -> None:
     assert inside(schema) is None
 
 
 @pytest.mark.parametrize(
     "schema", [STRING, {"type": "array", "items": STRING}, {"anyOf": [closed(), closed(a=STRING)]}]
 )
-def test_a_root_that_is_no_object_has_no_strict_form(schema: dict[str, Any]) -> None:
+def test_root_that_is_not_an_object_has_no_strict_form(schema: dict[str, Any]) -> None:
     assert strict_schema(schema) is None
 
 
-def test_bounds_that_servers_enforce_stay() -> None:
+def test_bounds_that_servers_enforce_are_kept() -> None:
     schema = {"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 2}
     assert inside(schema) == schema
     assert inside({"type": "string", "format": "date"}) == {"type": "string", "format": "date"}
     assert inside({"type": "string", "pattern": "^a+$"}) == {"type": "string", "pattern": "^a+$"}
 
 
-def test_bounds_that_no_server_enforces_are_told_to_the_model() -> None:
+def test_bounds_that_servers_do_not_enforce_move_to_the_description() -> None:
     assert inside({"type": "string", "default": "x", "minLength": 2, "description": "A name."}) == {
         "type": "string",
         "description": 'A name. (default: "x"; minLength: 2)',
@@ -107,19 +107,19 @@ def test_bounds_that_no_server_enforces_are_told_to_the_model() -> None:
     assert inside({"type": "string", "pattern": "(?=a)b"}) == {"type": "string", "description": '(pattern: "(?=a)b")'}
 
 
-def test_what_says_nothing_of_the_values_is_left_out() -> None:
+def test_annotations_that_do_not_constrain_values_are_removed() -> None:
     assert inside({"type": "string", "deprecated": True, "$comment": "x"}) == STRING
 
 
-def test_a_union_by_another_name_is_a_union() -> None:
+def test_one_of_becomes_any_of() -> None:
     assert inside({"oneOf": [STRING, {"type": "null"}]}) == {"anyOf": [STRING, {"type": "null"}]}
 
 
-def test_all_of_one_schema_is_that_schema() -> None:
+def test_all_of_with_one_schema_becomes_that_schema() -> None:
     assert inside({"allOf": [STRING], "description": "A name."}) == {"type": "string", "description": "A name."}
 
 
-def test_what_bounds_the_same_twice_has_no_strict_form() -> None:
+def test_overlapping_constraints_have_no_strict_form() -> None:
     first = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     assert strict_schema({"allOf": [first], "properties": {"b": {"type": "string"}}}) is None
     assert strict_schema({"$ref": "#/$defs/A", "$defs": {"A": first}, "properties": {"b": {"type": "string"}}}) is None
@@ -127,16 +127,16 @@ def test_what_bounds_the_same_twice_has_no_strict_form() -> None:
 
 
 @pytest.mark.parametrize("kind", ["array", ["array", "null"]])
-def test_a_list_of_anything_has_no_strict_form(kind: object) -> None:
+def test_array_without_items_has_no_strict_form(kind: object) -> None:
     assert strict_schema({"type": "object", "properties": {"x": {"type": kind}}}) is None
 
 
-def test_a_format_of_another_type_is_told_to_the_model() -> None:
+def test_format_that_is_not_a_string_moves_to_the_description() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "format": ["date"]}}}
     assert (strict_schema(schema) or {})["properties"]["x"] == {"type": "string", "description": '(format: ["date"])'}
 
 
-def test_a_reference_stands_alone() -> None:
+def test_keywords_beside_a_reference_are_removed() -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A", "description": "x"}}, "$defs": {"A": STRING}}
     strict = strict_schema(schema)
     assert strict is not None
@@ -152,18 +152,18 @@ def test_a_reference_at_the_root_is_resolved(place: str) -> None:
     assert strict[place]["Node"]["required"] == ["next"]
 
 
-def test_a_reference_to_nothing_has_no_strict_form() -> None:
+def test_unresolvable_reference_has_no_strict_form() -> None:
     assert strict_schema({"$ref": "#/$defs/Node"}) is None
     assert strict_schema({"$ref": "#/$defs/Node", "$defs": {}, "definitions": {}}) is None
 
 
-def test_a_schema_without_a_bottom_has_no_strict_form() -> None:
+def test_circular_schema_has_no_strict_form() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     schema["properties"]["a"] = schema
     assert strict_schema(schema) is None
 
 
-def test_whether_a_schema_requires_all_its_properties_is_looked_for_at_every_depth() -> None:
+def test_requires_all_checks_every_depth() -> None:
     half = {"type": "object", "properties": {"a": STRING}}
     assert requires_all(closed(a=STRING))
     assert not requires_all(half)

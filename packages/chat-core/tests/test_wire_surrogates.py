@@ -7,7 +7,7 @@ OWL = "\U0001f989"
 HIGH, LOW = "\ud83e", "\udd89"
 
 
-def test_the_first_half_of_a_character_waits_for_its_second_one_in_the_same_place() -> None:
+def test_first_half_of_a_character_is_held_until_its_second_half_arrives() -> None:
     halves = SurrogateBuffer()
 
     assert halves.feed({"a": f"an {HIGH}", "b": "x"}) == {"a": "an ", "b": "x"}
@@ -16,7 +16,7 @@ def test_the_first_half_of_a_character_waits_for_its_second_one_in_the_same_plac
     assert not halves.held
 
 
-def test_a_half_that_is_followed_by_something_else_stays_in_its_place() -> None:
+def test_half_character_that_is_not_completed_is_returned_in_its_place() -> None:
     halves = SurrogateBuffer()
 
     assert halves.feed([HIGH]) == [""]
@@ -25,14 +25,14 @@ def test_a_half_that_is_followed_by_something_else_stays_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, True, [], {"a": [{"b": "c"}]}])
-def test_what_holds_no_half_is_left_alone(value: object) -> None:
+def test_value_without_a_half_character_is_unchanged(value: object) -> None:
     halves = SurrogateBuffer()
 
     assert halves.feed(value) == value
     assert not halves.held
 
 
-def test_what_is_nested_too_deeply_to_be_an_answer_is_left_alone() -> None:
+def test_value_nested_too_deeply_is_unchanged() -> None:
     deep: object = HIGH
     for _ in range(5000):
         deep = [deep]
@@ -43,7 +43,7 @@ def test_what_is_nested_too_deeply_to_be_an_answer_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["finish_reason", "finishReason"])
-def test_a_half_at_the_end_of_an_answer_is_not_held_back(name: str) -> None:
+def test_half_character_at_the_end_of_an_answer_is_not_held(name: str) -> None:
     halves = SurrogateBuffer()
 
     assert halves.feed({name: "stop", "text": f"a{HIGH}"}) == {name: "stop", "text": f"a{HIGH}"}
