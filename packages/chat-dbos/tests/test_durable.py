@@ -23,7 +23,7 @@ from dbos_world import CALL, Shop, running, wait_until
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_conversation_pauses_is_decided_and_ends(shop: Shop) -> None:
+async def test_a_workflow_pauses_until_a_decision_and_ends(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -33,7 +33,7 @@ async def test_a_conversation_pauses_is_decided_and_ends(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_each_run_of_a_workflow_creates_the_values_of_its_chat(shop: Shop) -> None:
+async def test_each_run_of_a_workflow_creates_its_injected_values(shop: Shop) -> None:
     owners: list[str | None] = []
     tools = ToolCollection()
 
@@ -69,13 +69,13 @@ async def _waits(shop: Shop) -> bool:
     return any(item.conversation == "of-carl" for item in await shop.store.waiting())
 
 
-async def test_a_conversation_without_waits_ends_in_one_run(shop: Shop) -> None:
+async def test_a_conversation_without_waits_needs_one_run(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("Hello."))) as durable:
         handle = await durable.start("c", chat="shop")
         assert await handle.get_result() == {"conversation": "c", "runs": 1}
 
 
-async def test_a_message_too_many_changes_nothing(shop: Shop) -> None:
+async def test_repeated_decided_messages_change_nothing(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -89,7 +89,7 @@ async def test_a_message_too_many_changes_nothing(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_starting_a_waiting_conversation_wakes_and_returns_its_workflow(shop: Shop) -> None:
+async def test_starting_a_waiting_conversation_returns_its_running_workflow(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         first = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -100,7 +100,7 @@ async def test_starting_a_waiting_conversation_wakes_and_returns_its_workflow(sh
     assert shop.paid == [5]
 
 
-async def test_a_message_that_comes_later_gets_a_workflow_of_its_own(shop: Shop) -> None:
+async def test_a_message_after_the_end_starts_a_new_workflow(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("One.", "Two."))) as durable:
         first = await durable.start("c", chat="shop")
         await first.get_result()
@@ -111,7 +111,7 @@ async def test_a_message_that_comes_later_gets_a_workflow_of_its_own(shop: Shop)
     assert [content.turns[-1].text for content in await shop.messages() if content.role == "model"] == ["One.", "Two."]
 
 
-async def test_ids_of_which_one_begins_with_the_other_are_told_apart(shop: Shop) -> None:
+async def test_a_conversation_id_that_is_a_prefix_of_another_wakes_nothing(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -119,7 +119,7 @@ async def test_ids_of_which_one_begins_with_the_other_are_told_apart(shop: Shop)
         assert await durable.decided("") == 0
 
 
-async def test_an_unknown_chat_and_an_unknown_conversation_are_refused_by_name(shop: Shop) -> None:
+async def test_starting_an_unknown_chat_or_conversation_is_refused(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         with pytest.raises(UsageError, match="no chat 'shoe'; there are: 'shop'"):
             await durable.start("c", chat="shoe")
@@ -128,7 +128,7 @@ async def test_an_unknown_chat_and_an_unknown_conversation_are_refused_by_name(s
         assert await DBOS.list_workflows_async() == []
 
 
-async def test_a_queue_takes_what_is_started(shop: Shop) -> None:
+async def test_workflows_are_started_on_the_given_queue(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("Hello."), queue="chats")) as durable:
         # A queue is registered after the launch; it is no longer made by a constructor.
         await DBOS.register_queue_async("chats", polling_interval_sec=0.05)
@@ -140,14 +140,14 @@ async def test_a_queue_takes_what_is_started(shop: Shop) -> None:
 # --- Failures -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_failure_that_may_pass_is_tried_again(shop: Shop) -> None:
+async def test_a_retryable_failure_is_retried(shop: Shop) -> None:
     durable = shop.durable(shop.chat(OverloadedError("full"), OverloadedError("full"), "Hello."))
     async with running(shop, durable):
         handle = await durable.start("c", chat="shop")
         assert (await handle.get_result())["runs"] == 3
 
 
-async def test_a_permanent_failure_is_raised_and_the_conversation_can_start_again(
+async def test_a_repeated_failure_is_raised_and_the_conversation_can_be_restarted(
     shop: Shop,
 ) -> None:
     durable = shop.durable(shop.chat(*[OverloadedError("full")] * 3, "Hello."))
@@ -166,7 +166,7 @@ async def test_a_permanent_failure_is_raised_and_the_conversation_can_start_agai
         assert second.workflow_id != first.workflow_id
 
 
-async def test_a_failure_that_cannot_pass_is_not_tried_again(shop: Shop) -> None:
+async def test_a_permanent_failure_is_not_retried(shop: Shop) -> None:
     durable = shop.durable(shop.chat(AuthenticationError("who are you?"), "Hello."))
     async with running(shop, durable):
         handle = await durable.start("c", chat="shop")
@@ -176,7 +176,7 @@ async def test_a_failure_that_cannot_pass_is_not_tried_again(shop: Shop) -> None
         assert vars(status.error)["data"]["failures"] == 1
 
 
-async def test_a_chat_without_a_rule_for_what_was_interrupted_waits_for_a_word(shop: Shop) -> None:
+async def test_a_workflow_waits_for_a_decision_about_an_interrupted_call(shop: Shop) -> None:
     async with shop.store.open("c") as conversation:
         await shop.chat().complete(conversation)
         tool = conversation.messages.tool("call_pay")
@@ -197,7 +197,7 @@ async def test_a_chat_without_a_rule_for_what_was_interrupted_waits_for_a_word(s
     assert (await shop.messages()).tool("call_pay").status == Completed("looked up")
 
 
-async def test_a_worker_without_the_chat_says_so_in_the_workflow(shop: Shop) -> None:
+async def test_a_workflow_fails_if_its_worker_does_not_know_the_chat(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -219,7 +219,7 @@ async def test_a_worker_without_the_chat_says_so_in_the_workflow(shop: Shop) -> 
 
 
 @pytest.mark.parametrize("version", ["same", "other"])
-async def test_a_worker_goes_on_with_what_another_one_was_at(shop: Shop, version: str) -> None:
+async def test_a_new_worker_continues_the_workflows_of_another(shop: Shop, version: str) -> None:
     config = shop.config
     config["application_version"] = "same"
     durable = shop.durable()
@@ -245,7 +245,7 @@ async def test_a_worker_goes_on_with_what_another_one_was_at(shop: Shop, version
         assert list(ends.values()) == [("SUCCESS", "two")]
 
 
-async def test_a_deleted_conversation_does_not_stop_a_takeover_of_the_others(shop: Shop) -> None:
+async def test_a_deleted_conversation_does_not_prevent_a_takeover_of_others(shop: Shop) -> None:
     config = shop.config
     config["application_version"] = "same"
     durable = shop.durable()
@@ -274,7 +274,7 @@ async def test_a_deleted_conversation_does_not_stop_a_takeover_of_the_others(sho
     assert ends[first.workflow_id] == "CANCELLED"
 
 
-async def test_a_run_that_finds_another_one_tries_again_when_that_has_ended(shop: Shop) -> None:
+async def test_a_workflow_waits_until_another_run_releases_the_conversation(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat("Hello."))) as durable, shop.store.open("c") as other:
         await other.claim()
         handle = await durable.start("c", chat="shop")
@@ -291,7 +291,7 @@ async def test_a_run_that_finds_another_one_tries_again_when_that_has_ended(shop
 # --- What DBOS keeps ------------------------------------------------------------------------------------------------
 
 
-async def test_what_dbos_keeps_of_a_conversation_is_its_id_as_json(shop: Shop) -> None:
+async def test_dbos_stores_only_the_conversation_id_and_chat_name(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -307,7 +307,7 @@ async def test_what_dbos_keeps_of_a_conversation_is_its_id_as_json(shop: Shop) -
     assert json.loads(inputs)["positionalArgs"] == ["c", "shop"]
 
 
-async def test_a_waiting_call_waits_longer_than_the_default_minute_of_dbos(shop: Shop) -> None:
+async def test_a_waiting_workflow_sleeps_longer_than_the_default_of_dbos(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
 
@@ -336,7 +336,7 @@ def until(seconds: float) -> Halted:
     return Halted(kind="halted", until=(NOW + timedelta(seconds=seconds)).isoformat())
 
 
-async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
+async def test_the_delay_depends_on_the_outcome_of_the_run() -> None:
     timing = WorkflowTiming(first=2, longest=60, busy=7, look_every=3_600)
     assert timing.delay_after(until(100), 0, NOW) == 100
     assert timing.delay_after(until(10**9), 0, NOW) == 3_600
@@ -348,12 +348,12 @@ async def test_a_wait_is_as_long_as_what_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
-async def test_patience_is_made_of_numbers_above_zero(wrong: float) -> None:
+async def test_workflow_timing_must_be_positive_numbers(wrong: float) -> None:
     with pytest.raises(UsageError, match=r"WorkflowTiming\(busy=...\) needs a number above 0"):
         WorkflowTiming(busy=wrong)
 
 
-async def test_a_chat_that_cannot_pause_is_taken_as_well(shop: Shop) -> None:
+async def test_a_chat_that_cannot_pause_is_accepted(shop: Shop) -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("Hello.")).build()
     async with running(shop, shop.durable(chat)) as durable:
         await (await durable.start("c", chat="shop")).get_result()

@@ -7,7 +7,7 @@ import pickle
 from chat_dbos import ConversationFailedError
 
 
-def test_a_failure_says_what_it_was_and_survives_a_copy() -> None:
+def test_a_conversation_failed_error_can_be_pickled() -> None:
     error = ConversationFailedError("c", "OverloadedError", "full", 3)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert str(again) == "OverloadedError: full"

@@ -16,7 +16,7 @@ from dbos_world import PATIENCE, Shop, running
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_without_an_executor_id_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DBOS__VMID", raising=False)
     with pytest.raises(UsageError, match="needs executor_id"):
         async with launched({"name": "shop", "system_database_url": shop.url}):
@@ -26,7 +26,7 @@ async def test_a_worker_without_a_name_is_refused(shop: Shop, monkeypatch: pytes
         assert DBOS.executor_id == "seven"
 
 
-async def test_an_sqlite_that_dbos_cannot_use_is_refused_before_anything_is_written(
+async def test_an_unsupported_sqlite_version_is_refused_before_dbos_starts(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "_NEEDS_SUBSECOND_TIMES", True)
@@ -37,7 +37,7 @@ async def test_an_sqlite_that_dbos_cannot_use_is_refused_before_anything_is_writ
                 pass
 
 
-async def test_the_version_is_pinned_unless_given(shop: Shop) -> None:
+async def test_the_application_version_is_the_workflow_version_by_default(shop: Shop) -> None:
     shop.durable()
     async with launched(shop.config):
         assert DBOS.application_version == WORKFLOW_VERSION
@@ -47,7 +47,7 @@ async def test_the_version_is_pinned_unless_given(shop: Shop) -> None:
         assert DBOS.application_version == "mine"
 
 
-async def test_a_time_that_comes_while_nobody_runs_is_kept_by_the_next_launch(shop: Shop) -> None:
+async def test_a_schedule_that_passed_without_a_worker_runs_at_the_next_launch(shop: Shop) -> None:
     async with running(shop, shop.durable(shop.chat(seconds=1))) as durable:
         handle = await durable.start("c", chat="shop")
     async with launched(shop.config):
@@ -55,7 +55,7 @@ async def test_a_time_that_comes_while_nobody_runs_is_kept_by_the_next_launch(sh
     assert shop.paid == [5]
 
 
-async def test_leaving_lets_a_tool_finish(shop: Shop) -> None:
+async def test_shutdown_waits_for_a_running_tool(shop: Shop) -> None:
     shop.gate = asyncio.Event()
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
@@ -70,7 +70,7 @@ async def test_leaving_lets_a_tool_finish(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: Shop) -> None:
+async def test_a_tool_that_exceeds_the_shutdown_grace_is_interrupted(shop: Shop) -> None:
     shop.gate = asyncio.Event()
     durable = shop.durable()
     async with launched(shop.config, grace_seconds=0.01):
@@ -86,7 +86,7 @@ async def test_a_tool_that_takes_longer_than_the_grace_is_an_interruption(shop: 
     assert shop.paid == []
 
 
-async def test_a_workflow_that_would_begin_while_dbos_ends_does_not() -> None:
+async def test_a_workflow_is_not_started_during_shutdown() -> None:
     tasks = WorkflowTasks()
     begun: list[str] = []
 
@@ -103,7 +103,7 @@ async def test_a_workflow_that_would_begin_while_dbos_ends_does_not() -> None:
     assert begun == ["begun"]
 
 
-async def test_leaving_leaves_no_task_behind(shop: Shop) -> None:
+async def test_shutdown_leaves_no_asyncio_task(shop: Shop) -> None:
     before = asyncio.all_tasks()
     async with running(shop, shop.durable()) as durable:
         await durable.start("c", chat="shop")
@@ -111,7 +111,7 @@ async def test_leaving_leaves_no_task_behind(shop: Shop) -> None:
     assert {task for task in asyncio.all_tasks() if not task.done()} == before
 
 
-async def test_the_event_loop_has_threads_again_when_dbos_has_ended(shop: Shop) -> None:
+async def test_the_event_loop_can_use_threads_after_shutdown(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         await durable.start("c", chat="shop")
         await shop.until_waiting()

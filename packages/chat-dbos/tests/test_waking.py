@@ -10,7 +10,7 @@ from dbos_world import Shop, running, wait_until
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_client_wakes_what_waits(shop: Shop) -> None:
+async def test_decided_wakes_a_workflow_through_a_dbos_client(shop: Shop) -> None:
     async with running(shop, shop.durable()) as durable:
         handle = await durable.start("c", chat="shop")
         await shop.until_waiting()
@@ -26,7 +26,7 @@ async def test_a_client_wakes_what_waits(shop: Shop) -> None:
     assert shop.paid == [5]
 
 
-async def test_wake_due_finds_decisions_of_programs_without_dbos(
+async def test_wake_due_finds_decisions_made_without_dbos(
     shop: Shop,
 ) -> None:
     async with running(shop, shop.durable()) as durable:
