@@ -20,7 +20,7 @@ def grown(block: Any, *deltas: dict[str, Any]) -> list[Delta]:
     return out
 
 
-def test_a_quiet_text_tells_nothing_and_forgets_nothing() -> None:
+def test_a_quiet_text_block_emits_no_deltas_but_keeps_its_text() -> None:
     out: list[Delta] = []
     block = TextBlock({"type": "text", "text": "a"}, out, quiet=True)
     assert grown(block, {"text": "b"}) == out == []
@@ -28,13 +28,13 @@ def test_a_quiet_text_tells_nothing_and_forgets_nothing() -> None:
     assert block.part(P) == Text("ab")
 
 
-def test_a_text_that_begins_with_words_tells_them() -> None:
+def test_the_initial_text_of_a_text_block_is_emitted() -> None:
     out: list[Delta] = []
     TextBlock({"type": "text", "text": "a"}, out, quiet=False)
     assert out == [TextDelta("a")]
 
 
-def test_a_thought_keeps_what_else_stands_in_its_block() -> None:
+def test_a_thinking_block_keeps_unknown_fields_as_opaque_data() -> None:
     out: list[Delta] = []
     block = ThinkingBlock({"type": "thinking", "thinking": "a", "signature": "s", "new": 1}, out)
     assert grown(block, {"thinking": "b"}) == [ReasoningDelta("b")]
@@ -42,7 +42,7 @@ def test_a_thought_keeps_what_else_stands_in_its_block() -> None:
     assert block.part(P) == Reasoning("ab", "s", Opaque(P, {"new": 1}))
 
 
-def test_pieces_of_arguments_take_the_place_of_those_that_came_with_the_beginning() -> None:
+def test_streamed_arguments_replace_the_initial_input_of_a_call() -> None:
     out: list[Delta] = []
     block = CallBlock({"id": "t", "name": "f", "input": {"a": 1}}, 2, "x", out)
     assert grown(block, {"partial_json": '{"a":2}'}) == [ToolCallDelta('{"a":2}', 2)]
@@ -51,14 +51,14 @@ def test_pieces_of_arguments_take_the_place_of_those_that_came_with_the_beginnin
     assert dict(part.call.arguments) == {"a": 2}
 
 
-def test_a_call_without_an_id_gets_one_of_ours() -> None:
+def test_a_call_without_an_id_gets_a_generated_id() -> None:
     part = CallBlock({"name": "f"}, 0, "x", []).part(P)
     assert isinstance(part, Tool)
     assert part.call_id is None
     assert part.id
 
 
-def test_a_structured_answer_in_pieces_is_text() -> None:
+def test_the_streamed_input_of_the_output_tool_becomes_text() -> None:
     block = OutputBlock({"name": "f", "input": {}}, "x")
     assert grown(block, {"partial_json": '{"a"'}, {"partial_json": ""}, {"partial_json": ":1}"}) == [
         TextDelta('{"a"'),
@@ -67,12 +67,12 @@ def test_a_structured_answer_in_pieces_is_text() -> None:
     assert block.part(P) == Text('{"a":1}')
 
 
-def test_a_structured_answer_that_is_no_object_is_none() -> None:
+def test_an_output_tool_input_that_is_not_an_object_raises_a_shape_error() -> None:
     with pytest.raises(WrongShapeError, match=r"content\[0\]\.input is not an object"):
         OutputBlock({"name": "f", "input": "x"}, "content[0]")
 
 
-def test_blanks_are_no_input_of_a_server_tool() -> None:
+def test_blank_input_fragments_do_not_replace_the_input_of_a_server_tool() -> None:
     block = OtherBlock({"type": "server_tool_use", "input": {"a": 1}})
     grown(block, {"type": "input_json_delta", "partial_json": " "})
     assert block.part(P) == ProviderPart(P, "server_tool_use", {"type": "server_tool_use", "input": {"a": 1}})

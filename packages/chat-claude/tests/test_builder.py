@@ -44,7 +44,9 @@ async def asked(builder: Any, messages: Messages | None = None, output: OutputSc
         ("https://h/v1/?tenant=1", "https://h/v1/messages?tenant=1"),
     ],
 )
-async def test_a_provider_asks_the_server_it_was_built_for(transport: MockTransport, url: str, asked_at: str) -> None:
+async def test_a_request_uses_the_configured_url_token_and_headers(
+    transport: MockTransport, url: str, asked_at: str
+) -> None:
     builder = ClaudeBuilder().with_base_url(url).with_model("m").with_bearer_token(" secret\n")
     await asked(builder.with_headers({"X-Title": "demo"}).with_transport(transport))
     assert transport.last.request.url == asked_at
@@ -60,7 +62,7 @@ VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations
 
 
 @pytest.mark.anyio
-async def test_a_model_on_vertex_is_in_the_path_and_not_in_the_body(transport: MockTransport) -> None:
+async def test_a_vertex_request_names_the_model_in_the_path_and_not_in_the_body(transport: MockTransport) -> None:
     builder = ClaudeBuilder().with_vertex(VERTEX).with_model("claude-sonnet-4-5@20250929").with_bearer_token("t")
     await asked(builder.with_transport(transport))
 
@@ -73,7 +75,7 @@ async def test_a_model_on_vertex_is_in_the_path_and_not_in_the_body(transport: M
 
 
 @pytest.mark.anyio
-async def test_tokens_on_vertex_are_counted_by_a_model_in_the_body() -> None:
+async def test_a_vertex_token_count_request_names_the_model_in_the_body() -> None:
     transport = MockTransport()
     transport.answer(body={"input_tokens": 12})
     provider = ClaudeBuilder().with_vertex(VERTEX).with_model("claude-sonnet-4-5").with_bearer_token("t")
@@ -83,7 +85,7 @@ async def test_tokens_on_vertex_are_counted_by_a_model_in_the_body() -> None:
     assert transport.last.json()["model"] == "claude-sonnet-4-5"
 
 
-def test_vertex_refuses_a_key_and_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertex_rejects_api_keys_and_requires_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "a-key-of-anthropic")
     builder = ClaudeBuilder().with_vertex(VERTEX).with_model("m")
 
@@ -98,7 +100,7 @@ def test_vertex_refuses_a_key_and_needs_a_token(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.anyio
-async def test_a_key_and_a_token_take_each_other_s_place(transport: MockTransport) -> None:
+async def test_with_api_key_and_with_bearer_token_replace_each_other(transport: MockTransport) -> None:
     builder = ClaudeBuilder().with_model("m").with_transport(transport).with_bearer_token("t").with_api_key("k")
     await asked(builder)
     assert transport.last.headers["x-api-key"] == "k"
@@ -106,7 +108,7 @@ async def test_a_key_and_a_token_take_each_other_s_place(transport: MockTranspor
 
 
 @pytest.mark.anyio
-async def test_the_environment_s_key_goes_to_the_api_alone(
+async def test_credentials_from_the_environment_are_sent_only_to_the_anthropic_api(
     transport: MockTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "token")
@@ -127,7 +129,7 @@ async def test_the_environment_s_key_goes_to_the_api_alone(
 
 
 @pytest.mark.anyio
-async def test_the_short_form_takes_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_shorthand_reads_its_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "secret")
     async with claude("claude-opus-5") as provider:
         assert "secret" not in repr(provider)
@@ -135,7 +137,7 @@ async def test_the_short_form_takes_its_key_from_the_environment(monkeypatch: py
 
 
 @pytest.mark.anyio
-async def test_what_was_said_of_the_requests_is_in_them(transport: MockTransport) -> None:
+async def test_settings_of_the_builder_appear_in_the_request_and_the_metadata(transport: MockTransport) -> None:
     builder = (
         ClaudeBuilder()
         .with_model("claude-opus-4-8")
@@ -155,7 +157,7 @@ async def test_what_was_said_of_the_requests_is_in_them(transport: MockTransport
 
 
 @pytest.mark.anyio
-async def test_structured_answers_can_be_asked_for_by_a_tool(transport: MockTransport) -> None:
+async def test_with_structured_output_by_tool_forces_the_output_tool(transport: MockTransport) -> None:
     builder = ClaudeBuilder().with_model("claude-opus-5").with_transport(transport)
     await asked(builder.with_structured_output_by_tool(), output=OutputSchema("x", SCHEMA))
     assert transport.last.json()["tool_choice"] == {"type": "tool", "name": "x"}
@@ -165,7 +167,7 @@ async def test_structured_answers_can_be_asked_for_by_a_tool(transport: MockTran
 
 
 @pytest.mark.anyio
-async def test_native_tools_and_servers_of_tools_go_with_every_request(transport: MockTransport) -> None:
+async def test_native_tools_and_mcp_servers_are_sent_with_every_request(transport: MockTransport) -> None:
     ready = ClaudeBuilder().with_model("m").with_transport(transport)
     server = McpServer(name="s", url="https://h")
     await asked(ready.with_native_tools(WebSearch(), ToolSearch()).with_mcp_servers(server))
@@ -177,14 +179,14 @@ async def test_native_tools_and_servers_of_tools_go_with_every_request(transport
     assert len(transport.last.json()["tools"]) == 2
 
 
-def test_a_builder_is_immutable() -> None:
+def test_builders_are_immutable() -> None:
     builder = ClaudeBuilder()
     builder.with_api_key("k")
     with pytest.raises(UsageError, match="missing API key"):
         builder.with_model("m").build()
 
 
-def test_without_a_model_nothing_is_built() -> None:
+def test_methods_that_need_a_model_are_explained_before_it_is_set() -> None:
     for builder in (ClaudeBuilder(), ClaudeBuilder().with_base_url("https://h")):
         with pytest.raises(AttributeError, match=r"\.with_model"):
             cast("Any", builder).build()
@@ -194,7 +196,7 @@ def test_without_a_model_nothing_is_built() -> None:
             cast("Any", builder).other()
 
 
-def test_what_a_configuration_cannot_have_is_told_in_words() -> None:
+def test_a_method_missing_in_the_builder_state_is_explained() -> None:
     ready = ClaudeBuilder().with_model("m")
     with pytest.raises(AttributeError, match="already has the model 'm'"):
         cast("Any", ready).with_model("n")
@@ -222,18 +224,18 @@ MISTAKES: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("why", "wrong"), MISTAKES, ids=[why for why, _ in MISTAKES])
-def test_a_mistake_is_told_in_words(why: str, wrong: Callable[[Any], object]) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(why: str, wrong: Callable[[Any], object]) -> None:
     with pytest.raises(UsageError, match=why):
         wrong(ClaudeBuilder())
 
 
-def test_without_a_transport_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_default_transport_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         ClaudeBuilder().with_model("m").with_api_key("k").build()
 
 
-def test_a_mistake_tells_no_secret() -> None:
+def test_error_messages_of_the_builder_do_not_contain_secrets() -> None:
     ready: Any = ClaudeBuilder().with_model("m")
     with pytest.raises(UsageError, match="not a dict") as error:
         ready.with_mcp_servers({"name": "s", "authorization_token": "s3cret"})
@@ -245,7 +247,7 @@ def test_a_mistake_tells_no_secret() -> None:
 
 
 @pytest.mark.anyio
-async def test_finish_reasons_of_a_gateway_can_be_mapped() -> None:
+async def test_with_finish_reasons_maps_the_stop_reasons_of_a_gateway() -> None:
     transport = MockTransport()
     transport.answer(body={**ANSWER, "stop_reason": "length"})
     builder = ClaudeBuilder().with_model("claude-opus-5").with_transport(transport)

@@ -108,7 +108,7 @@ def weather() -> tuple[ToolCollection[Any], list[str]]:
 # --- Tools ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_loop_with_parallel_tools_sends_each_result_behind_its_call() -> None:
+async def test_results_of_parallel_tools_are_sent_after_their_calls() -> None:
     transport = MockTransport()
     transport.answer(body=answer(THOUGHT, "Let me see.", call(city="Rome"), call("toolu_2", "clock")))
     transport.answer(body=answer("It is sunny."))
@@ -135,7 +135,7 @@ async def test_a_loop_with_parallel_tools_sends_each_result_behind_its_call() ->
     }
 
 
-async def test_thoughts_between_tools_go_back_where_they_stood_after_storing_too() -> None:
+async def test_thinking_blocks_are_sent_back_in_place_even_after_storage() -> None:
     transport = MockTransport()
     hidden = {"type": "redacted_thinking", "data": "xyz"}
     transport.events(*streamed(THOUGHT, hidden, "First.", call(city="Rome")))
@@ -159,7 +159,7 @@ async def test_thoughts_between_tools_go_back_where_they_stood_after_storing_too
     assert transport.last.json()["messages"][:4] == sent[:4]
 
 
-async def test_a_tool_whose_answer_was_cut_does_not_run() -> None:
+async def test_a_tool_call_of_a_truncated_response_does_not_run() -> None:
     transport = MockTransport()
     transport.events(*streamed(call(city="Rome"), reason="max_tokens"))
     transport.events(*streamed("Sorry."))
@@ -173,7 +173,7 @@ async def test_a_tool_whose_answer_was_cut_does_not_run() -> None:
     assert transport.last.json()["messages"][2]["content"][0]["is_error"] is True
 
 
-async def test_a_refused_answer_runs_no_tool() -> None:
+async def test_a_refused_response_runs_no_tool() -> None:
     transport = MockTransport()
     transport.answer(body=answer("Well", call(city="Rome"), reason="refusal"))
     transport.answer(body=answer("I cannot.", reason="refusal"))
@@ -185,7 +185,7 @@ async def test_a_refused_answer_runs_no_tool() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_call_of_a_declined_model_is_neither_run_nor_sent(*, stream: bool) -> None:
+async def test_a_call_before_a_fallback_is_neither_run_nor_sent(*, stream: bool) -> None:
     transport = MockTransport()
     fall = {"type": "fallback", "from": {"model": NEW}, "to": {"model": OLD}, "trigger": {"type": "refusal"}}
     said = (call(city="Rome"), fall, "It is sunny.")
@@ -209,7 +209,7 @@ async def test_a_call_of_a_declined_model_is_neither_run_nor_sent(*, stream: boo
     assert [block["type"] for block in sent[1]["content"]] == ["fallback", "text"]
 
 
-async def test_a_pause_of_the_model_s_goes_on_by_itself() -> None:
+async def test_a_pause_turn_response_is_continued_automatically() -> None:
     transport = MockTransport()
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
     transport.answer(body=answer("Searching.", search, reason="pause_turn"))
@@ -222,7 +222,7 @@ async def test_a_pause_of_the_model_s_goes_on_by_itself() -> None:
     assert sent[1]["content"][1] == search
 
 
-async def test_a_chat_pauses_and_goes_on_in_another_process() -> None:
+async def test_a_paused_run_resumes_in_another_process() -> None:
     transport = MockTransport()
     transport.answer(body=answer(THOUGHT, call(city="Rome"), call("toolu_2", "weather", city="Oslo")))
     transport.answer(body=answer("Done."))
@@ -245,7 +245,7 @@ async def test_a_chat_pauses_and_goes_on_in_another_process() -> None:
     assert [block.get("is_error") for block in sent[2]["content"]] == [None, True]
 
 
-async def test_an_edited_approval_sends_the_model_s_call_unchanged() -> None:
+async def test_an_edited_approval_sends_the_original_call_of_the_model() -> None:
     transport = MockTransport()
     transport.answer(body=answer(call(city="Rome")))
     transport.answer(body=answer("Done."))
@@ -265,7 +265,7 @@ async def test_an_edited_approval_sends_the_model_s_call_unchanged() -> None:
 # --- Structured answers ---------------------------------------------------------------------------------------
 
 
-async def test_a_structured_answer_is_validated_and_corrected() -> None:
+async def test_invalid_structured_output_is_corrected_by_the_model() -> None:
     transport = MockTransport()
     transport.answer(body=answer('{"name":"Rome","people":"many"}'))
     transport.answer(body=answer('{"name":"Rome","people":2800000}'))
@@ -277,7 +277,7 @@ async def test_a_structured_answer_is_validated_and_corrected() -> None:
     assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "user"]
 
 
-async def test_a_structured_answer_by_a_tool_streams_and_leaves_the_chat_s_tools_alone() -> None:
+async def test_structured_output_by_tool_can_be_streamed_alongside_other_tools() -> None:
     transport = MockTransport()
     transport.events(*streamed("Let me look.", call(city="Rome")))
     transport.events(*streamed("Here it is:", call("toolu_9", "City", name="Rome", people=5)))
@@ -299,7 +299,7 @@ async def test_a_structured_answer_by_a_tool_streams_and_leaves_the_chat_s_tools
     assert [tool["name"] for tool in first["tools"]] == ["weather", "clock", "City"]
 
 
-async def test_a_structured_answer_on_a_model_that_thinks_forces_nothing() -> None:
+async def test_structured_output_with_thinking_does_not_force_a_tool() -> None:
     transport = MockTransport()
     transport.answer(body=answer(THOUGHT, call("toolu_9", "City", name="Rome", people=5)))
     model = provider(transport, OLD)
@@ -311,7 +311,7 @@ async def test_a_structured_answer_on_a_model_that_thinks_forces_nothing() -> No
     assert "tool_choice" not in sent
 
 
-async def test_a_refusal_in_the_place_of_a_structured_answer_is_told() -> None:
+async def test_a_refusal_instead_of_structured_output_raises_refusal_error() -> None:
     transport = MockTransport()
     transport.answer(body=answer("I cannot.", reason="refusal"))
     chat = ChatBuilder().with_model(provider(transport)).with_structured_output(City).build()
@@ -322,7 +322,7 @@ async def test_a_refusal_in_the_place_of_a_structured_answer_is_told() -> None:
 # --- Streams and retries --------------------------------------------------------------------------------------
 
 
-async def test_a_stream_left_early_closes_its_connection_and_leaves_the_history_valid() -> None:
+async def test_leaving_a_stream_early_closes_it_and_keeps_the_history_valid() -> None:
     transport = MockTransport()
     never = anyio.Event()
     body = "".join([f"data: {event}\n\n" for event in streamed("A long answer")[:3]]).encode()
@@ -338,7 +338,7 @@ async def test_a_stream_left_early_closes_its_connection_and_leaves_the_history_
     assert not messages.busy
 
 
-async def test_a_call_that_is_refused_for_now_is_tried_again_without_running_a_tool_twice() -> None:
+async def test_retrying_an_overloaded_server_runs_no_tool_twice() -> None:
     transport = MockTransport()
     busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     transport.answer(body=answer(call(city="Rome")))
@@ -351,7 +351,7 @@ async def test_a_call_that_is_refused_for_now_is_tried_again_without_running_a_t
     assert len(transport.requests) == 3
 
 
-async def test_an_error_in_mid_stream_is_the_run_s_and_keeps_what_was_said() -> None:
+async def test_an_error_event_raises_with_usage_and_leaves_the_history_unchanged() -> None:
     transport = MockTransport()
     failed = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
     transport.events(*streamed("Hello there")[:3], failed)
@@ -367,7 +367,7 @@ async def test_an_error_in_mid_stream_is_the_run_s_and_keeps_what_was_said() -> 
     assert len(messages) == 1
 
 
-async def test_a_stream_that_broke_off_begins_again_where_the_chat_asks_for_it() -> None:
+async def test_a_truncated_stream_is_retried_if_retries_after_delivery_are_enabled() -> None:
     transport = MockTransport()
     transport.events(*streamed("Hello there")[:3])
     transport.events(*streamed("Hello there"))
@@ -400,7 +400,7 @@ async def test_a_truncated_stream_runs_no_tool() -> None:
     assert len(messages) == 1
 
 
-async def test_a_limit_that_stays_used_up_is_told_with_its_wait() -> None:
+async def test_a_rate_limit_raises_with_retry_after_without_retries() -> None:
     transport = MockTransport()
     limited = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     transport.answer(429, {"retry-after": "9", "request-id": "req_1"}, limited)
@@ -410,7 +410,7 @@ async def test_a_limit_that_stays_used_up_is_told_with_its_wait() -> None:
     assert (error.value.retry_after, error.value.request_id) == (9.0, "req_1")
 
 
-async def test_a_page_of_a_gateway_is_no_answer() -> None:
+async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     chat = ChatBuilder().with_model(provider(transport)).build()
@@ -421,7 +421,7 @@ async def test_a_page_of_a_gateway_is_no_answer() -> None:
 # --- Documents ------------------------------------------------------------------------------------------------
 
 
-async def test_citations_of_a_document_survive_the_history() -> None:
+async def test_citations_of_a_document_are_kept_in_the_stored_history() -> None:
     transport = MockTransport()
     note = {"type": "page_location", "cited_text": "42", "document_index": 0, "start_page_number": 1}
     transport.answer(body=answer({"type": "text", "text": "It is 42.", "citations": [note]}))

@@ -77,7 +77,7 @@ async def listen(transport: MockTransport) -> tuple[list[Delta], Turn]:
 # --- Whole answers --------------------------------------------------------------------------------------------
 
 
-async def test_claude_is_asked_and_answers() -> None:
+async def test_complete_sends_one_request_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.answer(body=ANSWER)
     turn = await complete(transport, ChatOptions(timeout=5))
@@ -93,7 +93,7 @@ async def test_claude_is_asked_and_answers() -> None:
     assert "stream" not in transport.last.json()
 
 
-async def test_beta_features_are_one_header() -> None:
+async def test_beta_features_are_joined_in_one_header() -> None:
     transport = MockTransport()
     transport.answer(body=ANSWER)
     builder = ClaudeBuilder().with_model("m").with_betas("a").with_headers({"Anthropic-Beta": "b, a"})
@@ -103,7 +103,7 @@ async def test_beta_features_are_one_header() -> None:
     assert transport.last.headers["anthropic-beta"] == "a,b,web-fetch-2025-09-10,c"
 
 
-async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
+async def test_an_error_response_raises_with_retry_after_and_request_id() -> None:
     transport = MockTransport()
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
     transport.answer(429, {"retry-after": "2", "request-id": "req_1"}, body)
@@ -121,7 +121,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
         (TransportError("protocol", "no HTTP"), InvalidResponseError),
     ],
 )
-async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportError, kind: type[ChatError]) -> None:
+async def test_transport_errors_are_raised_as_provider_errors(met: TransportError, kind: type[ChatError]) -> None:
     transport = MockTransport()
     transport.fail(met)
     transport.fail(met)
@@ -132,7 +132,7 @@ async def test_what_the_transport_meets_is_an_error_of_the_run(met: TransportErr
         await listen(transport)
 
 
-async def test_the_key_is_in_no_error_and_in_no_repr() -> None:
+async def test_the_api_key_does_not_appear_in_errors_or_reprs() -> None:
     transport = MockTransport()
     transport.answer(401, {}, {"type": "error", "error": {"type": "authentication_error", "message": "no"}})
     with pytest.raises(AuthenticationError) as error:
@@ -140,7 +140,7 @@ async def test_the_key_is_in_no_error_and_in_no_repr() -> None:
     assert "hunter2" not in repr(error.value) + str(error.value) + repr(vars(error.value)) + repr(built(transport))
 
 
-async def test_a_structured_answer_by_a_tool_is_text() -> None:
+async def test_structured_output_by_tool_is_returned_as_text() -> None:
     transport = MockTransport()
     call = {"type": "tool_use", "id": "t", "name": "city", "input": {"name": "Rome"}}
     transport.answer(body={**ANSWER, "content": [call], "stop_reason": "tool_use"})
@@ -154,7 +154,7 @@ async def test_a_structured_answer_by_a_tool_is_text() -> None:
 # --- Streams --------------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_tells_the_answer_as_it_comes() -> None:
+async def test_a_stream_yields_deltas_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.events(START, words("Hel"), words("lo"), OVER, STOP)
     deltas, turn = await listen(transport)
@@ -167,7 +167,7 @@ async def test_a_stream_tells_the_answer_as_it_comes() -> None:
     assert transport.open_streams == 0
 
 
-async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> None:
+async def test_message_stop_ends_the_stream_while_the_connection_stays_open() -> None:
     transport = MockTransport()
     never = anyio.Event()
     body = [f"data: {item}\n\n".encode() for item in (START, words("Hi"), OVER, STOP)]
@@ -176,7 +176,7 @@ async def test_the_last_event_ends_the_stream_even_if_the_connection_stays() -> 
         assert (await listen(transport))[1].text == "Hi"
 
 
-async def test_a_stream_that_is_cut_is_no_answer() -> None:
+async def test_a_stream_without_message_stop_raises_stream_truncated() -> None:
     transport = MockTransport()
     transport.events(START, words("Hel"), OVER)
     with pytest.raises(StreamTruncatedError) as error:
@@ -185,7 +185,7 @@ async def test_a_stream_that_is_cut_is_no_answer() -> None:
     assert error.value.partial.text == "Hel"
 
 
-async def test_a_connection_that_breaks_carries_what_came_before() -> None:
+async def test_a_broken_connection_raises_with_the_partial_turn_and_usage() -> None:
     transport = MockTransport()
     broken = TransportError("stream", "reset")
     transport.answer(body=[f"data: {START}\n\ndata: {words('Hel')}\n\n".encode(), broken])
@@ -200,7 +200,7 @@ async def test_a_connection_that_breaks_carries_what_came_before() -> None:
     assert error.value.metadata.id == "msg_1"
 
 
-async def test_an_error_in_mid_stream_comes_after_what_was_said() -> None:
+async def test_deltas_received_before_an_error_event_are_delivered_first() -> None:
     transport = MockTransport()
     failed = chunk(type="error", error={"type": "overloaded_error", "message": "Overloaded"})
     transport.answer(body=f"data: {START}\n\ndata: {words('Hel')}\n\ndata: {failed}\n\n".encode())
@@ -212,14 +212,14 @@ async def test_an_error_in_mid_stream_comes_after_what_was_said() -> None:
     assert said == [TextDelta("Hel")]
 
 
-async def test_a_refused_stream_fails_on_entering() -> None:
+async def test_opening_a_stream_raises_if_the_server_refuses_the_request() -> None:
     transport = MockTransport()
     transport.answer(404, {}, {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}})
     with pytest.raises(NotFoundError, match="model: m"):
         await listen(transport)
 
 
-async def test_a_stream_that_is_left_early_is_closed() -> None:
+async def test_leaving_a_stream_early_closes_it() -> None:
     transport = MockTransport()
     never = anyio.Event()
     transport.answer(body=[f"data: {START}\n\ndata: {words('Hel')}\n\n".encode(), never.wait])
@@ -233,7 +233,7 @@ async def test_a_stream_that_is_left_early_is_closed() -> None:
 # --- Counting -------------------------------------------------------------------------------------------------
 
 
-async def test_tokens_are_counted_without_an_answer() -> None:
+async def test_count_tokens_sends_the_input_and_returns_the_count() -> None:
     transport = MockTransport()
     transport.answer(body={"input_tokens": 12})
     messages = Messages.from_system("Be kind.").user("Hi")
@@ -245,14 +245,14 @@ async def test_tokens_are_counted_without_an_answer() -> None:
         await built(transport).count_tokens(messages)
 
 
-def test_a_model_name_is_quoted_in_the_path_on_vertex() -> None:
+def test_the_model_name_is_quoted_in_the_vertex_path() -> None:
     assert Paths.on_vertex("a/../b?c@1").stream == "/models/a%2F..%2Fb%3Fc@1:streamRawPredict"
 
 
 # --- Closing --------------------------------------------------------------------------------------------------
 
 
-async def test_a_transport_that_was_passed_in_stays_open() -> None:
+async def test_closing_the_provider_leaves_a_passed_transport_open() -> None:
     transport = MockTransport()
     async with built(transport) as provider:
         assert isinstance(provider, ChatProvider)
@@ -262,14 +262,14 @@ async def test_a_transport_that_was_passed_in_stays_open() -> None:
     assert (await complete(transport)).text == "Hello"
 
 
-async def test_a_transport_of_its_own_is_closed() -> None:
+async def test_an_owned_transport_can_be_closed_twice() -> None:
     provider = ClaudeBuilder().with_model("m").with_api_key("k").build()
     async with provider:
         pass
     await provider.aclose()
 
 
-def test_the_metadata_says_what_claude_can_do_and_takes_data_of_the_application() -> None:
+def test_with_metadata_keeps_the_abilities_and_adds_application_data() -> None:
     provider = ClaudeBuilder().with_model("claude-sonnet-4-5").with_transport(MockTransport()).build()
     priced = provider.with_metadata(data={"region": "eu"})
 

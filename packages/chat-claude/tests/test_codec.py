@@ -64,7 +64,7 @@ def sent_back(turn: Turn) -> Any:
     return json.loads(b"[" + encode_turns(stored.view(), Dialect.of("m"))[1] + b"]")[1]["content"]
 
 
-def test_every_documented_block_goes_back_as_it_came_after_storing_too() -> None:
+def test_every_documented_block_is_sent_back_unchanged_even_after_storage() -> None:
     whole = decode(json.dumps({"content": BLOCKS, "stop_reason": "end_turn"}).encode(), "claude")
     assert sent_back(whole) == BLOCKS
     chunks: list[dict[str, Any]] = [{"type": "message_start", "message": {"id": "m", "content": []}}]
@@ -77,22 +77,22 @@ def test_every_documented_block_goes_back_as_it_came_after_storing_too() -> None
     assert sent_back(decoder.close()) == BLOCKS
 
 
-def test_a_count_is_a_number() -> None:
+def test_decode_count_returns_the_input_tokens() -> None:
     assert decode_count(b' {"input_tokens": 12} ', "claude") == 12
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"input_tokens": "12"}'])
-def test_what_tells_no_count_is_an_invalid_response(body: bytes) -> None:
+def test_a_body_without_a_token_count_raises_invalid_response(body: bytes) -> None:
     with pytest.raises(InvalidResponseError, match="claude"):
         decode_count(body, "claude")
 
 
-def test_an_error_in_the_place_of_a_count_is_an_error() -> None:
+def test_an_error_object_instead_of_a_token_count_is_raised() -> None:
     with pytest.raises(NotFoundError):
         decode_count(b'{"type":"error","error":{"type":"not_found_error","message":"model: x"}}', "claude")
 
 
-def test_the_platforms_know_the_models_by_their_own_names() -> None:
+def test_platform_dialects_derive_abilities_from_platform_model_names() -> None:
     assert on_vertex("claude-sonnet-4-5@20250929").adaptive is False
     bedrock = on_bedrock("us.anthropic.claude-opus-4-8", provider="bedrock")
     assert (bedrock.adaptive, bedrock.budget, bedrock.provider) == (True, False, "bedrock")

@@ -86,7 +86,7 @@ def whole(**fields: Any) -> Turn:
 # --- Text, thoughts, calls ------------------------------------------------------------------------------------
 
 
-def test_a_stream_tells_the_answer_and_why_it_ended() -> None:
+def test_a_stream_is_decoded_into_deltas_and_a_turn_with_metadata() -> None:
     deltas, said = listen(START, {"type": "ping"}, *text("Hel"), *text("lo", 1), over(), STOP)
     assert deltas == [TextDelta("Hel"), TextDelta("lo")]
     assert said.text == "Hello"
@@ -95,7 +95,7 @@ def test_a_stream_tells_the_answer_and_why_it_ended() -> None:
     assert (said.metadata.id, said.metadata.model, said.metadata.finish_reason) == ("msg_1", "m-1", "end_turn")
 
 
-def test_the_reason_of_a_stream_is_read_where_it_stands_in_the_delta() -> None:
+def test_the_stop_reason_is_read_from_the_message_delta() -> None:
     assert listen(START, *call("{}"), over("tool_use"), STOP)[1].finish_reason == "tool_calls"
     assert listen(START, *text(), over("max_tokens"), STOP)[1].finish_reason == "length"
 
@@ -114,20 +114,20 @@ def test_the_reason_of_a_stream_is_read_where_it_stands_in_the_delta() -> None:
         (None, "other"),
     ],
 )
-def test_every_stop_reason_has_a_meaning(reason: str | None, finish: str) -> None:
+def test_every_stop_reason_maps_to_a_finish_reason(reason: str | None, finish: str) -> None:
     said = listen(START, *text(), over(reason), STOP)[1]
     assert said.finish_reason == finish
     assert said.metadata is not None
     assert said.metadata.finish_reason == reason
 
 
-def test_an_answer_with_calls_waits_for_them_whatever_its_reason() -> None:
+def test_a_response_with_calls_finishes_with_tool_calls() -> None:
     assert listen(START, *call("{}"), over("end_turn"), STOP)[1].finish_reason == "tool_calls"
     assert listen(START, *call("{}"), over(None), STOP)[1].finish_reason == "tool_calls"
     assert listen(START, *call("{}"), over("max_tokens"), STOP)[1].finish_reason == "length"
 
 
-def test_a_call_is_told_as_it_comes_and_once() -> None:
+def test_the_arguments_of_a_call_are_delivered_once_as_deltas() -> None:
     pieces = [grow({"type": "input_json_delta", "partial_json": piece}, 1) for piece in ("", '{"a"', ":1}")]
     block = begin({"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}, 1)
     deltas, said = listen(START, *text(), block, *pieces, end(1), over("tool_use"), STOP)
@@ -139,33 +139,33 @@ def test_a_call_is_told_as_it_comes_and_once() -> None:
     assert [(tool.call_id, tool.name, dict(tool.call.arguments)) for tool in said.tools] == [("toolu_1", "f", {"a": 1})]
 
 
-def test_a_call_without_arguments_has_an_empty_object() -> None:
+def test_a_call_without_arguments_gets_an_empty_object() -> None:
     for chunks in (call(), call()[:1]):
         tool = turn(*chunks).tools[0]
         assert dict(tool.call.arguments) == {}
         assert tool.call.problem is None
 
 
-def test_arguments_that_come_with_the_beginning_count() -> None:
+def test_arguments_in_the_block_start_are_used_without_deltas() -> None:
     block = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
     deltas, said = listen(START, begin(block), end(), over(), STOP)
     assert (deltas[-1], dict(said.tools[0].call.arguments)) == (ToolCallDelta('{"a":1}', 0), {"a": 1})
     assert dict(whole(content=[block]).tools[0].call.arguments) == {"a": 1}
 
 
-def test_parallel_calls_are_told_apart() -> None:
+def test_parallel_calls_are_separated_by_block() -> None:
     deltas, said = listen(START, *call('{"a":1}'), *call('{"a":2}', 1, id="toolu_2"), over("tool_use"), STOP)
     assert [delta.index for delta in deltas if isinstance(delta, ToolCallDelta)] == [0, 0, 1, 1]
     assert [dict(tool.call.arguments) for tool in said.tools] == [{"a": 1}, {"a": 2}]
 
 
-def test_only_a_caller_other_than_the_model_is_kept() -> None:
+def test_the_caller_of_a_call_is_kept_unless_it_is_direct() -> None:
     direct, code = {"type": "direct"}, {"type": "code_execution_20260120", "tool_id": "s"}
     assert turn(*call("{}", caller=direct)).tools[0].call.opaque is None
     assert turn(*call("{}", caller=code)).tools[0].call.opaque == Opaque(P, {"caller": code})
 
 
-def test_thoughts_keep_their_signature_and_their_place() -> None:
+def test_thinking_blocks_keep_their_signature_and_position() -> None:
     deltas, said = listen(
         START,
         begin({"type": "thinking", "thinking": "", "signature": ""}),
@@ -188,13 +188,13 @@ def test_thoughts_keep_their_signature_and_their_place() -> None:
     )
 
 
-def test_a_thought_that_is_omitted_has_its_signature_alone() -> None:
+def test_a_thinking_block_without_text_keeps_its_signature() -> None:
     for words in ("", "Hm"):
         said = whole(content=[{"type": "thinking", "thinking": words, "signature": "s"}])
         assert said.parts == (Reasoning(words, "s", Opaque(P, {})),)
 
 
-def test_citations_stand_with_the_words_that_they_back() -> None:
+def test_citations_are_kept_with_their_text() -> None:
     note = {"type": "page_location", "cited_text": "x"}
     said = turn(
         begin({"type": "text", "text": "", "citations": []}),
@@ -212,7 +212,7 @@ def test_citations_stand_with_the_words_that_they_back() -> None:
 # --- Other blocks ---------------------------------------------------------------------------------------------
 
 
-def test_blocks_of_server_tools_are_kept_whole() -> None:
+def test_server_tool_blocks_become_provider_parts() -> None:
     said = turn(
         begin({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
         grow({"type": "input_json_delta", "partial_json": '{"query":'}),
@@ -231,7 +231,7 @@ def test_blocks_of_server_tools_are_kept_whole() -> None:
 
 
 @pytest.mark.parametrize("pieces", ['{"a', "[1]"])
-def test_the_input_of_a_server_tool_that_is_no_object_is_kept_as_it_came(pieces: str) -> None:
+def test_invalid_input_of_a_server_tool_is_kept_as_invalid_json(pieces: str) -> None:
     said = turn(
         begin({"type": "server_tool_use", "id": "s", "name": "x", "input": {}}),
         grow({"type": "input_json_delta", "partial_json": pieces}),
@@ -256,7 +256,7 @@ def test_an_unknown_block_with_any_deltas_becomes_a_provider_part() -> None:
     assert whole(content=[{"odd": 1}]).parts == (ProviderPart(P, "unknown", {"odd": 1}),)
 
 
-def test_a_compaction_takes_the_place_of_what_it_began_with() -> None:
+def test_a_compaction_delta_replaces_the_initial_content() -> None:
     said = turn(
         begin({"type": "compaction", "content": "?", "encrypted_content": None}),
         grow({"type": "compaction_delta", "content": "Said before.", "encrypted_content": "e"}),
@@ -265,7 +265,7 @@ def test_a_compaction_takes_the_place_of_what_it_began_with() -> None:
     assert said.parts == (ProviderPart(P, "compaction", data),)
 
 
-def test_a_block_whose_beginning_was_lost_is_told_by_its_pieces() -> None:
+def test_a_block_without_a_start_event_gets_its_type_from_its_deltas() -> None:
     said = turn(
         grow({"type": "text_delta", "text": "Hi"}),
         grow({"type": "thinking_delta", "thinking": "Hm"}, 1),
@@ -277,14 +277,14 @@ def test_a_block_whose_beginning_was_lost_is_told_by_its_pieces() -> None:
     assert isinstance(said.parts[2], ProviderPart)
 
 
-def test_a_message_that_comes_whole_with_its_beginning_is_the_answer() -> None:
+def test_content_in_message_start_is_part_of_the_turn() -> None:
     start = {"type": "message_start", "message": {**START["message"], "content": [{"type": "text", "text": "Hi"}]}}
     deltas, said = listen(start, over(), STOP)
     assert deltas == [TextDelta("Hi")]
     assert said.text == "Hi"
 
 
-def test_a_piece_that_comes_after_the_end_of_its_block_belongs_to_it() -> None:
+def test_a_delta_after_the_end_of_its_block_is_added_to_it() -> None:
     said = turn(
         begin({"type": "thinking", "thinking": ""}),
         grow({"type": "thinking_delta", "thinking": "Hm"}),
@@ -295,7 +295,7 @@ def test_a_piece_that_comes_after_the_end_of_its_block_belongs_to_it() -> None:
     assert said.parts == (Reasoning("Hm", "s", Opaque(P, {})), Text("Hi"))
 
 
-def test_a_piece_without_an_index_belongs_to_the_last_block() -> None:
+def test_a_delta_without_an_index_is_added_to_the_last_block() -> None:
     pieces: list[dict[str, Any]] = [
         {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": piece}}
         for piece in ('{"a"', ":1}")
@@ -304,20 +304,20 @@ def test_a_piece_without_an_index_belongs_to_the_last_block() -> None:
     assert [dict(tool.call.arguments) for tool in said.tools] == [{"a": 1}]
 
 
-def test_arguments_of_a_call_that_never_began_are_no_answer() -> None:
+def test_arguments_without_a_block_start_raise_invalid_response() -> None:
     error = failure(START, grow({"type": "input_json_delta", "partial_json": "{}"}), over("tool_use"), STOP)
     assert isinstance(error, InvalidResponseError)
     assert error.path == "index"
 
 
-def test_a_block_that_takes_the_index_of_another_ends_it() -> None:
+def test_a_block_start_with_a_used_index_ends_the_earlier_block() -> None:
     answer = begin({"type": "tool_use", "id": "t", "name": "city", "input": {"a": 1}})
     deltas, said = listen(START, answer, begin({"type": "text", "text": ""}), over(), STOP, output_tool="city")
     assert deltas == [TextDelta('{"a":1}')]
     assert said.text == '{"a":1}'
 
 
-def test_a_signature_may_come_with_the_words_that_it_proves() -> None:
+def test_a_signature_may_be_sent_in_a_thinking_delta() -> None:
     said = turn(
         begin({"type": "thinking", "thinking": ""}),
         grow({"type": "thinking_delta", "thinking": "Hm", "signature": "s"}),
@@ -325,7 +325,7 @@ def test_a_signature_may_come_with_the_words_that_it_proves() -> None:
     assert said.parts == (Reasoning("Hm", "s", Opaque(P, {})),)
 
 
-def test_a_citation_or_a_signature_whose_block_was_lost_tells_what_it_belonged_to() -> None:
+def test_citation_and_signature_deltas_imply_the_type_of_their_block() -> None:
     said = turn(
         grow({"type": "citations_delta", "citation": {"type": "page_location"}}),
         grow({"type": "text_delta", "text": "Hi"}),
@@ -337,7 +337,7 @@ def test_a_citation_or_a_signature_whose_block_was_lost_tells_what_it_belonged_t
     )
 
 
-def test_a_compaction_that_failed_is_null_and_not_empty() -> None:
+def test_a_failed_compaction_is_kept_as_null() -> None:
     said = turn(
         begin({"type": "compaction", "content": "", "encrypted_content": None}),
         grow({"type": "compaction_delta", "content": None, "encrypted_content": None}),
@@ -347,7 +347,7 @@ def test_a_compaction_that_failed_is_null_and_not_empty() -> None:
     )
 
 
-def test_an_unknown_block_grows_without_copying_what_it_has() -> None:
+def test_an_unknown_block_grows_in_linear_time() -> None:
     piece = {"type": "hologram_delta", "words": "b" * 1000, "list": [2]}
     block: dict[str, Any] = {"type": "hologram", "words": "a", "list": [1]}
     decoder = StreamDecoder(P)
@@ -370,7 +370,7 @@ FALLBACK: dict[str, Any] = {
 }
 
 
-def test_where_another_model_goes_on_the_calls_of_the_first_one_are_not_run() -> None:
+def test_calls_before_a_fallback_to_another_model_are_not_run() -> None:
     said = listen(START, *call('{"a":'), begin(FALLBACK, 1), end(1), *text("Hi", 2), over(), STOP)[1]
     cut = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"INVALID_JSON": '{"a":'}}
     assert (said.tools, said.parts[0]) == ([], ProviderPart(P, "tool_use", cut))
@@ -379,7 +379,7 @@ def test_where_another_model_goes_on_the_calls_of_the_first_one_are_not_run() ->
     assert said.metadata.model == "m-2"
 
 
-def test_the_calls_of_the_model_that_goes_on_are_run() -> None:
+def test_calls_after_a_fallback_to_another_model_are_run() -> None:
     said = listen(START, *call("{}"), begin(FALLBACK, 1), *call("{}", 2, id="toolu_2"), over("tool_use"), STOP)[1]
     assert [tool.call_id for tool in said.tools] == ["toolu_2"]
     assert said.finish_reason == "tool_calls"
@@ -392,14 +392,14 @@ def test_the_calls_of_the_model_that_goes_on_are_run() -> None:
 # --- What it cost ---------------------------------------------------------------------------------------------
 
 
-def test_usage_is_that_of_the_last_event_and_is_never_added_up() -> None:
+def test_usage_of_the_last_event_replaces_earlier_counts() -> None:
     assert turn(*text()).usage == Usage(10, 9)
     later = over(usage={"output_tokens": 9, "input_tokens": 30, "cache_read_input_tokens": 5})
     assert listen(START, *text(), later, STOP)[1].usage == Usage(35, 9, 5)
     assert listen(START, *text(), {**over(), "usage": None}, STOP)[1].usage == Usage(10, 1)
 
 
-def test_what_was_told_beside_the_answer_is_kept() -> None:
+def test_further_response_fields_are_kept_in_the_metadata() -> None:
     last = over(
         "stop_sequence",
         delta={"stop_reason": "stop_sequence", "stop_sequence": "END", "container": {"id": "c"}, "stop_details": None},
@@ -416,14 +416,14 @@ def test_what_was_told_beside_the_answer_is_kept() -> None:
     }
 
 
-def test_no_call_of_a_refused_answer_runs() -> None:
+def test_calls_of_a_refused_response_are_marked_as_failed() -> None:
     said = listen(START, *call("{}"), over("refusal"), STOP)[1]
     assert said.finish_reason == "refusal"
     assert said.tools[0].status == Failed(REFUSED)
     assert len(said.parts) == 1
 
 
-def test_why_the_model_refused_is_told() -> None:
+def test_the_explanation_of_a_refusal_becomes_a_provider_part() -> None:
     why = {"stop_reason": "refusal", "stop_details": {"type": "refusal", "explanation": "It is forbidden."}}
     said = listen(START, over(delta=why), STOP)[1]
     assert said.parts == (ProviderPart(P, "refusal", {"refusal": "It is forbidden."}),)
@@ -432,7 +432,7 @@ def test_why_the_model_refused_is_told() -> None:
 # --- Structured answers by a tool -----------------------------------------------------------------------------
 
 
-def test_the_arguments_of_the_answer_s_tool_are_the_text_of_the_answer() -> None:
+def test_the_arguments_of_the_output_tool_become_the_text() -> None:
     chunks = (START, *text("Here:"), *call('{"a":1}', 1, name="city"), over("tool_use"), STOP)
     deltas, said = listen(*chunks, output_tool="city")
     assert deltas == [TextDelta('{"a":1}')]
@@ -442,13 +442,13 @@ def test_the_arguments_of_the_answer_s_tool_are_the_text_of_the_answer() -> None
     assert said.parts[0] == ProviderPart(P, "text", {"type": "text", "text": "Here:"})
 
 
-def test_an_answer_in_words_is_told_at_its_end_where_a_tool_was_expected() -> None:
+def test_text_without_the_output_tool_is_delivered_at_the_end() -> None:
     deltas, said = listen(START, *text("No."), over(), STOP, output_tool="city")
     assert deltas == [TextDelta("No.")]
     assert said.parts == (Text("No."),)
 
 
-def test_other_calls_beside_the_answer_s_run() -> None:
+def test_other_calls_beside_the_output_tool_are_run() -> None:
     chunks = (START, *call("{}"), *call("", 1, name="city", input={"a": 1}), over("tool_use"), STOP)
     deltas, said = listen(*chunks, output_tool="city")
     assert (deltas[-1], [tool.name for tool in said.tools]) == (TextDelta('{"a":1}'), ["f"])
@@ -460,7 +460,7 @@ def test_other_calls_beside_the_answer_s_run() -> None:
 # --- The end --------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_without_message_stop_is_truncated_even_with_a_reason() -> None:
+def test_a_stream_without_message_stop_is_truncated_even_with_a_stop_reason() -> None:
     error = failure(START, *text(), *call('{"a":', 1), over("tool_use"))
     assert isinstance(error, StreamTruncatedError)
     assert "without `message_stop`; 1 call was not run; usage so far: 10 in, 9 out" in str(error)
@@ -474,7 +474,7 @@ def test_a_stream_without_message_stop_is_truncated_even_with_a_reason() -> None
 
 
 @pytest.mark.parametrize("data", [b"[DONE]", b" [DONE] ", b"", b" "])
-def test_what_a_gateway_adds_is_neither_an_end_nor_a_mistake(data: bytes) -> None:
+def test_done_and_blank_events_of_a_gateway_are_ignored(data: bytes) -> None:
     assert listen(START, *text(), Event("data", data), over(), Event("message", data), STOP)[1].text == "Hi"
     assert listen(START, *text(), over(), STOP, Event("message", data))[1].text == "Hi"
     assert isinstance(failure(START, *text(), over(), Event("message", data)), StreamTruncatedError)
@@ -485,7 +485,7 @@ def test_unknown_events_are_ignored() -> None:
     assert turn(*odd, *text()).text == "Hi"
 
 
-def test_a_stream_without_names_of_events_is_read_by_their_types() -> None:
+def test_events_without_an_event_name_are_read_by_type() -> None:
     chunks = [Event("message", json.dumps(chunk).encode()) for chunk in (START, *text(), over(), STOP)]
     assert listen(*chunks)[1].text == "Hi"
     assert [is_last(chunk) for chunk in chunks] == [False] * 5 + [True]
@@ -496,7 +496,7 @@ def test_a_stream_without_names_of_events_is_read_by_their_types() -> None:
     assert not is_last(Event("content_block_delta", b'{"message_stop"'))
 
 
-def test_an_event_without_a_type_is_read_by_its_name() -> None:
+def test_events_without_a_type_are_read_by_their_event_name() -> None:
     chunks = (START, *text(), over(), STOP)
     bare = [{key: value for key, value in chunk.items() if key != "type"} for chunk in chunks]
     events = [Event(full["type"], json.dumps(chunk).encode()) for full, chunk in zip(chunks, bare, strict=True)]
@@ -505,20 +505,20 @@ def test_an_event_without_a_type_is_read_by_its_name() -> None:
     assert type(failure(START, Event("error", b'{"message": "no"}'))) is ServerError
 
 
-def test_a_stream_that_ends_without_a_beginning_is_no_answer() -> None:
+def test_a_stream_without_message_start_raises_invalid_response() -> None:
     error = failure(STOP)
     assert isinstance(error, InvalidResponseError)
     assert error.path == "message"
 
 
-def test_blocks_that_did_not_end_end_with_the_answer() -> None:
+def test_unfinished_blocks_end_with_the_message() -> None:
     block = begin({"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}})
     deltas, said = listen(START, block, over(), STOP)
     assert deltas[-1] == ToolCallDelta('{"a":1}', 0)
     assert dict(said.tools[0].call.arguments) == {"a": 1}
 
 
-def test_half_a_character_waits_for_its_other_half() -> None:
+def test_a_surrogate_pair_split_between_deltas_is_delivered_as_one_character() -> None:
     first = Event("content_block_delta", rb'{"type":"content_block_delta","index":0,"delta":{"text":"a\ud83d"}}')
     second = Event("content_block_delta", rb'{"type":"content_block_delta","index":0,"delta":{"text":"\ude00b"}}')
     chunks = (START, begin({"type": "text", "text": ""}), first, {"type": "ping"}, {"type": "new_thing"}, second)
@@ -527,7 +527,7 @@ def test_half_a_character_waits_for_its_other_half() -> None:
     assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["a", "\N{GRINNING FACE}b"]
 
 
-def test_a_dialect_maps_further_stop_reasons_and_withholds_calls_of_unknown_ones() -> None:
+def test_calls_with_an_unknown_stop_reason_are_withheld_unless_it_is_mapped() -> None:
     block: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     body: dict[str, Any] = {"id": "m", "content": [block], "stop_reason": "tool_calls"}
     data = json.dumps(body).encode()

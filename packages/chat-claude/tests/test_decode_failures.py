@@ -61,7 +61,7 @@ def error_event(kind: str, message: str = "no") -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-def test_an_error_in_mid_stream_is_of_its_kind_and_comes_after_what_was_said() -> None:
+def test_an_error_event_raises_its_class_after_the_received_deltas() -> None:
     decoder = StreamDecoder(P)
     chunks = [event(chunk) for chunk in (START, *text(), error_event("overloaded_error", "Overloaded"))]
     assert decoder.feed(chunks) == [TextDelta("Hi")]
@@ -76,7 +76,7 @@ def test_an_error_in_mid_stream_is_of_its_kind_and_comes_after_what_was_said() -
     assert isinstance(failure(START, error_event("rate_limit_error")), RateLimitedError)
 
 
-def test_an_error_may_come_in_other_shapes() -> None:
+def test_error_events_of_other_formats_are_recognized() -> None:
     for odd in (Event("error", b"words"), Event("error", b'["words"]'), {"error": {"message": "words"}}):
         assert "words" in str(failure(START, odd))
     limited = failure(START, Event("throttlingException", b'{"message":"Too many tokens"}'))
@@ -99,20 +99,20 @@ def test_an_error_may_come_in_other_shapes() -> None:
         ({"type": "message_delta", "delta": {"stop_reason": 1}}, "delta.stop_reason"),
     ],
 )
-def test_a_known_field_of_a_wrong_shape_is_told_with_its_path(chunk: dict[str, Any], path: str) -> None:
+def test_a_known_field_of_a_wrong_type_raises_invalid_response_with_its_path(chunk: dict[str, Any], path: str) -> None:
     error = failure(START, chunk)
     assert isinstance(error, InvalidResponseError)
     assert error.path == path
     assert error.raw
 
 
-def test_an_event_that_is_not_json_is_an_invalid_response() -> None:
+def test_an_event_that_is_not_json_raises_invalid_response() -> None:
     assert isinstance(failure(START, Event("content_block_delta", b"{")), InvalidResponseError)
     assert isinstance(failure(START, Event("message", b"<html>")), InvalidResponseError)
     assert isinstance(failure(START, begin({"type": "text"}), {**end(), "index": []}), InvalidResponseError)
 
 
-def test_a_call_whose_input_is_no_object_fails_the_answer_and_nothing_else() -> None:
+def test_a_call_whose_input_is_not_an_object_raises_invalid_response() -> None:
     error = failure(START, begin({"type": "tool_use", "id": "t", "name": "f", "input": [1]}), end())
     assert isinstance(error, InvalidResponseError)
     assert error.path == "content_block.input"
@@ -121,7 +121,7 @@ def test_a_call_whose_input_is_no_object_fails_the_answer_and_nothing_else() -> 
 # --- Whole answers --------------------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_is_read_like_a_streamed_one() -> None:
+def test_a_whole_response_is_decoded_like_a_streamed_one() -> None:
     said = whole(
         content=[{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "t", "name": "f", "input": {}}],
         stop_reason="tool_use",
@@ -133,23 +133,23 @@ def test_a_whole_answer_is_read_like_a_streamed_one() -> None:
     assert [tool.name for tool in said.tools] == ["f"]
 
 
-def test_json_may_be_padded_with_blanks() -> None:
+def test_whitespace_around_the_json_is_ignored() -> None:
     assert decode(b'  {"content": [] }   ', P).parts == ()
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"content": 1}', b'{"content": [1]}'])
-def test_what_is_no_answer_is_an_invalid_response(body: bytes) -> None:
+def test_a_malformed_response_raises_invalid_response(body: bytes) -> None:
     with pytest.raises(InvalidResponseError):
         decode(body, P)
 
 
-def test_an_error_with_status_200_is_an_error() -> None:
+def test_an_error_object_with_status_200_is_raised() -> None:
     with pytest.raises(OverloadedError):
         decode(json.dumps(error_event("overloaded_error")).encode(), P)
 
 
 @pytest.mark.parametrize("kind", [["text"], {"a": 1}, 7, True])
-def test_the_type_of_a_block_is_a_text(kind: object) -> None:
+def test_a_block_type_that_is_not_a_string_raises_invalid_response(kind: object) -> None:
     streamed = failure(START, begin({"type": kind}))
     assert isinstance(streamed, InvalidResponseError)
     assert streamed.path == "content_block.type"

@@ -58,7 +58,7 @@ def conversation() -> Messages:
 # --- The conversation -----------------------------------------------------------------------------------------
 
 
-def test_the_system_text_stands_as_blocks_beside_the_messages() -> None:
+def test_system_messages_are_sent_as_blocks_of_the_system_field() -> None:
     body = sent(conversation())
     assert body["system"] == [{"type": "text", "text": "Be kind."}]
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
@@ -68,7 +68,7 @@ def test_the_system_text_stands_as_blocks_beside_the_messages() -> None:
     assert sent(conversation(), stream=True)["stream"] is True
 
 
-def test_sequential_calls_stay_sequential_and_parallel_ones_parallel() -> None:
+def test_sequential_and_parallel_calls_keep_their_grouping() -> None:
     messages = Messages.from_user("Hi")
     for ids in (("a", "b"), ("c",)):
         messages.append("model", model(*[Tool(FunctionCall("f"), call_id=id_, status=Completed(id_)) for id_ in ids]))
@@ -76,26 +76,26 @@ def test_sequential_calls_stay_sequential_and_parallel_ones_parallel() -> None:
     assert wire == [[None], ["a", "b"], ["a", "b"], ["c"], ["c"]]
 
 
-def test_a_call_that_waits_is_never_sent() -> None:
+def test_encoding_a_pending_call_raises() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", model(Tool(FunctionCall("f"), call_id="t1")))
     with pytest.raises(PendingToolsError, match="t1"):
         sent(messages)
 
 
-def test_a_turn_that_says_nothing_to_claude_is_left_out() -> None:
+def test_a_turn_without_sendable_blocks_is_omitted() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Text(""), ProviderPart("gemini", "x", {})]))
     messages.user("Well?")
     assert [message["role"] for message in sent(messages)["messages"]] == ["user", "user"]
 
 
-def test_a_conversation_without_a_message_is_refused() -> None:
+def test_a_conversation_without_a_user_message_is_rejected() -> None:
     with pytest.raises(UsageError, match="at least one user message"):
         sent(Messages.from_system("Be kind."))
 
 
-def test_a_later_system_text_joins_the_first_one_or_stands_in_its_place() -> None:
+def test_later_system_messages_join_the_system_field_unless_system_in_place_is_set() -> None:
     messages = Messages.from_system("One.").user("Hi").system("Two.").user("Well?")
     body = sent(messages)
     assert [block["text"] for block in body["system"]] == ["One.", "Two."]
@@ -108,7 +108,7 @@ def test_a_later_system_text_joins_the_first_one_or_stands_in_its_place() -> Non
 # --- Caching --------------------------------------------------------------------------------------------------
 
 
-def test_a_moving_cache_point_leaves_the_bytes_of_closed_turns_as_they_are() -> None:
+def test_a_moving_cache_point_keeps_the_cached_bytes_of_earlier_turns() -> None:
     messages = conversation()
     cache = Cache(messages="1h", system="5m")
     _, bare = encode_turns(messages.view(), DIALECT)
@@ -123,7 +123,7 @@ def test_a_moving_cache_point_leaves_the_bytes_of_closed_turns_as_they_are() -> 
     assert later.count(b"cache_control") == 1
 
 
-def test_the_point_behind_a_model_s_turn_without_calls_is_on_its_last_block() -> None:
+def test_the_cache_point_is_put_on_the_last_block_of_the_last_message() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", model(Text("Hello")))
     assert sent(messages, cache=Cache(messages="5m"))["messages"][1]["content"][0]["cache_control"]
@@ -131,20 +131,20 @@ def test_the_point_behind_a_model_s_turn_without_calls_is_on_its_last_block() ->
     assert sent(messages, cache=Cache(messages="5m"))["messages"][0]["content"][0]["cache_control"]
 
 
-def test_the_point_is_on_the_last_turn_that_says_anything() -> None:
+def test_the_cache_point_is_put_on_the_last_turn_that_is_not_empty() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", model(Text("")))
     said = sent(messages, cache=Cache(messages="5m"))["messages"]
     assert [message["content"][-1].get("cache_control") for message in said] == [{"type": "ephemeral"}]
 
 
-def test_a_point_that_stands_still_is_part_of_the_turn() -> None:
+def test_a_cache_point_set_by_the_user_is_sent_with_its_part() -> None:
     messages = Messages.from_user(cached(Text("A long text"), "1h"), "And?")
     blocks = sent(messages)["messages"][0]["content"]
     assert [block.get("cache_control") for block in blocks] == [{"type": "ephemeral", "ttl": "1h"}, None]
 
 
-def test_the_point_behind_the_tools_is_on_the_last_one_of_them_all() -> None:
+def test_the_tools_cache_point_is_put_on_the_last_tool() -> None:
     messages = Messages.from_user("Hi")
     point = {"type": "ephemeral"}
     tools = sent(messages, declared("f", "g"), cache=Cache(tools="5m"))["tools"]
@@ -153,7 +153,7 @@ def test_the_point_behind_the_tools_is_on_the_last_one_of_them_all() -> None:
     assert [tool.get("cache_control") for tool in tools] == [None, point]
 
 
-def test_turns_and_tools_are_encoded_once() -> None:
+def test_the_encodings_of_turns_and_tools_are_cached() -> None:
     messages, tools = conversation(), declared("f")
     first = encode(messages, tools, ChatOptions(), None, dialect=DIALECT, stream=False).body
     turn = messages[2].turns[0]
@@ -164,14 +164,14 @@ def test_turns_and_tools_are_encoded_once() -> None:
 # --- Tools ----------------------------------------------------------------------------------------------------
 
 
-def test_tools_are_declared_in_the_order_of_registration_with_their_further_fields() -> None:
+def test_tools_are_declared_in_registration_order_with_their_extra_fields() -> None:
     body = sent(Messages.from_user("Hi"), declared("g", "f"), tool_fields={"f": {"defer_loading": True}})
     assert [tool["name"] for tool in body["tools"]] == ["g", "f"]
     assert body["tools"][0] == {"name": "g", "description": "does g", "input_schema": SCHEMA}
     assert body["tools"][1]["defer_loading"] is True
 
 
-def test_strict_tools_have_schemas_that_the_api_can_enforce() -> None:
+def test_strict_tools_get_schemas_that_the_api_can_enforce() -> None:
     strict = replace(DIALECT, strict_tools=True)
     tools = ToolDeclarations(
         [
@@ -207,19 +207,19 @@ def test_tools_are_strict_until_a_limit_of_the_api_is_reached(
     assert body["tools"][-1]["input_schema"] == schema
 
 
-def test_a_tool_whose_form_the_api_knows_is_declared_in_that_form_alone() -> None:
+def test_a_native_declaration_replaces_the_declared_tool_of_the_same_name() -> None:
     native = (KnownTool("memory_20250818", "memory"), {"type": "bash_20250124", "name": "bash"})
     body = sent(Messages.from_user("Hi"), declared("memory", "f"), tools=native)
     assert [tool["name"] for tool in body["tools"]] == ["f", "memory", "bash"]
     assert body["tools"][1] == {"type": "memory_20250818", "name": "memory"}
 
 
-def test_a_set_of_tools_has_no_name_that_could_hide_a_tool() -> None:
+def test_a_native_toolset_without_a_name_does_not_hide_a_tool() -> None:
     body = sent(Messages.from_user("Hi"), declared("None"), tools=({"type": "computer_toolset_20260801"},))
     assert [tool.get("name") for tool in body["tools"]] == ["None", None]
 
 
-def test_the_token_of_a_server_is_in_no_repr() -> None:
+def test_the_token_of_an_mcp_server_does_not_appear_in_any_repr() -> None:
     hidden = "s3cret"
     server = McpServer(name="s", url="https://h", authorization_token=hidden)
     options = ChatOptions(extras=(ClaudeOptions(mcp_servers=(server,)),))
@@ -228,12 +228,12 @@ def test_the_token_of_a_server_is_in_no_repr() -> None:
     assert "s3cret" not in repr((encoded, options))
 
 
-def test_a_name_that_the_api_refuses_is_refused_first() -> None:
+def test_a_tool_name_that_the_api_does_not_accept_is_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"tool name 'a\.b'"):
         sent(Messages.from_user("Hi"), declared("a.b"))
 
 
-def test_a_file_that_is_named_by_its_id_is_announced() -> None:
+def test_a_file_sent_by_id_requires_the_files_beta() -> None:
     def betas(*parts: Any, dialect: Dialect = DIALECT, extras: tuple[ClaudeOptions, ...] = ()) -> tuple[str, ...]:
         messages, options = Messages.from_user(*parts), ChatOptions(extras=extras)
         return encode(messages, NO_TOOLS, options, None, dialect=dialect, stream=False).betas
@@ -248,7 +248,7 @@ def test_a_file_that_is_named_by_its_id_is_announced() -> None:
 # --- Platforms and counting -----------------------------------------------------------------------------------
 
 
-def test_a_block_that_names_no_file_is_not_announced() -> None:
+def test_a_block_with_a_null_file_id_does_not_require_the_files_beta() -> None:
     block: dict[str, Any] = {"type": "document", "source": {"type": "content", "content": []}, "file_id": None}
     messages = Messages()
     messages.append("user", Turn([Text("x"), ProviderPart("claude", "document", block)]))
@@ -256,7 +256,7 @@ def test_a_block_that_names_no_file_is_not_announced() -> None:
     assert encoded.betas == ()
 
 
-def test_vertex_and_bedrock_name_their_version_and_not_the_model() -> None:
+def test_vertex_and_bedrock_requests_contain_a_version_instead_of_the_model() -> None:
     messages = Messages.from_user("Hi")
     vertex = sent(messages, dialect=on_vertex("claude-sonnet-4-5@20250929"), stream=True)
     assert vertex["anthropic_version"] == "vertex-2023-10-16"
@@ -268,7 +268,7 @@ def test_vertex_and_bedrock_name_their_version_and_not_the_model() -> None:
     assert not {"model", "stream"} & bedrock.keys()
 
 
-def test_a_platform_that_fetches_nothing_refuses_urls_by_name() -> None:
+def test_a_platform_without_url_support_rejects_files_by_url() -> None:
     bedrock, image = on_bedrock("claude-opus-4-8"), File("image/png", url="https://a/b.png")
     for messages in (Messages.from_user(image), conversation()):
         if len(messages) > 1:
@@ -280,7 +280,7 @@ def test_a_platform_that_fetches_nothing_refuses_urls_by_name() -> None:
     assert sent(Messages.from_user(File("image/png", data=b"png"), own), dialect=bedrock)
 
 
-def test_a_count_asks_for_what_is_input_alone() -> None:
+def test_a_token_count_request_contains_only_input_fields() -> None:
     options = ChatOptions(max_tokens=9, stop=("x",), reasoning="high", tool_choice="auto")
     encoded = encode_count(conversation(), declared("f"), options, None, dialect=DIALECT)
     assert json.loads(encoded.body).keys() == {
@@ -299,7 +299,7 @@ def system_blocks(messages: Messages, options: ChatOptions = INSTRUCTED) -> Any:
     return json.loads(encode(messages, NO_TOOLS, options, None, dialect=DIALECT, stream=False).body)["system"]
 
 
-def test_instructions_are_blocks_of_the_system_field() -> None:
+def test_instructions_are_sent_as_blocks_of_the_system_field() -> None:
     messages = Messages.from_system("One.").user("Hi").system("Two.")
     assert [block["text"] for block in system_blocks(messages)] == [
         "Be kind.",
@@ -313,7 +313,7 @@ def test_instructions_are_blocks_of_the_system_field() -> None:
     ]
 
 
-def test_the_cache_point_of_the_system_field_precedes_changing_instructions() -> None:
+def test_the_system_cache_point_precedes_changing_instructions() -> None:
     def marked(messages: Messages, instructions: Instructions) -> list[str]:
         extras = (ClaudeOptions(cache=Cache(system="5m")),)
         blocks = system_blocks(messages, ChatOptions(instructions=instructions, extras=extras))
@@ -325,6 +325,6 @@ def test_the_cache_point_of_the_system_field_precedes_changing_instructions() ->
     assert marked(Messages.from_user("Hi"), Instructions("", "It is Monday.")) == ["It is Monday."]
 
 
-def test_instructions_are_counted() -> None:
+def test_a_token_count_request_contains_the_instructions() -> None:
     counted = encode_count(Messages.from_user("Hi"), NO_TOOLS, INSTRUCTED, None, dialect=DIALECT)
     assert b"Be kind." in counted.body

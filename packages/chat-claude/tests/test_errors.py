@@ -46,7 +46,7 @@ def refused(status: int, body: bytes, **headers: str) -> ProviderError:
         (529, "overloaded_error", OverloadedError, True),
     ],
 )
-def test_every_documented_error_has_its_class(
+def test_every_documented_error_raises_its_class(
     status: int, kind: str, error: type[ProviderError], retryable: bool
 ) -> None:
     found = refused(status, said(kind))
@@ -67,20 +67,20 @@ def test_every_documented_error_has_its_class(
         ("something_new", ServerError),
     ],
 )
-def test_an_error_without_a_status_is_told_by_its_type(kind: str, error: type[ProviderError]) -> None:
+def test_an_error_without_a_status_is_classified_by_its_type(kind: str, error: type[ProviderError]) -> None:
     found = error_from_object(json.loads(said(kind, request_id="req_1")), "claude")
     assert type(found) is error
     assert found.request_id == "req_1"
 
 
-def test_a_prompt_that_is_too_long_is_told_apart() -> None:
+def test_a_prompt_that_is_too_long_raises_context_length_error() -> None:
     words = "prompt is too long: 208310 tokens > 200000 maximum"
     assert type(refused(400, said("invalid_request_error", words))) is ContextLengthError
     words = "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000"
     assert type(refused(400, said("invalid_request_error", words))) is ContextLengthError
 
 
-def test_a_credit_that_is_used_up_is_a_matter_of_money() -> None:
+def test_an_exhausted_credit_balance_raises_quota_exceeded() -> None:
     words = "Your credit balance is too low to access the Anthropic API."
     error = refused(400, said("invalid_request_error", words), request_id="req_1")
     assert type(error) is QuotaExceededError
@@ -88,7 +88,7 @@ def test_a_credit_that_is_used_up_is_a_matter_of_money() -> None:
     assert "credit balance" in str(error)
 
 
-def test_an_answer_that_the_filter_took_back_is_told_apart() -> None:
+def test_output_blocked_by_the_content_filter_raises_content_filtered() -> None:
     body = said("invalid_request_error", "Output blocked by content filtering policy")
     assert type(refused(400, body)) is ContentFilteredError
     assert type(error_from_object(json.loads(body), "claude")) is ContentFilteredError
@@ -96,7 +96,7 @@ def test_an_answer_that_the_filter_took_back_is_told_apart() -> None:
     assert type(refused(500, said("api_error", "blocked by content filtering policy"))) is ServerError
 
 
-def test_the_id_of_the_request_is_in_a_header_or_in_the_body() -> None:
+def test_the_request_id_is_read_from_the_header_or_the_body() -> None:
     body = said("not_found_error", request_id="req_body")
     assert refused(404, body, request_id="req_head").request_id == "req_head"
     assert refused(404, body).request_id == "req_body"
@@ -104,12 +104,12 @@ def test_the_id_of_the_request_is_in_a_header_or_in_the_body() -> None:
     assert refused(404, said("not_found_error", request_id=None)).request_id is None
 
 
-def test_the_server_says_how_long_to_wait_and_whether_to_try_again() -> None:
+def test_retry_after_and_should_retry_headers_are_respected() -> None:
     assert refused(429, said("rate_limit_error"), retry_after="7").retry_after == 7.0
     assert refused(529, said("overloaded_error"), x_should_retry="false").retryable is False
 
 
-def test_a_limit_that_is_used_up_says_when_it_is_renewed() -> None:
+def test_retry_after_is_derived_from_the_reset_time_of_the_exhausted_limit() -> None:
     soon = (datetime.now(UTC) + timedelta(seconds=60)).isoformat().replace("+00:00", "Z")
     far = (datetime.now(UTC) + timedelta(seconds=900)).isoformat().replace("+00:00", "Z")
     headers = {
@@ -136,23 +136,23 @@ def test_a_limit_that_is_used_up_says_when_it_is_renewed() -> None:
         ("validationException", InvalidRequestError),
     ],
 )
-def test_bedrock_names_what_ends_a_stream(event: str, error: type[ProviderError]) -> None:
+def test_bedrock_exception_events_raise_their_error_class(event: str, error: type[ProviderError]) -> None:
     for found in (find_error({"message": "no"}, event), find_error({event: {"message": "no"}}, "message")):
         assert type(error_from_object(found, "claude")) is error
 
 
-def test_only_what_speaks_of_an_error_is_one() -> None:
+def test_find_error_returns_none_for_events_without_an_error() -> None:
     assert find_error([], "message") is None
     assert find_error({"type": "new_thing"}, "new_thing") is None
     assert find_error({"message": "x"}, "error") == {"message": "x"}
     assert find_error({"error": {"message": "x"}}, "message") is not None
 
 
-def test_a_key_in_the_server_s_words_is_in_no_error() -> None:
+def test_api_keys_in_error_messages_are_masked() -> None:
     assert "sk-ant" not in str(refused(401, said("authentication_error", "invalid sk-ant-api03-abcdef123456")))
 
 
-def test_an_error_that_is_a_text_is_one_too() -> None:
+def test_an_error_field_that_is_a_string_is_recognized() -> None:
     assert find_error({"error": "Overloaded"}, "message") == {"error": "Overloaded"}
     assert find_error({"error": " "}, "message") is None
     assert find_error({"error": None}, "message") is None

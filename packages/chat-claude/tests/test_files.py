@@ -22,14 +22,14 @@ def test_an_uploaded_file_is_sent_by_its_id() -> None:
     assert file_block(uploaded("file_1", "text/csv"), "claude") == {"type": "container_upload", "file_id": "file_1"}
 
 
-def test_a_document_says_how_it_may_be_cited() -> None:
+def test_a_document_is_sent_with_title_context_and_citation_setting() -> None:
     block = file_block(document(PDF, title="Report", context="of 2026"), "claude")
     assert (block["title"], block["context"], block["citations"]) == ("Report", "of 2026", {"enabled": True})
     assert file_block(document(PDF, citations=False), "claude")["citations"] == {"enabled": False}
     assert file_block(document(PDF), "claude")["title"] == "report.pdf"
 
 
-def test_a_cache_point_is_put_on_a_part() -> None:
+def test_cached_adds_a_cache_point_to_a_part() -> None:
     assert text_block(cached(Text("x")), "claude") == {
         "type": "text",
         "text": "x",
@@ -40,12 +40,12 @@ def test_a_cache_point_is_put_on_a_part() -> None:
     assert block["citations"] == {"enabled": True}
 
 
-def test_a_part_of_another_provider_is_not_added_to() -> None:
+def test_cached_rejects_a_part_of_another_provider() -> None:
     with pytest.raises(UsageError, match="opaque data of gemini"):
         cached(Text("x", Opaque("gemini", {"a": 1})))
 
 
-def test_a_search_result_of_the_application_can_be_cited() -> None:
+def test_search_result_creates_a_citable_block() -> None:
     part = search_result("Rivers", "https://a.b", "The Loire is long.", "So is the Rhône.")
     assert part.kind == "search_result"
     assert part.data["content"] == [

@@ -29,7 +29,7 @@ from chat_claude.models import DEFAULT_MAX_TOKENS, abilities
         ("claude-fable-5", DEFAULT_MAX_TOKENS, False, True, True),
     ],
 )
-def test_a_name_tells_what_a_model_can_do(
+def test_abilities_are_derived_from_the_model_name(
     model: str, max_tokens: int, budget: bool, adaptive: bool, schemas: bool
 ) -> None:
     known = abilities(model)

@@ -60,13 +60,15 @@ from chat_core.errors import UsageError
         ),
     ],
 )
-def test_a_native_tool_declares_itself(tool: NativeTool, wire: dict[str, object], beta: str | None) -> None:
+def test_a_native_tool_is_encoded_with_its_type_and_beta(
+    tool: NativeTool, wire: dict[str, object], beta: str | None
+) -> None:
     assert isinstance(tool, NativeTool)
     assert tool.to_wire() == wire
     assert tool.beta == beta
 
 
 @pytest.mark.parametrize("kind", [WebSearch, WebFetch])
-def test_domains_are_allowed_or_blocked_but_not_both(kind: type[WebSearch | WebFetch]) -> None:
+def test_allowed_and_blocked_domains_cannot_be_combined(kind: type[WebSearch | WebFetch]) -> None:
     with pytest.raises(UsageError, match="not both"):
         kind(allowed_domains=("a.b",), blocked_domains=("c.d",))

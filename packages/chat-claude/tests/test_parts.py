@@ -43,12 +43,12 @@ def result(status: Any, **fields: Any) -> dict[str, Any]:
 # --- What a user says ---------------------------------------------------------------------------------------
 
 
-def test_words_and_files_stand_in_the_order_in_which_they_were_said() -> None:
+def test_text_and_files_are_sent_in_their_order() -> None:
     turn = Turn([Text("Look:"), File("image/png", data=b"png"), Text("Well?")])
     assert [block["type"] for block in input_blocks(turn, P, "user")] == ["text", "image", "text"]
 
 
-def test_what_says_nothing_is_not_sent_and_is_refused_where_it_is_all() -> None:
+def test_empty_texts_are_omitted_and_an_empty_user_message_is_rejected() -> None:
     assert text_block(Text(" \n"), P) is None
     assert len(input_blocks(Turn([Text(""), Text("x")]), P, "user")) == 1
     with pytest.raises(UnsupportedPartError, match="empty user message"):
@@ -56,12 +56,12 @@ def test_what_says_nothing_is_not_sent_and_is_refused_where_it_is_all() -> None:
     assert input_blocks(Turn([Text("")]), P, "system") == []
 
 
-def test_further_fields_of_a_text_are_its_own_alone() -> None:
+def test_opaque_fields_of_a_text_are_sent_only_to_their_own_provider() -> None:
     assert text_block(Text("x", Opaque(P, {"citations": [1]})), P) == {"type": "text", "text": "x", "citations": [1]}
     assert text_block(Text("x", Opaque("gemini", {"citations": [1]})), P) == {"type": "text", "text": "x"}
 
 
-def test_a_citation_goes_back_without_the_file_that_the_api_refuses_to_be_told() -> None:
+def test_citations_are_sent_back_without_their_file_id() -> None:
     note = {"type": "page_location", "cited_text": "x"}
     part = Text("x", Opaque(P, {"citations": [{**note, "file_id": None}, {**note, "file_id": "file_1"}]}))
     assert model(part)[0]["citations"] == [note, note]
@@ -69,25 +69,25 @@ def test_a_citation_goes_back_without_the_file_that_the_api_refuses_to_be_told()
     assert model(beside)[0]["citations"] == [note]
 
 
-def test_a_block_of_another_provider_stays_home() -> None:
+def test_a_block_of_another_provider_is_omitted() -> None:
     turn = Turn([ProviderPart("gemini", "a", {"type": "a"}), ProviderPart(P, "b", {"type": "b"})])
     assert input_blocks(turn, P, "user") == [{"type": "b"}]
     assert model(*turn.parts) == [{"type": "b"}]
     assert input_blocks(Turn(turn.parts[:1]), P, "user") == []
 
 
-def test_a_structured_value_is_its_json() -> None:
+def test_a_structured_part_is_sent_as_json_text() -> None:
     assert input_blocks(Turn([Structured({"a": 1})]), P, "user") == [{"type": "text", "text": '{"a":1}'}]
     assert model(Structured([1])) == [{"type": "text", "text": "[1]"}]
 
 
 @pytest.mark.parametrize("part", [Embedding((0.5,)), Reasoning("hm")])
-def test_what_a_user_cannot_say_is_refused_by_name(part: Part) -> None:
+def test_a_part_that_a_user_message_cannot_contain_is_rejected_by_name(part: Part) -> None:
     with pytest.raises(UnsupportedPartError, match=r"Embedding of 1 numbers|Reasoning"):
         input_blocks(Turn([part]), P, "user")
 
 
-def test_a_file_has_no_place_in_the_system_text_nor_in_the_model_s_own_words() -> None:
+def test_a_file_in_a_system_or_model_message_is_rejected() -> None:
     file = File("image/png", data=b"png")
     with pytest.raises(UnsupportedPartError, match="system messages cannot contain"):
         input_blocks(Turn([file]), P, "system")
@@ -132,7 +132,7 @@ def encoded(data: bytes) -> str:
         ),
     ],
 )
-def test_a_file_is_the_block_that_its_mime_type_wants(file: File, block: dict[str, Any]) -> None:
+def test_the_mime_type_of_a_file_selects_its_block_type(file: File, block: dict[str, Any]) -> None:
     assert file_block(file, P) == block
 
 
@@ -150,12 +150,12 @@ def test_a_file_is_the_block_that_its_mime_type_wants(file: File, block: dict[st
         (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "only another provider"),
     ],
 )
-def test_a_file_that_cannot_be_sent_is_refused_by_name_and_says_what_to_do(file: File, why: str) -> None:
+def test_a_file_that_cannot_be_sent_is_rejected_with_advice(file: File, why: str) -> None:
     with pytest.raises(UnsupportedPartError, match=why):
         file_block(file, P)
 
 
-def test_capitals_and_parameters_of_a_mime_type_say_nothing() -> None:
+def test_case_and_parameters_of_a_mime_type_are_ignored() -> None:
     assert file_block(File("IMAGE/JPG; q=1", data=b"x"), P)["source"]["media_type"] == "image/jpeg"
     assert file_block(File("Application/PDF", data=b"x"), P)["type"] == "document"
     assert file_block(File("Image/PNG", opaque=Opaque(P, {"file_id": "f"})), P)["type"] == "image"
@@ -164,14 +164,14 @@ def test_capitals_and_parameters_of_a_mime_type_say_nothing() -> None:
 # --- What the model said -------------------------------------------------------------------------------------
 
 
-def test_thoughts_go_back_where_they_stood_with_their_signatures() -> None:
+def test_thinking_is_sent_back_in_place_with_its_signatures() -> None:
     redacted = ProviderPart(P, "redacted_thinking", {"type": "redacted_thinking", "data": "x"})
     blocks = model(Reasoning("a", "s1", SIGNED), redacted, Text("b"), Reasoning("c", "s2", SIGNED), tool(Completed("")))
     assert [block["type"] for block in blocks] == ["thinking", "redacted_thinking", "text", "thinking", "tool_use"]
     assert blocks[0] == {"type": "thinking", "thinking": "a", "signature": "s1"}
 
 
-def test_a_thought_that_is_not_proven_to_be_claude_s_stays_home() -> None:
+def test_reasoning_without_a_claude_signature_is_omitted() -> None:
     assert len(model(Reasoning("a", "s"), Text("b"), provider="gemini")) == 1
     assert len(model(Reasoning("a", "s", Opaque("gemini", {})), Text("b"))) == 1
     assert len(model(Reasoning("a", None, SIGNED), Text("b"))) == 1
@@ -179,21 +179,21 @@ def test_a_thought_that_is_not_proven_to_be_claude_s_stays_home() -> None:
     assert len(model(Reasoning("a", "s", SIGNED), Text("b"), provider="gemini")) == 2
 
 
-def test_a_message_does_not_end_in_a_thought() -> None:
+def test_thinking_blocks_at_the_end_of_a_message_are_omitted() -> None:
     redacted = ProviderPart(P, "redacted_thinking", {"type": "redacted_thinking", "data": "x"})
     assert model(Text("a"), Reasoning("b", "s", SIGNED), redacted) == [{"type": "text", "text": "a"}]
     assert model(Reasoning("b", "s", SIGNED)) == []
 
 
-def test_the_words_of_a_refusal_are_for_the_caller_alone() -> None:
+def test_the_explanation_of_a_refusal_is_not_sent_back() -> None:
     assert model(ProviderPart(P, "refusal", {"refusal": "no"})) == []
 
 
-def test_a_block_without_a_type_is_kept_and_not_sent() -> None:
+def test_a_block_without_a_type_is_not_sent_back() -> None:
     assert model(Text("x"), ProviderPart(P, "unknown", {"odd": 1})) == [{"type": "text", "text": "x"}]
 
 
-def test_the_calls_of_a_model_that_refused_to_go_on_are_not_sent() -> None:
+def test_calls_before_a_fallback_are_not_sent_back() -> None:
     fall = ProviderPart(P, "fallback", {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}})
     calls = [Tool(FunctionCall("f", {}), call_id=f"toolu_{n}", status=Completed("x")) for n in range(3)]
     thought = Reasoning("Hm", "s", SIGNED)
@@ -205,18 +205,18 @@ def test_the_calls_of_a_model_that_refused_to_go_on_are_not_sent() -> None:
     assert len(model_blocks(turn, "other")[1]) == 3
 
 
-def test_a_call_and_its_result_are_two_blocks() -> None:
+def test_a_call_and_its_result_are_sent_as_two_blocks() -> None:
     calls, results = model_blocks(Turn([tool(Completed({"b": 2}))]), P)
     assert calls == [{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}]
     assert results == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": '{"b":2}'}]
 
 
-def test_arguments_that_are_no_json_go_back_as_the_api_wants_them() -> None:
+def test_arguments_that_are_not_json_are_sent_back_as_invalid_json() -> None:
     call = Tool(FunctionCall.parse("f", '{"a": '), call_id="toolu_1", status=Failed("no JSON"))
     assert model(call)[0]["input"] == {"INVALID_JSON": '{"a": '}
 
 
-def test_a_call_keeps_its_caller_but_not_another_provider_s_signature() -> None:
+def test_a_call_keeps_its_caller_but_no_opaque_data_of_another_provider() -> None:
     caller = {"caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}}
     own = Tool(FunctionCall("f", opaque=Opaque(P, caller)), status=Completed(""))
     foreign = Tool(FunctionCall("f", opaque=Opaque("gemini", {"thoughtSignature": "s"})), status=Completed(""))
@@ -234,33 +234,33 @@ def test_foreign_ids_and_names_are_replaced_deterministically() -> None:
     assert len(wire_ids(Turn([long]))[0]) == 38
 
 
-def test_a_call_of_nothing_has_a_name_that_the_api_takes() -> None:
+def test_a_call_with_an_empty_name_is_sent_with_a_placeholder_name() -> None:
     assert model(Tool(FunctionCall("", {}), call_id="t", status=Failed("there is none")))[0]["name"] == "_"
 
 
-def test_a_call_without_an_id_has_ours() -> None:
+def test_a_call_without_an_id_and_its_result_get_the_same_generated_id() -> None:
     calls, results = model_blocks(Turn([Tool(FunctionCall("f"), status=Completed("ok"))]), P)
     assert calls[0]["id"] == results[0]["tool_use_id"] != ""
 
 
 @pytest.mark.parametrize("status", [Failed("broken"), Rejected("not now", "person"), Failed(" ")])
-def test_a_call_without_a_result_is_an_error(status: Any) -> None:
+def test_a_failed_or_rejected_call_is_sent_as_an_error_result(status: Any) -> None:
     block = result(status)
     assert block["is_error"] is True
     assert block["content"].strip()
 
 
-def test_a_result_without_words_has_no_content() -> None:
+def test_an_empty_result_is_sent_without_content() -> None:
     assert result(Completed("")) == {"type": "tool_result", "tool_use_id": "toolu_1"}
 
 
-def test_a_result_holds_images_and_documents_beside_its_words() -> None:
+def test_a_result_contains_images_and_documents_next_to_its_text() -> None:
     files = (File("image/png", data=b"png"), File("application/pdf", data=b"%PDF"))
     assert [block["type"] for block in result(Completed("see", files))["content"]] == ["text", "image", "document"]
     assert [block["type"] for block in result(Completed(None, files))["content"]] == ["image", "document"]
 
 
-def test_a_result_may_be_blocks_of_the_api() -> None:
+def test_a_result_may_consist_of_native_blocks() -> None:
     found = [{"type": "tool_reference", "tool_name": "g"}]
     assert result(Completed(found))["content"] == found
     assert result(Completed([*found, 1]))["content"].startswith("[")
@@ -268,7 +268,7 @@ def test_a_result_may_be_blocks_of_the_api() -> None:
     assert result(Completed(found), edited={"a": 2})["content"].startswith("[The call was changed")
 
 
-def test_a_result_may_hold_words_beside_what_may_be_cited() -> None:
+def test_a_result_may_mix_text_blocks_with_citable_blocks() -> None:
     found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "t", "content": []}
     words: dict[str, Any] = {"type": "text", "text": "x"}
     assert result(Completed([words, found]))["content"] == [words, found]
@@ -279,7 +279,7 @@ def test_a_result_may_hold_words_beside_what_may_be_cited() -> None:
 # --- Cache points ---------------------------------------------------------------------------------------------
 
 
-def test_a_cache_point_is_put_on_the_last_block_that_can_be_one() -> None:
+def test_a_cache_point_is_put_on_the_last_block_that_supports_one() -> None:
     blocks: list[dict[str, Any]] = [{"type": "text"}, {"type": "thinking"}, {"type": "redacted_thinking"}]
     assert add_cache_point(blocks, "1h")
     assert blocks[0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
@@ -288,20 +288,20 @@ def test_a_cache_point_is_put_on_the_last_block_that_can_be_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["thinking", "redacted_thinking", "fallback", "mcp_tool_listing"])
-def test_a_cache_point_is_put_on_no_block_that_the_api_takes_none_on(kind: str) -> None:
+def test_block_types_without_cache_support_get_no_cache_point(kind: str) -> None:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": "x"}, {"type": kind}]
     assert add_cache_point(blocks, "5m")
     assert ["cache_control" in block for block in blocks] == [True, False]
 
 
-def test_a_cache_point_that_is_there_stays() -> None:
+def test_an_existing_cache_point_is_kept() -> None:
     blocks: list[dict[str, Any]] = [{"type": "text", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
     assert add_cache_point(blocks, "5m")
     assert blocks[0]["cache_control"]["ttl"] == "1h"
 
 
 @pytest.mark.parametrize("kind", [["thinking"], {"a": 1}, 7, None])
-def test_stored_blocks_without_a_type_of_text_are_sent_back_as_they_are(kind: object) -> None:
+def test_stored_blocks_whose_type_is_not_a_string_are_sent_back_unchanged(kind: object) -> None:
     block = {"type": kind, "value": 1}
     assert model(ProviderPart(P, "odd", block)) == [block]
     add_cache_point([dict(block)], "5m")

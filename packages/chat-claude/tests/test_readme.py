@@ -23,7 +23,7 @@ async def run(source: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_examples_run_and_print_what_the_page_shows(
+async def test_the_examples_print_what_the_readme_shows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "k")

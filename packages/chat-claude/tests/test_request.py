@@ -55,24 +55,24 @@ def body(
 # --- Length and sampling ------------------------------------------------------------------------------------
 
 
-def test_the_length_that_the_api_wants_is_the_model_s_where_nobody_says_it() -> None:
+def test_max_tokens_defaults_to_the_limit_of_the_model() -> None:
     assert body(NEW)["max_tokens"] == 16_000
     assert body(NONE)["max_tokens"] == 4_096
     assert body(NEW, max_tokens=50)["max_tokens"] == 50
 
 
-def test_a_budget_for_thinking_comes_on_top_of_the_default_length() -> None:
+def test_a_thinking_budget_is_added_to_the_default_max_tokens() -> None:
     sent = body(OLD, reasoning=10_000)
     assert sent["thinking"] == {"type": "enabled", "budget_tokens": 10_000}
     assert sent["max_tokens"] == 26_000
 
 
-def test_the_options_of_every_provider_are_said_in_claude_s_words() -> None:
+def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     sent = body(temperature=0.5, top_p=0.9, stop=("a", "b"))
     assert (sent["temperature"], sent["top_p"], sent["stop_sequences"]) == (0.5, 0.9, ["a", "b"])
 
 
-def test_options_that_claude_does_not_know_are_refused() -> None:
+def test_options_that_claude_does_not_support_are_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="seed"):
         body(seed=1)
     with pytest.raises(UnsupportedOptionError, match="between 0 and 1"):
@@ -87,20 +87,20 @@ def test_no_thinking_is_requested_by_default() -> None:
 
 
 @pytest.mark.parametrize("effort", ["low", "medium", "high", "xhigh"])
-def test_an_effort_is_one_for_models_that_take_it_and_a_budget_for_the_others(effort: str) -> None:
+def test_an_effort_becomes_adaptive_thinking_or_a_budget_depending_on_the_model(effort: str) -> None:
     sent = body(NEW, reasoning=effort)
     assert sent["thinking"] == {"type": "adaptive"}
     assert sent["output_config"] == {"effort": effort}
     assert body(OLD, reasoning=effort)["thinking"]["budget_tokens"] == BUDGETS[effort]
 
 
-def test_the_least_effort_is_low_and_none_is_no_thinking() -> None:
+def test_effort_minimal_becomes_low_and_none_disables_thinking() -> None:
     assert body(NEW, reasoning="minimal")["output_config"] == {"effort": "low"}
     assert body(BOTH, reasoning="none")["thinking"] == {"type": "disabled"}
     assert "thinking" not in body(NONE, reasoning="none")
 
 
-def test_a_model_that_cannot_think_so_is_told_of() -> None:
+def test_thinking_that_the_model_does_not_support_is_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="not support thinking"):
         body(NONE, reasoning="high")
     with pytest.raises(UnsupportedOptionError, match="use an effort"):
@@ -111,14 +111,14 @@ def test_a_model_that_cannot_think_so_is_told_of() -> None:
         body(OLD, extras=ClaudeOptions(thinking=AdaptiveThinking()))
 
 
-def test_typed_thinking_says_more() -> None:
+def test_thinking_options_of_claude_override_the_reasoning_option() -> None:
     sent = body(BOTH, extras=ClaudeOptions(thinking=AdaptiveThinking("omitted"), effort="max"), reasoning="low")
     assert sent["thinking"] == {"type": "adaptive", "display": "omitted"}
     assert sent["output_config"] == {"effort": "max"}
     assert body(NEW, extras=ClaudeOptions(thinking=NoThinking()))["thinking"] == {"type": "disabled"}
 
 
-def test_a_budget_must_be_below_the_length_of_the_answer() -> None:
+def test_a_thinking_budget_must_be_at_least_1024_and_below_max_tokens() -> None:
     with pytest.raises(UsageError, match=r"\(2000\) must be below max_tokens \(2000\)"):
         body(OLD, reasoning=2000, max_tokens=2000)
     with pytest.raises(UsageError, match="at least 1024"):
@@ -126,7 +126,7 @@ def test_a_budget_must_be_below_the_length_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize("beta", ["interleaved-thinking-2025-05-14"])
-def test_a_budget_for_all_thoughts_of_a_turn_may_exceed_the_length_of_one_answer(beta: str) -> None:
+def test_a_thinking_budget_may_exceed_max_tokens_with_interleaved_thinking(beta: str) -> None:
     said = body(OLD, extras=ClaudeOptions(betas=(beta,)), max_tokens=4_096, reasoning=8_192)
     assert said["thinking"] == {"type": "enabled", "budget_tokens": 8_192}
     assert said["betas"] == (beta,)
@@ -136,7 +136,7 @@ def test_a_budget_for_all_thoughts_of_a_turn_may_exceed_the_length_of_one_answer
         body(OLD, extras=ClaudeOptions(betas=("other",)), max_tokens=4_096, reasoning=8_192)
 
 
-def test_thinking_goes_with_no_other_temperature_and_with_no_forced_call() -> None:
+def test_a_thinking_budget_excludes_other_temperatures_and_forced_calls() -> None:
     with pytest.raises(UsageError, match="temperature 1"):
         body(OLD, reasoning=2000, temperature=0.2)
     assert body(OLD, reasoning=2000, temperature=1.0)["temperature"] == 1.0
@@ -161,11 +161,11 @@ def test_thinking_goes_with_no_other_temperature_and_with_no_forced_call() -> No
         (NamedTool("f"), True, {"type": "tool", "name": "f"}),
     ],
 )
-def test_the_choice_of_a_tool_and_of_parallel_calls_is_one_object(choice: Any, parallel: Any, wire: Any) -> None:
+def test_tool_choice_and_parallel_tool_calls_are_sent_as_one_object(choice: Any, parallel: Any, wire: Any) -> None:
     assert body(tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel).get("tool_choice") == wire
 
 
-def test_a_choice_without_tools_says_nothing_or_is_refused() -> None:
+def test_a_tool_choice_without_tools_is_omitted_or_rejected() -> None:
     assert "tool_choice" not in body(tool_choice="auto", parallel_tool_calls=False)
     with pytest.raises(UnsupportedOptionError, match="requires tools"):
         body(tool_choice="required")
@@ -176,7 +176,7 @@ def test_a_choice_without_tools_says_nothing_or_is_refused() -> None:
 # --- Structured answers ---------------------------------------------------------------------------------------
 
 
-def test_a_structured_answer_is_asked_for_by_its_schema() -> None:
+def test_an_output_schema_is_sent_as_output_config() -> None:
     sent = body(output=OUTPUT, reasoning="high", tools=TOOLS)
     assert sent["output_config"]["effort"] == "high"
     schema = sent["output_config"]["format"]
@@ -185,7 +185,7 @@ def test_a_structured_answer_is_asked_for_by_its_schema() -> None:
     assert len(sent["tools"]) == 1
 
 
-def test_a_model_without_schemas_answers_in_the_arguments_of_a_tool() -> None:
+def test_a_model_without_schema_support_gets_an_output_tool() -> None:
     sent = body(OLD, output=OUTPUT)
     assert sent["output_tool"] == "city"
     assert sent["tools"][0]["name"] == "city"
@@ -195,7 +195,7 @@ def test_a_model_without_schemas_answers_in_the_arguments_of_a_tool() -> None:
     assert strict["tools"][0]["strict"] is True
 
 
-def test_an_output_schema_beyond_the_limits_of_the_api_is_not_enforced() -> None:
+def test_an_output_schema_beyond_the_limits_of_the_api_uses_an_output_tool() -> None:
     def optional(count: int) -> OutputSchema:
         return OutputSchema("o", {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(count)}})
 
@@ -212,14 +212,14 @@ def test_an_output_schema_beyond_the_limits_of_the_api_is_not_enforced() -> None
     assert "strict" not in shared["tools"][0]
 
 
-def test_a_schema_that_cannot_be_enforced_is_that_of_a_tool() -> None:
+def test_a_schema_without_a_strict_form_uses_an_output_tool() -> None:
     free = OutputSchema("any", {"type": "object", "additionalProperties": {"type": "string"}})
     sent = body(NEW, output=free)
     assert sent["output_tool"] == "any"
     assert "output_config" not in sent
 
 
-def test_a_structured_answer_never_blocks_the_tools_of_the_chat() -> None:
+def test_the_output_tool_keeps_the_other_tools_available() -> None:
     assert body(OLD, output=OUTPUT, tools=TOOLS)["tool_choice"] == {"type": "any"}
     one = body(OLD, output=OUTPUT, tools=TOOLS, parallel_tool_calls=False)
     assert one["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
@@ -229,7 +229,7 @@ def test_a_structured_answer_never_blocks_the_tools_of_the_chat() -> None:
     assert none["tool_choice"] == {"type": "tool", "name": "city"}
 
 
-def test_a_structured_answer_is_never_forced_while_the_model_thinks() -> None:
+def test_the_output_tool_is_not_forced_with_a_thinking_budget() -> None:
     assert "tool_choice" not in body(OLD, output=OUTPUT, reasoning=2000)
     assert body(OLD, output=OUTPUT, reasoning=2000, tools=TOOLS, tool_choice="none")["tool_choice"] == {"type": "auto"}
 
@@ -241,7 +241,7 @@ def test_structured_output_is_forced_with_adaptive_thinking_only_if_supported() 
         assert body(dialect=by_tool, output=OUTPUT)["tool_choice"] == {"type": "tool", "name": "city"}
 
 
-def test_the_tool_of_the_answer_is_called_like_no_other() -> None:
+def test_the_output_tool_gets_a_name_that_no_tool_has() -> None:
     taken = ToolDeclarations([ToolDeclaration(name, "", {"type": "object"}) for name in ("city", "city_")])
     assert body(OLD, output=OUTPUT, tools=taken)["output_tool"] == "city__"
 
@@ -249,7 +249,7 @@ def test_the_tool_of_the_answer_is_called_like_no_other() -> None:
 # --- The rest -------------------------------------------------------------------------------------------------
 
 
-def test_the_options_of_claude_alone_are_said_in_its_words() -> None:
+def test_claude_options_are_sent_with_their_beta_features() -> None:
     extras = ClaudeOptions(
         task_budget=9000,
         top_k=5,
@@ -273,18 +273,18 @@ def test_the_options_of_claude_alone_are_said_in_its_words() -> None:
     assert sent["betas"] == ("context-management-2025-06-27", "compact-2026-01-12", "task-budgets-2026-03-13", "b")
 
 
-def test_what_is_cleared_of_a_long_conversation_needs_one_beta_feature() -> None:
+def test_context_management_requires_only_its_own_beta_feature() -> None:
     sent = body(extras=ClaudeOptions(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}))
     assert sent["betas"] == ("context-management-2025-06-27",)
 
 
-def test_a_further_field_takes_no_place_of_another_one() -> None:
+def test_extra_body_cannot_replace_a_field_of_the_request() -> None:
     for name in ("model", "max_tokens", "thinking"):
         with pytest.raises(UnsupportedOptionError, match=name):
             body(OLD, reasoning=2000, extras=ClaudeOptions(extra_body={name: 1}))
 
 
-def test_mcp_servers_are_declared_with_their_tools() -> None:
+def test_mcp_servers_are_declared_with_their_toolsets() -> None:
     server = McpServer(name="s", url="https://h", authorization_token="t", allowed_tools=("a",))  # noqa: S106
     sent = body(extras=ClaudeOptions(mcp_servers=(server, McpServer(name="all", url="https://i", defer_loading=True))))
     assert sent["mcp_servers"][0] == {"type": "url", "name": "s", "url": "https://h", "authorization_token": "t"}
@@ -300,7 +300,7 @@ def test_mcp_servers_are_declared_with_their_tools() -> None:
     assert sent["betas"] == ("mcp-client-2025-11-20",)
 
 
-def test_mcp_servers_may_be_declared_in_the_older_form() -> None:
+def test_mcp_servers_may_be_declared_in_the_legacy_format() -> None:
     server = McpServer(name="s", url="https://h", allowed_tools=("a",), legacy=True)
     sent = body(dialect=replace(Dialect.of(NEW), mcp_servers=(server,), tools=(CodeExecution(),)))
     assert sent["mcp_servers"][0]["tool_configuration"] == {"enabled": True, "allowed_tools": ["a"]}
@@ -318,7 +318,7 @@ def went_on(finish: Any = "tool_calls", provider: str = "claude", extra: Any = N
     return messages
 
 
-def test_what_code_in_a_container_waits_for_goes_back_to_that_container() -> None:
+def test_a_call_from_a_container_is_answered_to_the_same_container() -> None:
     caller = {"caller": {"type": "code_execution_20260120", "tool_id": "s"}}
     assert body(messages=went_on(caller=caller))["container"] == "c1"
     assert body(messages=went_on("pause"))["container"] == "c1"

@@ -20,7 +20,7 @@ def inner(schema: dict[str, Any]) -> Any:
 # --- Parameters of tools -----------------------------------------------------------------------------------
 
 
-def test_parameters_that_are_an_object_go_over_as_they_are() -> None:
+def test_an_object_schema_is_sent_unchanged() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}}
     assert input_schema(schema, "t") is schema
 
@@ -33,7 +33,7 @@ def test_a_reference_at_the_root_is_resolved() -> None:
     assert input_schema(schema, "t")["properties"] == {"a": {"type": "string"}}
 
 
-def test_a_reference_that_leads_to_itself_is_refused() -> None:
+def test_a_circular_reference_is_rejected() -> None:
     schema = {"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}
     with pytest.raises(UnsupportedOptionError, match="`\\$ref`"):
         input_schema(schema, "t")
@@ -41,19 +41,19 @@ def test_a_reference_that_leads_to_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_a_union_at_the_root_is_refused_by_name(keyword: str) -> None:
+def test_a_union_at_the_root_is_rejected_by_keyword(keyword: str) -> None:
     schema = {"type": "object", keyword: [closed(), closed()]}
     with pytest.raises(UnsupportedOptionError, match=f"`{keyword}`"):
         input_schema(schema, "t")
     assert strict_schema(schema) is None
 
 
-def test_parameters_that_say_no_type_are_an_object() -> None:
+def test_a_schema_without_a_type_becomes_an_object() -> None:
     assert input_schema({"properties": {}}, "t") == {"type": "object", "properties": {}}
     assert input_schema({}, "t") == {"type": "object"}
 
 
-def test_parameters_that_are_no_object_are_refused() -> None:
+def test_parameters_that_are_not_an_object_are_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="'string'"):
         input_schema({"type": "string"}, "t")
     assert strict_schema({"type": "string"}) is None
@@ -62,17 +62,17 @@ def test_parameters_that_are_no_object_are_refused() -> None:
 # --- The strict form ---------------------------------------------------------------------------------------
 
 
-def test_an_object_is_closed_and_its_optional_properties_stay_optional() -> None:
+def test_a_strict_object_is_closed_and_keeps_its_optional_properties() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "null"}}, "required": ["a"]}
     assert strict_schema(schema) == {**schema, "additionalProperties": False}
 
 
-def test_a_property_may_be_called_like_a_keyword() -> None:
+def test_a_property_may_be_named_like_a_keyword() -> None:
     schema = closed(title={"type": "string"}, minimum={"type": "integer"})
     assert strict_schema(schema) == schema
 
 
-def test_a_bound_that_is_not_enforced_is_said_in_the_description() -> None:
+def test_unenforced_constraints_are_moved_to_the_description() -> None:
     assert inner({"type": "integer", "minimum": 1, "description": "How many."}) == {
         "type": "integer",
         "description": "How many. (minimum: 1)",
@@ -84,7 +84,7 @@ def test_a_bound_that_is_not_enforced_is_said_in_the_description() -> None:
     assert inner({"type": "array", "items": {"type": "string"}, "minItems": 2})["description"] == "(minItems: 2)"
 
 
-def test_what_is_enforced_stays() -> None:
+def test_enforced_keywords_are_kept() -> None:
     for schema in (
         {"type": "string", "format": "date"},
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
@@ -96,11 +96,11 @@ def test_what_is_enforced_stays() -> None:
         assert inner(schema) == schema
 
 
-def test_one_of_is_taken_as_any_of() -> None:
+def test_one_of_is_converted_to_any_of() -> None:
     assert inner({"oneOf": [{"type": "string"}, {"type": "null"}]}) == {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
-def test_several_types_are_a_union() -> None:
+def test_a_list_of_types_is_converted_to_any_of() -> None:
     assert inner({"type": ["string", "null"], "format": "date", "description": "When."}) == {
         "description": "When.",
         "anyOf": [{"type": "string", "format": "date"}, {"type": "null"}],
@@ -114,7 +114,7 @@ def test_several_types_are_a_union() -> None:
     assert inner({"type": ["string", "null"], "anyOf": [{"type": "string"}]}) is None
 
 
-def test_a_reference_stands_alone() -> None:
+def test_a_reference_loses_its_description_and_allows_no_constraints() -> None:
     schema = {
         **closed(a={"$ref": "#/$defs/A", "description": "An A."}, b={"$ref": "#/$defs/A"}),
         "$defs": {"A": {"type": "string", "minLength": 1}},
@@ -151,11 +151,11 @@ FREE: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", FREE)
-def test_what_cannot_be_enforced_has_no_strict_form(schema: Any) -> None:
+def test_a_schema_that_cannot_be_enforced_has_no_strict_form(schema: Any) -> None:
     assert inner(schema) is None
 
 
-def test_a_schema_that_is_too_deep_has_no_strict_form() -> None:
+def test_a_schema_that_is_nested_too_deeply_has_no_strict_form() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(80):
         schema = {"type": "array", "items": schema}

@@ -54,7 +54,7 @@ async def test_the_last_call_that_sets_credentials_wins(
     assert await credentials(calls(builder.with_base_url("http://gateway") if elsewhere else builder)) == sent
 
 
-async def test_the_environment_is_read_only_for_the_api_and_without_credentials(
+async def test_credentials_from_the_environment_are_used_only_for_the_anthropic_api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLE, "key")

@@ -8,7 +8,7 @@ from chat_core.testing import MockTransport
 from chat_core.usage import Usage
 
 
-def test_what_the_cache_gave_and_took_is_input_too() -> None:
+def test_cached_tokens_are_included_in_the_input_tokens() -> None:
     counts = {
         "input_tokens": 5,
         "cache_read_input_tokens": 100,
@@ -19,19 +19,19 @@ def test_what_the_cache_gave_and_took_is_input_too() -> None:
     assert read_usage(counts) == Usage(125, 7, 100, 20, 3)
 
 
-def test_counts_that_are_none_are_nothing() -> None:
+def test_missing_and_invalid_token_counts_are_ignored() -> None:
     assert read_usage(None) == Usage()
     assert read_usage({"input_tokens": None, "output_tokens": "7", "output_tokens_details": []}) == Usage()
 
 
-def test_later_counts_take_the_place_of_earlier_ones_and_are_never_added() -> None:
+def test_later_counts_replace_earlier_ones() -> None:
     first = merge_usage({}, {"input_tokens": 10, "output_tokens": 1})
     last = merge_usage(first, {"output_tokens": 40})
     assert read_usage(last) == Usage(10, 40)
     assert read_usage(merge_usage(last, {"output_tokens": 41, "input_tokens": 12})) == Usage(12, 41)
 
 
-def test_an_input_of_zero_does_not_take_back_what_was_counted() -> None:
+def test_a_later_input_count_of_zero_is_ignored() -> None:
     first = {"input_tokens": 10, "cache_read_input_tokens": 5}
     known = merge_usage(first, {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 2})
     assert known == {**first, "output_tokens": 2}
@@ -39,12 +39,12 @@ def test_an_input_of_zero_does_not_take_back_what_was_counted() -> None:
     assert merge_usage({}, {"input_tokens": 0, "output_tokens": None}) == {"input_tokens": 0, "output_tokens": None}
 
 
-def test_another_model_s_counts_replace_those_of_the_one_that_gave_up() -> None:
+def test_counts_of_a_fallback_model_replace_earlier_counts() -> None:
     first = {"input_tokens": 10, "cache_read_input_tokens": 500}
     assert read_usage(merge_usage(first, {"input_tokens": 30, "cache_read_input_tokens": 0})) == Usage(30)
 
 
-def test_what_stands_beside_the_counts_is_kept_where_it_says_anything() -> None:
+def test_extra_usage_fields_that_are_not_empty_are_kept() -> None:
     usage = {
         "server_tool_use": {"web_search_requests": 2},
         "cache_creation": {"ephemeral_5m_input_tokens": 0},
@@ -56,16 +56,16 @@ def test_what_stands_beside_the_counts_is_kept_where_it_says_anything() -> None:
     assert extra_usage_fields(None) == {}
 
 
-def test_a_count_may_be_written_as_a_whole_number_with_a_point() -> None:
+def test_a_count_may_be_a_float_with_an_integer_value() -> None:
     assert read_usage({"input_tokens": 5.0, "output_tokens": 1.5}) == Usage(5, 0)
 
 
-def test_where_the_model_ran_is_kept() -> None:
+def test_inference_region_and_speed_are_kept() -> None:
     assert extra_usage_fields({"inference_geo": "eu", "speed": "fast"}) == {"speed": "fast", "inference_geo": "eu"}
 
 
 @pytest.mark.anyio
-async def test_a_negative_count_does_not_make_a_pause_unreadable() -> None:
+async def test_messages_with_a_negative_token_count_can_be_stored_and_loaded() -> None:
     tools = ToolCollection()
 
     @tools.tool
