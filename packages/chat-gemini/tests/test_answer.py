@@ -29,17 +29,17 @@ def tools(parts: list[Part]) -> list[Tool]:
 # --- Words --------------------------------------------------------------------------------------------------
 
 
-def test_pieces_of_a_stream_that_follow_each_other_are_one_text() -> None:
+def test_consecutive_text_chunks_of_a_stream_are_joined() -> None:
     parts, out = read([{"text": "Hel"}], [{"text": "lo"}], [{"text": ""}])
     assert parts == [Text("Hello")]
     assert out == [TextDelta("Hel"), TextDelta("lo")]
 
 
-def test_the_parts_of_a_whole_answer_stay_apart() -> None:
+def test_text_parts_of_a_whole_response_are_not_joined() -> None:
     assert read([{"text": "Hel"}, {"text": "lo"}, {"text": ""}], whole=True)[0] == [Text("Hel"), Text("lo")]
 
 
-def test_thoughts_are_told_apart_from_the_answer() -> None:
+def test_thought_parts_become_reasoning() -> None:
     parts, out = read(
         [{"text": "Hm", "thought": True}], [{"text": "m", "thought": True}, {"text": "Yes", "thought": False}]
     )
@@ -47,7 +47,7 @@ def test_thoughts_are_told_apart_from_the_answer() -> None:
     assert out == [ReasoningDelta("Hm"), ReasoningDelta("m"), TextDelta("Yes")]
 
 
-def test_nulls_beside_a_text_say_nothing() -> None:
+def test_null_fields_beside_text_are_ignored() -> None:
     parts, _ = read(
         [{"text": "a", "functionCall": None, "thought": None}, None],
         [{"text": "b", "thoughtSignature": None, "inlineData": None}],
@@ -55,7 +55,7 @@ def test_nulls_beside_a_text_say_nothing() -> None:
     assert parts == [Text("ab")]
 
 
-def test_a_part_that_holds_a_text_and_something_else_is_two() -> None:
+def test_a_part_with_text_and_another_field_becomes_two_parts() -> None:
     call = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
     for part in ({"text": "", **call}, {**call, "text": ""}):
         tool = one(part)
@@ -69,35 +69,35 @@ def test_a_part_that_holds_a_text_and_something_else_is_two() -> None:
     assert one({"text": "", **ran}) == ProviderPart("p", "executableCode", ran)
 
 
-def test_a_thought_of_nothing_is_no_part() -> None:
+def test_a_thought_without_text_is_ignored() -> None:
     assert read([{"thought": True}, {"text": "a"}])[0] == [Text("a")]
 
 
-def test_a_signature_stays_on_the_part_that_it_came_on() -> None:
+def test_a_signature_is_kept_on_its_own_part() -> None:
     signed = {"text": "b", "thoughtSignature": "c2ln"}
     parts, _ = read([{"text": "a"}], [signed], [{"text": "c"}])
     assert parts == [Text("a"), Text("b", Opaque("p", {"thoughtSignature": "c2ln"})), Text("c")]
 
 
-def test_an_empty_text_with_a_signature_is_a_part() -> None:
+def test_an_empty_text_with_a_signature_is_kept() -> None:
     parts, out = read([{"text": "a"}], [{"text": "", "thoughtSignature": "c2ln"}])
     assert parts == [Text("a"), Text("", Opaque("p", {"thoughtSignature": "c2ln"}))]
     assert out == [TextDelta("a")]
 
 
-def test_the_signature_of_a_thought_is_its_own() -> None:
+def test_the_signature_of_a_thought_is_kept() -> None:
     thought = one({"text": "Hm", "thought": True, "thoughtSignature": "c2ln"})
     assert thought == Reasoning("Hm", "c2ln", Opaque("p", {}))
 
 
-def test_further_fields_of_a_part_are_kept() -> None:
+def test_unknown_fields_of_a_part_are_kept_as_opaque_data() -> None:
     assert one({"text": "a", "partMetadata": {"k": 1}}) == Text("a", Opaque("p", {"part": {"partMetadata": {"k": 1}}}))
 
 
 # --- Calls --------------------------------------------------------------------------------------------------
 
 
-def test_parallel_calls_of_one_name_stay_apart() -> None:
+def test_parallel_calls_of_the_same_function_are_separate() -> None:
     parts, out = read(
         [{"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}],
         [{"functionCall": {"name": "f", "args": {"a": 2}, "id": "c2"}}],
@@ -109,12 +109,12 @@ def test_parallel_calls_of_one_name_stay_apart() -> None:
     assert out == [ToolCallDelta('{"a":1}', 0, "f"), ToolCallDelta('{"a":2}', 1, "f", "c2")]
 
 
-def test_a_call_stands_between_the_texts_around_it() -> None:
+def test_a_call_between_two_texts_keeps_its_position() -> None:
     parts, _ = read([{"text": "a"}, {"functionCall": {"name": "f"}}, {"text": "b"}])
     assert [type(part) for part in parts] == [Text, Tool, Text]
 
 
-def test_a_call_whose_arguments_are_streamed_is_told_when_it_is_whole() -> None:
+def test_streamed_arguments_are_delivered_when_they_are_complete() -> None:
     pieces: list[list[object]] = [
         [{"functionCall": {"name": "f", "willContinue": True}}],
         [{"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}], "willContinue": True}}],
@@ -127,19 +127,19 @@ def test_a_call_whose_arguments_are_streamed_is_told_when_it_is_whole() -> None:
     assert out == [ToolCallDelta("", 0, "f"), ToolCallDelta('{"a":"x"}', 0)]
 
 
-def test_a_new_name_ends_a_call_that_was_open() -> None:
+def test_a_new_call_ends_an_unfinished_call() -> None:
     parts, _ = read([{"functionCall": {"name": "f", "willContinue": True}}], [{"functionCall": {"name": "g"}}])
     first, second = tools(parts)
     assert first.call.problem is not None
     assert (second.name, second.call.problem) == ("g", None)
 
 
-def test_further_fields_of_a_call_are_kept() -> None:
+def test_unknown_fields_of_a_call_are_kept_as_opaque_data() -> None:
     (tool,) = tools([one({"functionCall": {"name": "f", "args": {}, "kind": "x"}, "partMetadata": {}})])
     assert tool.call.opaque == Opaque("p", {"part": {"partMetadata": {}}, "call": {"kind": "x"}})
 
 
-def test_arguments_of_a_call_without_a_name_are_a_wrong_shape() -> None:
+def test_a_call_without_a_name_raises_a_shape_error() -> None:
     for call in ({"args": {"a": 1}}, {"partialArgs": [{"jsonPath": "$.a"}]}, {"name": 7}):
         with pytest.raises(WrongShapeError, match=r"parts\[0\]\.functionCall\.name"):
             read([{"functionCall": call}])
@@ -148,7 +148,7 @@ def test_arguments_of_a_call_without_a_name_are_a_wrong_shape() -> None:
 # --- Files --------------------------------------------------------------------------------------------------
 
 
-def test_an_image_is_a_file_with_its_signature() -> None:
+def test_a_generated_image_becomes_a_file_with_its_signature() -> None:
     blob = {"mimeType": "image/png", "data": base64.b64encode(b"\x89PNG").decode(), "displayName": "cat.png"}
     parts, out = read([{"text": "Here"}], [{"inlineData": blob, "thoughtSignature": "c2ln"}])
     opaque = Opaque("p", {"thoughtSignature": "c2ln", "blob": {"displayName": "cat.png"}})
@@ -157,13 +157,13 @@ def test_an_image_is_a_file_with_its_signature() -> None:
     assert out == [TextDelta("Here"), FilePart(file)]
 
 
-def test_bytes_may_be_in_the_alphabet_for_urls() -> None:
+def test_file_data_may_be_encoded_as_url_safe_base64() -> None:
     file = one({"inlineData": {"mimeType": "image/png", "data": "-_-_"}})
     assert isinstance(file, File)
     assert file.data == b"\xfb\xff\xbf"
 
 
-def test_pieces_of_raw_sound_are_one_file() -> None:
+def test_chunks_of_raw_audio_are_joined_to_one_file() -> None:
     mime = "audio/L16;codec=pcm;rate=24000"
     pieces: list[list[object]] = [
         [{"inlineData": {"mimeType": mime, "data": base64.b64encode(sound).decode()}}] for sound in (b"ab", b"cd")
@@ -173,7 +173,7 @@ def test_pieces_of_raw_sound_are_one_file() -> None:
     assert out == [FilePart(File(mime, data=b"ab")), FilePart(File(mime, data=b"cd"))]
 
 
-def test_sound_of_another_kind_is_another_file() -> None:
+def test_audio_of_another_mime_type_becomes_another_file() -> None:
     parts, _ = read(
         [{"inlineData": {"mimeType": "audio/pcm;rate=1", "data": "YWI="}}],
         [{"inlineData": {"mimeType": "audio/pcm;rate=2", "data": "YWI="}}, {"inlineData": {"mimeType": "audio/wav"}}],
@@ -185,13 +185,13 @@ def test_sound_of_another_kind_is_another_file() -> None:
     ]
 
 
-def test_a_file_may_be_a_link() -> None:
+def test_file_data_becomes_a_file_by_url() -> None:
     file = one({"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/v.mp4"}, "videoMetadata": {"fps": 1}})
     assert file == File("video/mp4", url="gs://b/v.mp4", opaque=Opaque("p", {"part": {"videoMetadata": {"fps": 1}}}))
     assert one({"fileData": {"fileUri": "gs://b/v"}}) == File("application/octet-stream", url="gs://b/v")
 
 
-def test_a_sketch_on_the_way_is_no_file_of_the_answer() -> None:
+def test_a_draft_image_in_a_thought_becomes_a_provider_part() -> None:
     part = {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}, "thought": True}
     assert one(part) == ProviderPart("p", "inlineData", part)
 
@@ -209,12 +209,12 @@ def test_a_sketch_on_the_way_is_no_file_of_the_answer() -> None:
         ("thoughtSignature", {"thoughtSignature": "c2ln"}),
     ],
 )
-def test_what_the_server_alone_understands_is_kept_whole(kind: str, part: dict[str, object]) -> None:
+def test_server_tool_parts_become_provider_parts(kind: str, part: dict[str, object]) -> None:
     assert one(part) == ProviderPart("p", kind, part)
     assert one(part, whole=False) == ProviderPart("p", kind, part)
 
 
-def test_a_part_that_holds_nothing_is_none() -> None:
+def test_an_empty_part_is_ignored() -> None:
     assert read([{}, {"text": None}, {"thought": False}], whole=True) == ([], [])
 
 
@@ -231,19 +231,19 @@ def test_a_part_that_holds_nothing_is_none() -> None:
         ({"fileData": {"mimeType": "a/b"}}, r"fileData\.fileUri"),
     ],
 )
-def test_a_known_field_of_a_wrong_shape_says_where_it_is(part: object, path: str) -> None:
+def test_a_known_field_of_a_wrong_type_raises_with_its_path(part: object, path: str) -> None:
     with pytest.raises(WrongShapeError, match=path):
         read([part])
 
 
 @pytest.mark.parametrize("data", ["QUE", "QUE=\n", "Q\nUE="])
-def test_base64_may_lack_its_end_or_be_cut_into_lines(data: str) -> None:
+def test_base64_without_padding_or_with_line_breaks_is_accepted(data: str) -> None:
     file = one({"inlineData": {"mimeType": "image/png", "data": data}})
     assert isinstance(file, File)
     assert file.data == b"AA"
 
 
-def test_a_call_that_is_named_again_by_its_id_goes_on() -> None:
+def test_a_repeated_name_with_the_same_id_continues_an_unfinished_call() -> None:
     def piece(text: str, *, more: bool) -> list[object]:
         said = {"jsonPath": "$.a", "stringValue": text, "willContinue": more}
         return [{"functionCall": {"name": "f", "id": "c1", "partialArgs": [said], "willContinue": more}}]
@@ -253,7 +253,7 @@ def test_a_call_that_is_named_again_by_its_id_goes_on() -> None:
     assert [delta.name for delta in out if isinstance(delta, ToolCallDelta)] == ["f", None, "f"]
 
 
-def test_a_call_without_a_name_is_not_passed_over() -> None:
+def test_an_id_without_a_name_raises_unless_the_call_is_known() -> None:
     with pytest.raises(WrongShapeError, match=r"functionCall\.name"):
         read([{"functionCall": {"id": "c1"}}])
     parts, _ = read([{"functionCall": {"name": "f", "id": "c1"}}], [{"functionCall": {"id": "c1"}}])

@@ -53,7 +53,7 @@ def ready(model: str = "gemini-3-flash") -> ReadyGeminiBuilder:
 # --- Keys ---------------------------------------------------------------------------------------------------
 
 
-async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_api_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "second")
     assert (await asked(ready())).last.headers["x-goog-api-key"] == "second"
     monkeypatch.setenv("GOOGLE_API_KEY", " first ")
@@ -61,7 +61,7 @@ async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert (await asked(ready().with_api_key("mine"))).last.headers["x-goog-api-key"] == "mine"
 
 
-async def test_the_key_of_the_environment_goes_to_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_key_from_the_environment_is_sent_only_to_the_default_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     elsewhere = await asked(ready().with_base_url("https://proxy.example/gemini"))
     assert "x-goog-api-key" not in elsewhere.last.headers
@@ -69,7 +69,7 @@ async def test_the_key_of_the_environment_goes_to_no_other_server(monkeypatch: p
     assert "x-goog-api-key" not in vertex.last.headers
 
 
-async def test_a_token_goes_in_place_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_token_and_with_api_key_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     headers = (await asked(ready().with_api_key("key").with_token("token"))).last.headers
     assert headers["authorization"] == "Bearer token"
@@ -78,14 +78,14 @@ async def test_a_token_goes_in_place_of_a_key(monkeypatch: pytest.MonkeyPatch) -
     assert "authorization" not in headers
 
 
-async def test_a_header_of_the_callers_own_stands_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_authorization_header_replaces_the_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     transport = await asked(ready().with_headers({"Authorization": "Bearer x"}).with_headers({"X-A": "1"}))
     assert "x-goog-api-key" not in transport.last.headers
     assert (transport.last.headers["authorization"], transport.last.headers["x-a"]) == ("Bearer x", "1")
 
 
-def test_without_a_key_it_says_what_to_do() -> None:
+def test_build_raises_if_credentials_are_missing() -> None:
     with pytest.raises(UsageError, match=r"with_api_key\('…'\), set GOOGLE_API_KEY or GEMINI_API_KEY"):
         ready().build()
     with pytest.raises(UsageError, match=r"with_token\('…'\)"):
@@ -94,7 +94,9 @@ def test_without_a_key_it_says_what_to_do() -> None:
         GeminiBuilder().with_embedding_model("e").build()
 
 
-async def test_a_model_is_made_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_shorthand_creates_a_provider_with_a_given_or_environment_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with gemini("gemini-3-flash", api_key="k") as model:
         assert model.metadata.model == "gemini-3-flash"
     monkeypatch.setenv("GEMINI_API_KEY", "k")
@@ -102,7 +104,7 @@ async def test_a_model_is_made_in_one_call(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("secret", ["", "  ", None])
-def test_an_empty_secret_is_refused(secret: str) -> None:
+def test_an_empty_key_or_token_is_rejected(secret: str) -> None:
     with pytest.raises(UsageError, match="environment variable"):
         ready().with_api_key(secret)
     with pytest.raises(UsageError, match="environment variable"):
@@ -112,7 +114,7 @@ def test_an_empty_secret_is_refused(secret: str) -> None:
 # --- Where it asks ------------------------------------------------------------------------------------------
 
 
-async def test_vertex_is_asked_for_the_models_of_a_project() -> None:
+async def test_with_vertex_sends_requests_to_the_project_and_location() -> None:
     transport = await asked(ready().with_vertex("my-project", "europe-west4").with_token("t"))
     host, path = "europe-west4-aiplatform.googleapis.com", "projects/my-project/locations/europe-west4"
     url = f"https://{host}/v1beta1/{path}/publishers/google/models/gemini-3-flash:generateContent"
@@ -123,12 +125,12 @@ async def test_vertex_is_asked_for_the_models_of_a_project() -> None:
     )
 
 
-async def test_a_model_may_be_named_with_its_folder() -> None:
+async def test_a_model_name_may_contain_its_collection() -> None:
     assert (await asked(ready("models/gemini-3-flash"))).last.path.startswith("/v1beta/models/gemini-3-flash:")
     assert (await asked(ready("tunedModels/mine-1"))).last.path.startswith("/v1beta/tunedModels/mine-1:")
 
 
-async def test_a_query_of_the_base_url_goes_with_every_request() -> None:
+async def test_the_query_of_the_base_url_is_sent_with_every_request() -> None:
     transport = MockTransport()
     transport.events('{"candidates":[{"finishReason":"STOP"}]}')
     provider = ready().with_base_url("https://proxy.example/v1beta?tenant=a").with_transport(transport).build()
@@ -139,7 +141,7 @@ async def test_a_query_of_the_base_url_goes_with_every_request() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "host", None])
-def test_a_base_url_is_one(url: str) -> None:
+def test_an_invalid_base_url_is_rejected(url: str) -> None:
     with pytest.raises(UsageError, match="with_base_url"):
         ready().with_base_url(url)
 
@@ -148,7 +150,7 @@ def test_a_base_url_is_one(url: str) -> None:
     "model",
     ["../../../evil", "a/../b", "./a", "/a", "a//b", "a/", "a b", "a\0", "a\r\nb", "\ud800"],
 )
-def test_a_model_name_that_leads_elsewhere_is_refused(model: str) -> None:
+def test_a_model_name_with_unsafe_path_segments_is_rejected(model: str) -> None:
     builder = GeminiBuilder()
     for method in (builder.with_model, builder.with_embedding_model):
         with pytest.raises(UsageError, match="the model name must be like"):
@@ -164,11 +166,11 @@ def test_a_model_name_that_leads_elsewhere_is_refused(model: str) -> None:
         ("modèle", "models/mod%C3%A8le"),
     ],
 )
-async def test_a_model_name_is_quoted_in_the_url(model: str, path: str) -> None:
+async def test_the_model_name_is_quoted_in_the_url(model: str, path: str) -> None:
     assert (await asked(ready(model))).last.path.startswith(f"/v1beta/{path}:")
 
 
-def test_a_place_of_vertex_needs_both_its_words() -> None:
+def test_with_vertex_rejects_an_invalid_project_or_location() -> None:
     for project, location in (("", "a"), ("a", ""), ("../x", "a"), ("a", "evil.example/"), ("a", "a\0")):
         with pytest.raises(UsageError, match="with_vertex"):
             ready().with_vertex(project, location)
@@ -177,7 +179,7 @@ def test_a_place_of_vertex_needs_both_its_words() -> None:
 # --- States -------------------------------------------------------------------------------------------------
 
 
-def test_without_a_model_it_does_not_build() -> None:
+def test_methods_that_need_a_model_are_explained_before_it_is_set() -> None:
     for name in ("build", "with_google_search"):
         with pytest.raises(AttributeError, match=r"with_model\('…'\) first"):
             getattr(GeminiBuilder(), name)
@@ -185,7 +187,7 @@ def test_without_a_model_it_does_not_build() -> None:
         getattr(GeminiBuilder(), "nothing")  # noqa: B009 - what the types forbid
 
 
-def test_with_a_model_it_takes_no_other() -> None:
+def test_with_model_cannot_be_called_twice() -> None:
     for builder in (ready(), GeminiBuilder().with_embedding_model("e")):
         with pytest.raises(AttributeError, match="already has the model"):
             getattr(builder, "with_model")  # noqa: B009 - what the types forbid
@@ -193,7 +195,7 @@ def test_with_a_model_it_takes_no_other() -> None:
             getattr(builder, "nothing")  # noqa: B009 - what the types forbid
 
 
-def test_a_model_of_vectors_is_offered_nothing_about_answers() -> None:
+def test_the_embeddings_builder_has_no_chat_settings() -> None:
     builder = GeminiBuilder().with_embedding_model("e")
     assert isinstance(builder, GeminiEmbeddingsBuilder)
     for name in ("with_google_search", "with_thoughts", "with_modalities"):
@@ -201,7 +203,7 @@ def test_a_model_of_vectors_is_offered_nothing_about_answers() -> None:
             getattr(builder, name)
 
 
-def test_a_builder_is_immutable() -> None:
+def test_builders_are_immutable() -> None:
     first = ready()
     second = first.with_google_search().with_thoughts()
     assert first is not second
@@ -209,32 +211,32 @@ def test_a_builder_is_immutable() -> None:
 
 
 @pytest.mark.parametrize("model", ["", None, 7])
-def test_a_model_has_a_name(model: str) -> None:
+def test_an_empty_model_name_is_rejected(model: str) -> None:
     with pytest.raises(UsageError, match="name of a model"):
         GeminiBuilder().with_model(model)
     with pytest.raises(UsageError, match="name of a model"):
         GeminiBuilder().with_embedding_model(model)
 
 
-def test_what_is_no_transport_is_refused() -> None:
+def test_with_transport_rejects_an_object_that_is_not_a_transport() -> None:
     with pytest.raises(UsageError, match="Transport"):
         ready().with_transport(cast("Transport", object()))
 
 
-def test_a_name_is_not_empty() -> None:
+def test_an_empty_provider_name_is_rejected() -> None:
     with pytest.raises(UsageError, match="name"):
         ready().with_provider_name("")
     provider = ready().with_provider_name("mine", "for tests").with_transport(MockTransport()).build()
     assert (provider.metadata.name, provider.metadata.description) == ("mine", "for tests")
 
 
-def test_a_default_transport_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_default_transport_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         ready().with_api_key("k").build()
 
 
-async def test_the_default_transport_is_closed_with_its_provider() -> None:
+async def test_the_default_transport_is_closed_with_the_provider() -> None:
     async with ready().with_api_key("k").build() as provider:
         assert provider.metadata.model == "gemini-3-flash"
 
@@ -242,7 +244,7 @@ async def test_the_default_transport_is_closed_with_its_provider() -> None:
 # --- What is asked for --------------------------------------------------------------------------------------
 
 
-async def test_native_tools_are_declared_once_each() -> None:
+async def test_each_native_tool_is_declared_once() -> None:
     builder = ready().with_google_search().with_google_search(GoogleSearch(exclude=("a.com",))).with_url_context()
     builder = builder.with_code_execution().with_file_search("fileSearchStores/a", top_k=2)
     builder = builder.with_native_tool(GoogleSearchRetrieval())
@@ -255,20 +257,20 @@ async def test_native_tools_are_declared_once_each() -> None:
     ]
 
 
-def test_a_tool_that_a_server_does_not_have_is_refused() -> None:
+def test_a_native_tool_that_the_server_does_not_support_is_rejected() -> None:
     builder = ready().with_file_search("fileSearchStores/a").with_vertex("project").with_transport(MockTransport())
     with pytest.raises(UsageError, match="not support file search"):
         builder.build()
 
 
-async def test_maps_say_where_to_look_from_beside_the_tools() -> None:
+async def test_the_location_of_google_maps_is_sent_in_the_tool_config() -> None:
     body = (await asked(ready().with_google_maps(GoogleMaps(latitude=1.0, longitude=2.0)))).last.json()
     assert body["tools"] == [{"googleMaps": {}}]
     assert body["toolConfig"] == {"retrievalConfig": {"latLng": {"latitude": 1.0, "longitude": 2.0}}}
     assert "toolConfig" not in (await asked(ready().with_google_maps())).last.json()
 
 
-async def test_thoughts_modalities_and_safety_are_asked_for() -> None:
+async def test_thoughts_modalities_and_safety_settings_are_sent() -> None:
     safety = SafetySetting("HARM_CATEGORY_HARASSMENT", "BLOCK_NONE")
     builder = ready().with_thoughts().with_modalities("TEXT", "IMAGE").with_safety(safety)
     body = (await asked(builder)).last.json()
@@ -293,18 +295,18 @@ async def test_thoughts_modalities_and_safety_are_asked_for() -> None:
         ("gemma-3-27b-it", {"thinkingBudget": 1024}),
     ],
 )
-async def test_an_effort_is_asked_for_as_the_model_knows_it(model: str, thinking: object) -> None:
+async def test_a_reasoning_effort_is_sent_as_the_model_supports_it(model: str, thinking: object) -> None:
     body = (await asked(ready(model), ChatOptions(reasoning="low"))).last.json()
     assert body["generationConfig"]["thinkingConfig"] == thinking
 
 
-async def test_the_way_of_thinking_may_be_said() -> None:
+async def test_with_thoughts_can_set_the_thinking_style() -> None:
     builder = ready("my-own").with_thoughts(include=False, style="level")
     body = (await asked(builder, ChatOptions(reasoning="high"))).last.json()
     assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": False, "thinkingLevel": "high"}
 
 
-async def test_schemas_may_go_into_the_older_fields() -> None:
+async def test_with_openapi_schemas_sends_tools_in_the_older_schema_fields() -> None:
     transport = MockTransport()
     transport.answer(body={"totalTokens": 1})
     provider = ready().with_openapi_schemas().with_transport(transport).build()
@@ -328,7 +330,9 @@ async def test_schemas_may_go_into_the_older_fields() -> None:
         (True, "gemini-embedding-2", "embedContent", 1),
     ],
 )
-async def test_vectors_are_asked_for_as_the_server_knows_it(vertex: bool, model: str, method: str, most: int) -> None:
+async def test_embeddings_use_the_method_that_server_and_model_support(
+    vertex: bool, model: str, method: str, most: int
+) -> None:
     transport = answering({"embedding": {"values": [1]}})
     builder = GeminiBuilder().with_vertex("p").with_token("t") if vertex else GeminiBuilder().with_api_key("k")
     provider = builder.with_embedding_model(model, auto_truncate=True).with_transport(transport).build()
@@ -341,10 +345,10 @@ async def test_vectors_are_asked_for_as_the_server_knows_it(vertex: bool, model:
 
 
 @pytest.mark.parametrize("name", ["dimensions", "max_batch"])
-def test_a_number_of_vectors_is_at_least_one(name: str) -> None:
+def test_dimensions_and_max_batch_must_be_at_least_one(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} must be at least 1"):
         cast("Any", GeminiBuilder()).with_embedding_model("e", **{name: 0})
 
 
-def test_a_tool_of_the_callers_own_is_one() -> None:
+def test_the_code_execution_tool_has_an_empty_declaration() -> None:
     assert CodeExecution().declaration() == {"codeExecution": {}}

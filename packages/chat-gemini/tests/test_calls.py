@@ -16,7 +16,7 @@ def piece(path: str, *, more: bool = False, **value: object) -> Json:
     return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}
 
 
-def test_a_whole_call_has_its_arguments_and_its_id() -> None:
+def test_a_whole_call_keeps_its_arguments_and_id() -> None:
     call = grown({"id": "c1", "name": "f", "args": {"a": 1}})
     tool = call.tool("p")
     assert (tool.call_id, tool.name, tool.call.arguments) == ("c1", "f", {"a": 1})
@@ -24,12 +24,12 @@ def test_a_whole_call_has_its_arguments_and_its_id() -> None:
     assert call.text == '{"a":1}'
 
 
-def test_a_call_without_arguments_has_none() -> None:
+def test_a_call_without_arguments_gets_an_empty_object() -> None:
     assert grown({"name": "f"}).tool("p").call.arguments == {}
     assert grown({"name": "f", "args": None}).tool("p").call.arguments == {}
 
 
-def test_streamed_arguments_are_put_where_their_paths_lead() -> None:
+def test_streamed_arguments_are_inserted_at_their_json_paths() -> None:
     call = grown(
         {"name": "f", "willContinue": True},
         {"partialArgs": [piece("$.city", stringValue="Ro", more=True)], "willContinue": True},
@@ -43,28 +43,28 @@ def test_streamed_arguments_are_put_where_their_paths_lead() -> None:
 
 
 @pytest.mark.parametrize("path", ["$.a[65]", "$.b[65536]", "$.a[0][65].c"])
-def test_a_piece_that_skips_many_items_of_a_list_is_a_wrong_shape(path: str) -> None:
+def test_a_path_that_skips_too_many_list_items_raises_a_shape_error(path: str) -> None:
     with pytest.raises(WrongShapeError, match=r"partialArgs\[0\].jsonPath is not a path that skips at most 64 items"):
         grown({"partialArgs": [piece(path, stringValue="x")]})
     assert grown({"partialArgs": [piece("$.a[64]", boolValue=True)]}).arguments == {"a": [None] * 64 + [True]}
 
 
-def test_a_path_has_a_limited_number_of_steps() -> None:
+def test_a_path_with_too_many_steps_raises_a_shape_error() -> None:
     assert grown({"partialArgs": [piece("$" + ".a" * 100, stringValue="x")]}).text.count("{") == 100
     with pytest.raises(WrongShapeError, match="at most 100 steps"):
         grown({"partialArgs": [piece("$" + ".a" * 101, stringValue="x")]})
 
 
-def test_a_piece_without_a_value_is_null() -> None:
+def test_a_fragment_with_null_value_sets_null() -> None:
     assert grown({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}).arguments == {"a": None}
 
 
-def test_a_text_that_is_said_anew_replaces_the_one_before() -> None:
+def test_a_repeated_string_replaces_a_finished_one() -> None:
     once = {"partialArgs": [piece("$.a", stringValue="x")]}
     assert grown(once, once).arguments == {"a": "x"}
 
 
-def test_a_call_that_was_cut_cannot_run() -> None:
+def test_a_truncated_call_has_no_arguments_and_reports_a_problem() -> None:
     call = grown({"name": "f", "args": {"a": "x"}, "willContinue": True}).tool("p").call
     assert call.problem is not None
     assert "cut" in call.problem
@@ -72,13 +72,13 @@ def test_a_call_that_was_cut_cannot_run() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "$", "a", "$.a..", "$.a[x]", "$.a[999999]", "$a", None, 7])
-def test_a_path_that_leads_nowhere_is_a_wrong_shape(path: object) -> None:
+def test_an_invalid_json_path_raises_a_shape_error(path: object) -> None:
     with pytest.raises(WrongShapeError, match="jsonPath"):
         grown({"partialArgs": [{"jsonPath": path, "stringValue": "x"}]})
 
 
 @pytest.mark.parametrize("path", ["$.a.b", "$.a[0]", "$[0]"])
-def test_a_path_through_something_else_is_a_wrong_shape(path: str) -> None:
+def test_a_path_through_a_value_of_another_type_raises_a_shape_error(path: str) -> None:
     with pytest.raises(WrongShapeError):
         grown({"partialArgs": [piece("$.a", stringValue="x"), piece(path, stringValue="y")]})
 
@@ -86,12 +86,12 @@ def test_a_path_through_something_else_is_a_wrong_shape(path: str) -> None:
 @pytest.mark.parametrize(
     "call", [{"args": [1]}, {"args": "{}"}, {"partialArgs": {"a": 1}}, {"partialArgs": [1]}, {"id": 7}]
 )
-def test_what_is_no_call_is_a_wrong_shape(call: Json) -> None:
+def test_a_malformed_call_raises_a_shape_error(call: Json) -> None:
     with pytest.raises(WrongShapeError):
         grown(call)
 
 
-def test_a_piece_without_a_value_ends_a_text_and_keeps_it() -> None:
+def test_a_fragment_without_a_value_ends_a_string_and_keeps_it() -> None:
     call = grown({"partialArgs": [piece("$.a", stringValue="x", more=True), piece("$.a", stringValue="y", more=True)]})
     assert call.text == '{"a":"xy"}'
     call.add({"partialArgs": [piece("$.a")]}, "functionCall")
@@ -100,7 +100,7 @@ def test_a_piece_without_a_value_ends_a_text_and_keeps_it() -> None:
     assert call.arguments == {"a": None}
 
 
-def test_a_text_goes_on_after_it_was_looked_at() -> None:
+def test_reading_a_partial_string_does_not_prevent_its_continuation() -> None:
     call = grown({"partialArgs": [piece("$.a[0]", stringValue="x", more=True)]})
     assert call.text == '{"a":["x"]}'
     call.add({"partialArgs": [piece("$.a[0]", stringValue="y", more=True)]}, "functionCall")
@@ -109,7 +109,7 @@ def test_a_text_goes_on_after_it_was_looked_at() -> None:
     assert call.arguments == {"a": ["xyz"]}
 
 
-def test_a_text_whose_place_is_gone_is_no_crash() -> None:
+def test_a_fragment_of_a_string_whose_parent_was_replaced_is_ignored() -> None:
     call = grown(
         {"partialArgs": [piece("$.a.b", stringValue="x", more=True), piece("$.a", stringValue="q")]},
         {"partialArgs": [piece("$.a.b", stringValue="z")]},
@@ -117,7 +117,7 @@ def test_a_text_whose_place_is_gone_is_no_crash() -> None:
     assert call.tool("p").call.arguments == {"a": "q"}
 
 
-def test_a_long_text_costs_no_more_than_its_length() -> None:
+def test_appending_to_a_long_string_takes_linear_time() -> None:
     call, seen = Call("f", None), list[int]()
     for _ in range(1000):
         call.add({"partialArgs": [piece("$.a", stringValue="0123456789", more=True)]}, "functionCall")
@@ -127,11 +127,11 @@ def test_a_long_text_costs_no_more_than_its_length() -> None:
     assert call.tool("p").call.arguments == {"a": "0123456789" * 1000}
 
 
-def test_a_value_that_is_null_is_none() -> None:
+def test_a_null_value_field_is_ignored_if_another_value_is_present() -> None:
     assert grown({"partialArgs": [piece("$.a", stringValue=None, numberValue=2)]}).arguments == {"a": 2}
 
 
-def test_texts_that_never_end_do_not_slow_each_other_down() -> None:
+def test_unfinished_strings_do_not_slow_each_other_down() -> None:
     call = Call("f", None)
     for index in range(3):
         pieces = [piece(f"$.a[{index}]", stringValue=text, more=True) for text in "xy"]

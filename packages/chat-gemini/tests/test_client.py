@@ -74,7 +74,7 @@ def weather(ran: list[str]) -> ToolCollection[None]:
 # --- One call -----------------------------------------------------------------------------------------------
 
 
-async def test_a_model_is_asked_and_answers() -> None:
+async def test_complete_sends_one_request_and_returns_the_turn() -> None:
     transport = MockTransport()
     transport.answer(body=chunk(text("Hello"), finish="STOP", usageMetadata=USAGE))
     turn = await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(timeout=5), None)
@@ -89,7 +89,7 @@ async def test_a_model_is_asked_and_answers() -> None:
     assert transport.last.json() == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-async def test_a_stream_is_asked_for_as_server_sent_events() -> None:
+async def test_a_stream_request_asks_for_server_sent_events() -> None:
     transport = MockTransport()
     streamed(transport, chunk(text("Hel")), chunk(text("lo"), finish="STOP", usageMetadata=USAGE))
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
@@ -100,7 +100,7 @@ async def test_a_stream_is_asked_for_as_server_sent_events() -> None:
     assert turn.text == "Hello"
 
 
-async def test_a_stream_may_be_one_json_array() -> None:
+async def test_a_stream_may_be_a_json_array() -> None:
     transport = MockTransport()
     body = json.dumps([chunk(text("Hel")), chunk(text("lo"), finish="STOP")], indent=1).encode()
     transport.answer(body=[body[:50], body[50:]])
@@ -114,7 +114,7 @@ async def test_a_stream_may_be_one_json_array() -> None:
     assert transport.last.headers["accept"] == "application/json"
 
 
-async def test_an_array_that_is_cut_is_never_an_answer() -> None:
+async def test_a_truncated_json_array_stream_raises_with_the_partial_turn() -> None:
     transport = MockTransport()
     transport.answer(body=json.dumps([chunk(text("Hello"), finish="STOP")])[:-1])
     builder = GeminiBuilder().with_model("m").with_api_key("k").with_json_array_streams()
@@ -128,7 +128,7 @@ async def test_an_array_that_is_cut_is_never_an_answer() -> None:
     assert failure.value.partial.text == "Hello"
 
 
-async def test_tokens_are_counted() -> None:
+async def test_count_tokens_sends_the_contents_and_returns_the_count() -> None:
     transport = MockTransport()
     transport.answer(body={"totalTokens": 12})
     assert await built(transport).count_tokens(Messages.from_user("Hi")) == 12
@@ -136,7 +136,7 @@ async def test_tokens_are_counted() -> None:
     assert transport.last.json() == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-async def test_instructions_and_tools_are_counted_in_a_whole_request() -> None:
+async def test_count_tokens_sends_instructions_as_a_complete_request() -> None:
     transport = MockTransport()
     transport.answer(body={"totalTokens": 12})
     messages = Messages.from_system("Be brief.")
@@ -147,7 +147,7 @@ async def test_instructions_and_tools_are_counted_in_a_whole_request() -> None:
     assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
 
 
-async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
+async def test_an_error_response_raises_with_retry_after_and_code() -> None:
     transport = MockTransport()
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.4s"}]
     error = {"code": 429, "message": "You exceeded your current quota", "status": "RESOURCE_EXHAUSTED"}
@@ -158,7 +158,7 @@ async def test_a_refusal_is_an_error_that_says_what_to_do() -> None:
     assert failure.value.code == "RESOURCE_EXHAUSTED"
 
 
-async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
+async def test_opening_a_stream_raises_if_the_server_refuses_the_request() -> None:
     transport = MockTransport()
     reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
     error = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [reason]}
@@ -168,7 +168,7 @@ async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
             pass
 
 
-async def test_a_connection_that_breaks_in_mid_stream_keeps_what_came() -> None:
+async def test_a_broken_connection_raises_with_the_partial_turn_and_usage() -> None:
     transport = MockTransport()
     first = f"data: {json.dumps(chunk(text('Hel'), usageMetadata=USAGE))}\n\n".encode()
     transport.answer(200, body=[first, TransportError("stream", "reset")])
@@ -182,7 +182,7 @@ async def test_a_connection_that_breaks_in_mid_stream_keeps_what_came() -> None:
     assert failure.value.usage.input_tokens == 5
 
 
-async def test_a_failure_is_raised_however_often_one_asks() -> None:
+async def test_a_stream_error_is_raised_on_every_read() -> None:
     transport = MockTransport()
     streamed(transport, {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}})
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
@@ -191,28 +191,28 @@ async def test_a_failure_is_raised_however_often_one_asks() -> None:
                 await anext(stream)
 
 
-async def test_a_status_that_a_transport_passes_on_is_refused() -> None:
+async def test_an_error_status_returned_by_the_transport_raises() -> None:
     transport = MockTransport()
     transport.answer(503, body={"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}})
     with pytest.raises(OverloadedError):
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 
-async def test_an_unreachable_server_is_a_network_error() -> None:
+async def test_an_unreachable_server_raises_network_error() -> None:
     transport = MockTransport()
     transport.fail(TransportError("connection", "no route"))
     with pytest.raises(NetworkError):
         await built(transport).complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
 
 
-async def test_a_provider_shows_neither_its_key_nor_its_headers() -> None:
+async def test_the_repr_of_a_provider_does_not_show_the_api_key() -> None:
     provider = built(MockTransport())
     assert "hunter2" not in repr(provider)
     assert "gemini-3-flash" in repr(provider)
     assert provider.metadata.name == "gemini"
 
 
-async def test_a_transport_that_was_passed_in_stays_open() -> None:
+async def test_closing_the_provider_leaves_a_passed_transport_open() -> None:
     transport = MockTransport()
     transport.answer(body=chunk(text("a"), finish="STOP"))
     async with built(transport) as provider:
@@ -223,7 +223,7 @@ async def test_a_transport_that_was_passed_in_stays_open() -> None:
 # --- Embeddings ---------------------------------------------------------------------------------------------
 
 
-async def test_texts_become_vectors_in_batches() -> None:
+async def test_embed_sends_texts_in_batches() -> None:
     transport = MockTransport()
     for first in (0.0, 1.0):
         transport.answer(body={"embeddings": [{"values": [first, 0.5]}]})
@@ -240,7 +240,7 @@ async def test_texts_become_vectors_in_batches() -> None:
 # --- The loop -----------------------------------------------------------------------------------------------
 
 
-async def test_a_tool_runs_and_its_result_goes_back_with_the_signature_of_its_call() -> None:
+async def test_a_tool_result_is_sent_back_with_the_signature_of_its_call() -> None:
     transport, ran = MockTransport(), list[str]()
     transport.answer(body=chunk(call("weather", "c2ln", city="Rome"), finish="STOP", usageMetadata=USAGE))
     transport.answer(body=chunk(text("Clear."), finish="STOP", usageMetadata=USAGE))
@@ -259,7 +259,7 @@ async def test_a_tool_runs_and_its_result_goes_back_with_the_signature_of_its_ca
     ]
 
 
-async def test_parallel_calls_run_and_go_back_in_one_content_each() -> None:
+async def test_parallel_calls_and_results_are_sent_back_in_one_content_each() -> None:
     transport, ran = MockTransport(), list[str]()
     parts = [call("weather", "c2ln", city="Rome"), call("weather", city="Oslo")]
     streamed(transport, chunk(parts[0]), chunk(parts[1], finish="STOP"))
@@ -282,7 +282,7 @@ async def test_parallel_calls_run_and_go_back_in_one_content_each() -> None:
     assert len(set(ids)) == 2
 
 
-async def test_a_chat_pauses_and_goes_on_from_what_was_stored() -> None:
+async def test_a_paused_run_resumes_from_stored_messages() -> None:
     transport, ran = MockTransport(), list[str]()
     transport.answer(body=chunk(text("Let me look."), call("weather", "c2ln", city="Rome"), finish="STOP"))
     scope = ScopedCollection(weather(ran), lambda _call, _meta: RequireApproval())
@@ -309,7 +309,7 @@ class Weather:
     degrees: int
 
 
-async def test_a_structured_answer_is_asked_for_by_schema_and_validated() -> None:
+async def test_structured_output_is_requested_by_schema_and_validated() -> None:
     transport = MockTransport()
     transport.answer(body=chunk(text('{"city":"Rome","degrees":30}'), finish="STOP"))
     chat = ChatBuilder().with_model(built(transport)).with_structured_output(Weather).build()
@@ -320,7 +320,7 @@ async def test_a_structured_answer_is_asked_for_by_schema_and_validated() -> Non
     assert config["responseJsonSchema"]["properties"].keys() == {"city", "degrees"}
 
 
-async def test_a_stream_that_is_left_early_is_closed_and_leaves_the_history_valid() -> None:
+async def test_leaving_a_stream_early_closes_it_and_keeps_the_history_valid() -> None:
     def serve(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "text/event-stream"})
         exchange.chunk(f"data: {json.dumps(chunk(text('Hel')))}\r\n\r\n".encode())
@@ -338,7 +338,7 @@ async def test_a_stream_that_is_left_early_is_closed_and_leaves_the_history_vali
             assert not messages.busy
 
 
-async def test_an_error_in_mid_stream_is_raised_behind_what_came() -> None:
+async def test_an_error_in_a_stream_raises_after_the_received_deltas() -> None:
     transport = MockTransport()
     error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
     streamed(transport, chunk(text("Hel"), usageMetadata=USAGE), error)
@@ -352,7 +352,7 @@ async def test_an_error_in_mid_stream_is_raised_behind_what_came() -> None:
     assert failure.value.usage.input_tokens == 5
 
 
-async def test_a_stream_without_a_finish_reason_is_truncated_and_runs_no_tool() -> None:
+async def test_a_stream_without_a_finish_reason_raises_and_runs_no_tool() -> None:
     transport, ran = MockTransport(), list[str]()
     streamed(transport, chunk(call("weather", city="Rome")))
     retry = Retry(times=0)
@@ -367,7 +367,7 @@ async def test_a_stream_without_a_finish_reason_is_truncated_and_runs_no_tool() 
     assert isinstance(failure.value.partial.tools[0].status, Pending)
 
 
-async def test_a_call_that_failed_for_now_is_tried_again() -> None:
+async def test_an_unavailable_server_is_retried() -> None:
     transport = MockTransport()
     transport.answer(503, body={"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}})
     transport.answer(body=chunk(text("Hello"), finish="STOP"))
@@ -375,7 +375,7 @@ async def test_a_call_that_failed_for_now_is_tried_again() -> None:
     assert (await chat.complete(Messages.from_user("Hi"))).text == "Hello"
 
 
-async def test_a_blocked_prompt_is_not_tried_again() -> None:
+async def test_a_blocked_prompt_is_not_retried() -> None:
     transport = MockTransport()
     transport.answer(body={"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4}})
     chat = ChatBuilder().with_model(built(transport)).with_retry(NO_WAIT).build()
@@ -385,7 +385,7 @@ async def test_a_blocked_prompt_is_not_tried_again() -> None:
     assert not failure.value.retryable
 
 
-async def test_an_answer_that_was_cut_runs_none_of_its_calls() -> None:
+async def test_calls_of_a_truncated_response_are_not_run() -> None:
     transport, ran = MockTransport(), list[str]()
     transport.answer(body=chunk(call("weather", city="Rome"), finish="MAX_TOKENS"))
     transport.answer(body=chunk(text("Sorry."), finish="STOP"))
@@ -396,7 +396,7 @@ async def test_an_answer_that_was_cut_runs_none_of_its_calls() -> None:
     assert "cut" in result["error"]
 
 
-async def test_an_image_is_an_answer_in_a_stream_too() -> None:
+async def test_a_streamed_image_is_part_of_the_response_and_is_sent_back() -> None:
     transport = MockTransport()
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}, "thoughtSignature": "c2ln"}
     streamed(transport, chunk(text("Here: ")), chunk(image), chunk(text(""), finish="STOP"))
@@ -416,7 +416,7 @@ async def test_an_image_is_an_answer_in_a_stream_too() -> None:
     assert transport.last.json()["contents"][1]["parts"] == [{"text": "Here: "}, image]
 
 
-async def test_a_retry_after_the_first_words_begins_with_a_reset() -> None:
+async def test_a_retry_after_the_first_delta_emits_attempt_reset() -> None:
     transport = MockTransport()
     streamed(transport, chunk(text("Hel")))
     streamed(transport, chunk(text("Hello"), finish="STOP"))
@@ -430,7 +430,7 @@ async def test_a_retry_after_the_first_words_begins_with_a_reset() -> None:
     assert done.response.text == "Hello"
 
 
-async def test_an_answer_of_nothing_is_told_apart_from_one_of_no_words() -> None:
+async def test_a_response_without_candidates_raises_but_a_filtered_one_is_empty() -> None:
     transport = MockTransport()
     transport.answer(body={"candidates": []})
     with pytest.raises(InvalidResponseError):
@@ -440,7 +440,7 @@ async def test_an_answer_of_nothing_is_told_apart_from_one_of_no_words() -> None
     assert (turn.parts, turn.finish_reason) == ((), "content_filter")
 
 
-async def test_a_call_of_another_model_is_sent_with_what_stands_for_its_signature() -> None:
+async def test_a_call_of_another_provider_gets_a_placeholder_signature() -> None:
     transport, ran = MockTransport(), list[str]()
     transport.answer(body=chunk(text("Clear."), finish="STOP"))
     messages = Messages.from_user("Weather?")
@@ -457,7 +457,7 @@ async def test_a_call_of_another_model_is_sent_with_what_stands_for_its_signatur
     assert part["thoughtSignature"] == "skip_thought_signature_validator"
 
 
-async def test_every_failure_is_an_error_of_the_one_tree() -> None:
+async def test_a_response_that_is_not_json_raises_a_chat_error() -> None:
     transport = MockTransport()
     transport.answer(body="<html>")
     with pytest.raises(ChatError):

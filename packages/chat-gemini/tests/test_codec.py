@@ -24,12 +24,12 @@ PARTS: list[object] = [
 ANSWER: dict[str, object] = {"role": "model", "parts": PARTS}
 
 
-def test_the_facade_names_what_there_is() -> None:
+def test_all_exported_names_exist_in_sorted_order() -> None:
     assert sorted(codec.__all__) == codec.__all__
     assert all(hasattr(codec, name) for name in codec.__all__)
 
 
-def test_an_answer_goes_back_as_it_came_part_by_part() -> None:
+def test_a_response_is_sent_back_unchanged_even_after_storage() -> None:
     body = {"candidates": [{"content": ANSWER, "finishReason": "STOP", "index": 0}]}
     turn = codec.decode(json.dumps(body).encode(), "p")
     for tool in turn.tools:
@@ -42,7 +42,7 @@ def test_an_answer_goes_back_as_it_came_part_by_part() -> None:
         assert [item["functionResponse"]["id"] for item in sent["contents"][2]["parts"]] == ["c1", "c2"]
 
 
-def test_what_was_streamed_goes_back_with_every_signature() -> None:
+def test_a_streamed_response_is_sent_back_with_every_signature() -> None:
     decoder = codec.StreamDecoder("p")
     from chat_core.transport import Event  # noqa: PLC0415 - beside its one use
 
@@ -59,7 +59,7 @@ def test_what_was_streamed_goes_back_with_every_signature() -> None:
     assert sent["contents"][1] == ANSWER
 
 
-def test_another_provider_sees_the_words_alone() -> None:
+def test_another_provider_receives_no_parts_specific_to_gemini() -> None:
     body = {"candidates": [{"content": ANSWER, "finishReason": "STOP"}]}
     turn = codec.decode(json.dumps(body).encode(), "p")
     for tool in turn.tools:

@@ -59,7 +59,7 @@ def extra(turn: Turn) -> object:
 # --- Answers ------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_is_a_turn() -> None:
+def test_a_whole_response_is_decoded_into_a_turn_with_metadata() -> None:
     turn = whole(say("Hello", "STOP", usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": 1}))
     assert (turn.parts, turn.finish_reason, turn.usage) == ((Text("Hello"),), "stop", Usage(3, 1))
     assert turn.metadata is not None
@@ -67,13 +67,13 @@ def test_a_whole_answer_is_a_turn() -> None:
     assert turn.metadata.finish_reason == "STOP"
 
 
-def test_a_stream_is_the_same_turn_bit_by_bit() -> None:
+def test_a_stream_is_decoded_into_deltas_and_a_turn() -> None:
     deltas, decoder = listen(chunk({"text": "Hm", "thought": True}), say("Hel"), say("lo"), say("!"), say("", "STOP"))
     assert deltas == [ReasoningDelta("Hm"), TextDelta("Hel"), TextDelta("lo"), TextDelta("!")]
     assert decoder.close().text == "Hello!"
 
 
-def test_the_first_candidate_is_the_answer_and_not_the_last() -> None:
+def test_only_the_first_candidate_is_decoded() -> None:
     two = {"candidates": [*_of(say("first", "STOP")), *_of(say("second", "STOP", index=1))]}
     assert whole(two).text == "first"
     assert stream(two).text == "first"
@@ -91,7 +91,7 @@ def test_a_candidate_without_an_index_is_the_first() -> None:
     assert stream(say("a", "STOP", index=None)).text == "a"
 
 
-def test_a_whole_answer_whose_candidates_are_all_others_is_the_first_of_them() -> None:
+def test_a_single_candidate_with_another_index_is_decoded() -> None:
     assert whole(say("a", "STOP", index=1)).text == "a"
 
 
@@ -113,14 +113,14 @@ def test_a_whole_answer_whose_candidates_are_all_others_is_the_first_of_them() -
         ("SOMETHING_NEW", "other"),
     ],
 )
-def test_every_finish_reason_has_a_meaning_and_its_own_word_is_kept(reason: str, meaning: FinishReason) -> None:
+def test_every_finish_reason_is_normalized_and_the_original_kept(reason: str, meaning: FinishReason) -> None:
     for turn in (whole(say("a", reason)), stream(say("a"), {"candidates": [{"finishReason": reason}]})):
         assert turn.finish_reason == meaning
         assert turn.metadata is not None
         assert turn.metadata.finish_reason == reason
 
 
-def test_a_candidate_may_have_a_finish_reason_alone() -> None:
+def test_a_candidate_may_contain_only_a_finish_reason() -> None:
     bare = {"candidates": [{"finishReason": "LANGUAGE", "finishMessage": "print(f())"}]}
     for turn in (whole(bare), stream(bare)):
         assert (turn.parts, turn.finish_reason) == ((), "other")
@@ -138,7 +138,7 @@ def test_a_candidate_may_have_a_finish_reason_alone() -> None:
     ],
 )
 @pytest.mark.parametrize("read", [whole, stream], ids=["whole", "stream"])
-def test_a_response_that_the_model_failed_to_write_is_an_error(
+def test_a_finish_reason_that_reports_a_malformed_response_raises(
     read: Callable[..., Turn], reason: str, retryable: bool
 ) -> None:
     call: dict[str, object] = {"functionCall": {"name": "pay", "args": {}}}
@@ -154,7 +154,7 @@ def test_a_response_that_the_model_failed_to_write_is_an_error(
 
 @pytest.mark.parametrize("read", [whole, stream], ids=["whole", "stream"])
 @pytest.mark.parametrize("id_", [None, "c1"])
-def test_a_call_whose_result_is_in_the_response_ran_on_the_server(read: Callable[..., Turn], id_: str | None) -> None:
+def test_a_call_with_a_result_in_the_response_is_not_run_again(read: Callable[..., Turn], id_: str | None) -> None:
     ids = {"id": id_} if id_ else {}
     call: dict[str, object] = {"functionCall": {"name": "search", "args": {"q": "a"}, **ids}, "thoughtSignature": "s"}
     result: dict[str, object] = {"functionResponse": {"name": "search", "response": {"found": 1}, **ids}}
@@ -165,7 +165,7 @@ def test_a_call_whose_result_is_in_the_response_ran_on_the_server(read: Callable
     assert content["parts"] == [call, result, {"text": "Found."}]
 
 
-def test_a_result_answers_one_call() -> None:
+def test_a_server_result_is_matched_to_one_call() -> None:
     def call(id_: str | None, name: str = "search") -> dict[str, object]:
         return {"functionCall": {"name": name, "args": {}} | ({"id": id_} if id_ else {})}
 
@@ -179,19 +179,19 @@ def test_a_result_answers_one_call() -> None:
     assert len(whole(chunk(result, call("a"), finish="STOP")).tools) == 1
 
 
-def test_calls_that_end_an_answer_are_its_reason() -> None:
+def test_a_response_with_calls_finishes_with_tool_calls_if_complete() -> None:
     call: dict[str, object] = {"functionCall": {"name": "f", "args": {}}}
     assert whole(chunk(call, finish="STOP")).finish_reason == "tool_calls"
     assert whole(chunk(call)).finish_reason == "other"  # whether it is complete is unknown, so its calls do not run
     assert whole(chunk(call, finish="MAX_TOKENS")).finish_reason == "length"
 
 
-def test_a_whole_answer_may_lack_a_finish_reason() -> None:
+def test_a_whole_response_without_a_finish_reason_finishes_with_other() -> None:
     turn = whole(say("a", "FINISH_REASON_UNSPECIFIED"))
     assert (turn.text, turn.finish_reason) == ("a", "other")
 
 
-def test_counts_are_those_of_the_whole_so_far_and_the_last_ones_hold() -> None:
+def test_the_last_value_of_each_token_count_is_used() -> None:
     turn = stream(
         say("a", usageMetadata={"promptTokenCount": 5, "candidatesTokenCount": 1}),
         say("b", usageMetadata={"trafficType": "ON_DEMAND"}),
@@ -200,7 +200,7 @@ def test_counts_are_those_of_the_whole_so_far_and_the_last_ones_hold() -> None:
     assert turn.usage == Usage(5, 5, reasoning_tokens=2)
 
 
-def test_what_came_from_where_is_kept_with_the_answer() -> None:
+def test_grounding_and_safety_fields_are_kept_in_the_metadata() -> None:
     grounding = {"groundingChunks": [{"web": {"uri": "https://a"}}], "webSearchQueries": ["q"]}
     candidate = {"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP", "groundingMetadata": grounding}
     turn = whole({"candidates": [{**candidate, "safetyRatings": [{"category": "X"}]}], "createTime": "2026-01-01"})
@@ -211,7 +211,7 @@ def test_what_came_from_where_is_kept_with_the_answer() -> None:
     }
 
 
-def test_citations_go_on_from_chunk_to_chunk() -> None:
+def test_citations_of_all_chunks_are_collected() -> None:
     def cited(*numbers: int, finish: str | None = None) -> dict[str, object]:
         candidate = {"citationMetadata": {"citations": [{"startIndex": number} for number in numbers]}}
         return {"candidates": [{**candidate, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}]}
@@ -221,7 +221,7 @@ def test_citations_go_on_from_chunk_to_chunk() -> None:
     assert extra(turn) == {"citationMetadata": {"citations": [*numbers, {"startIndex": 2}, {"startIndex": 3}]}}
 
 
-def test_a_field_that_grows_may_change_its_shape() -> None:
+def test_a_metadata_field_may_change_its_type_between_chunks() -> None:
     def with_field(value: object, finish: str | None = None) -> dict[str, object]:
         return {
             "candidates": [{"urlContextMetadata": value, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}]
@@ -233,7 +233,7 @@ def test_a_field_that_grows_may_change_its_shape() -> None:
     }
 
 
-def test_what_grounds_an_answer_may_come_piece_by_piece() -> None:
+def test_grounding_metadata_of_all_chunks_is_merged() -> None:
     def grounded(metadata: object, finish: str | None = None) -> dict[str, object]:
         candidate = {"groundingMetadata": metadata, "content": {"parts": [{"text": "a"}]}, "finishReason": finish}
         return {"candidates": [candidate]}
@@ -244,7 +244,7 @@ def test_what_grounds_an_answer_may_come_piece_by_piece() -> None:
     }
 
 
-def test_what_grows_does_not_change_what_was_looked_at() -> None:
+def test_later_chunks_do_not_change_an_earlier_partial_turn() -> None:
     def logged(number: int, finish: str | None = None) -> dict[str, object]:
         found = {"chosenCandidates": [{"tokenId": number}]}
         return {
@@ -258,26 +258,26 @@ def test_what_grows_does_not_change_what_was_looked_at() -> None:
     assert extra(decoder.close()) == {"logprobsResult": {"chosenCandidates": [{"tokenId": 1}, {"tokenId": 2}]}}
 
 
-def test_the_state_of_a_model_is_kept_with_the_answer() -> None:
+def test_the_model_status_is_kept_in_the_metadata() -> None:
     assert extra(whole({**say("a", "STOP"), "modelStatus": {"modelStage": "LEGACY"}})) == {
         "modelStatus": {"modelStage": "LEGACY"}
     }
 
 
-def test_a_whole_body_may_be_the_array_of_a_stream() -> None:
+def test_a_whole_response_may_be_an_array_of_chunks() -> None:
     assert whole([say("Hel"), say("lo", "STOP")]).text == "Hello"
 
 
-def test_what_is_unknown_is_ignored() -> None:
+def test_unknown_fields_are_ignored() -> None:
     odd = {**say("a", "STOP"), "newField": {"x": [1]}, "automaticFunctionCallingHistory": None}
     assert stream(odd, {"keepalive": True}).text == "a"
 
 
-def test_blanks_and_the_mark_of_a_gateway_are_no_chunks() -> None:
+def test_blank_and_done_events_are_ignored() -> None:
     assert stream(say("a", "STOP"), b" ", b"[DONE]").text == "a"
 
 
-def test_half_a_character_waits_for_its_other_half() -> None:
+def test_a_surrogate_pair_split_between_chunks_is_delivered_as_one_character() -> None:
     first = json.dumps(say("x\ud83d")).encode()
     deltas, decoder = listen(first, say("\ude00 y"), say("z", "STOP"))
     assert decoder.close().text == "x\U0001f600 yz"
@@ -287,7 +287,7 @@ def test_half_a_character_waits_for_its_other_half() -> None:
 # --- What was blocked ---------------------------------------------------------------------------------------
 
 
-def test_a_blocked_prompt_is_an_error_that_says_why() -> None:
+def test_a_blocked_prompt_raises_content_filtered_with_its_reason() -> None:
     blocked = {
         "promptFeedback": {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "No."},
         "usageMetadata": {"promptTokenCount": 4},
@@ -302,25 +302,25 @@ def test_a_blocked_prompt_is_an_error_that_says_why() -> None:
         assert failure.value.metadata.model == "m-1"
 
 
-def test_a_reason_that_nobody_knows_yet_blocks_too() -> None:
+def test_an_unknown_block_reason_raises_content_filtered() -> None:
     with pytest.raises(ContentFilteredError, match="BRAND_NEW"):
         whole({"promptFeedback": {"blockReason": "BRAND_NEW"}})
 
 
-def test_words_without_a_reason_block_too() -> None:
+def test_a_block_message_without_a_reason_raises_content_filtered() -> None:
     with pytest.raises(ContentFilteredError, match="Sorry") as failure:
         whole({"candidates": [], "promptFeedback": {"blockReasonMessage": "Sorry"}})
     assert failure.value.code is None
 
 
-def test_feedback_on_a_prompt_that_passed_is_no_error() -> None:
+def test_prompt_feedback_without_a_block_reason_is_not_an_error() -> None:
     turn = whole({**say("a", "STOP"), "promptFeedback": {"safetyRatings": [{"category": "X"}]}})
     assert turn.text == "a"
     with pytest.raises(InvalidResponseError):
         whole({"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}})
 
 
-def test_a_prompt_may_be_blocked_in_mid_answer() -> None:
+def test_a_block_during_the_response_raises_with_the_partial_turn() -> None:
     with pytest.raises(ContentFilteredError, match="PROHIBITED_CONTENT") as failure:
         stream(say("Hel"), say("lo"), {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     assert failure.value.partial is not None
@@ -331,7 +331,7 @@ def test_a_prompt_may_be_blocked_in_mid_answer() -> None:
 # --- What was cut -------------------------------------------------------------------------------------------
 
 
-def test_a_stream_without_a_finish_reason_is_truncated() -> None:
+def test_a_stream_without_a_finish_reason_raises_stream_truncated() -> None:
     _, decoder = listen(say("Hel", usageMetadata={"promptTokenCount": 3}), chunk({"functionCall": {"name": "f"}}))
     with pytest.raises(StreamTruncatedError, match=r"1 call was not run; usage so far: 3 in, 0 out") as failure:
         decoder.close()
@@ -342,7 +342,7 @@ def test_a_stream_without_a_finish_reason_is_truncated() -> None:
     assert isinstance(partial.tools[0].status, Pending)
 
 
-def test_nothing_at_all_is_truncated() -> None:
+def test_a_stream_without_any_candidate_content_raises_stream_truncated() -> None:
     with pytest.raises(StreamTruncatedError, match="after 0 bytes"):
         StreamDecoder("p").close()
     with pytest.raises(StreamTruncatedError):
@@ -351,7 +351,7 @@ def test_nothing_at_all_is_truncated() -> None:
         stream({"candidates": [{"content": None, "index": 0}]})
 
 
-def test_what_goes_on_after_a_finish_reason_was_not_over() -> None:
+def test_parts_after_a_finish_reason_need_another_finish_reason() -> None:
     with pytest.raises(StreamTruncatedError):
         stream(say("a", "STOP"), say("b"))
     with pytest.raises(StreamTruncatedError):
@@ -359,7 +359,7 @@ def test_what_goes_on_after_a_finish_reason_was_not_over() -> None:
     assert stream(say("a", "STOP"), say("b"), say("c", "RECITATION")).finish_reason == "content_filter"
 
 
-def test_what_says_nothing_after_a_finish_reason_changes_nothing() -> None:
+def test_empty_chunks_after_a_finish_reason_are_accepted() -> None:
     turn = stream(say("a", "STOP"), say(""), {"usageMetadata": {"promptTokenCount": 2}})
     assert (turn.finish_reason, turn.usage.input_tokens) == ("stop", 2)
 
@@ -367,7 +367,7 @@ def test_what_says_nothing_after_a_finish_reason_changes_nothing() -> None:
 # --- What went wrong ----------------------------------------------------------------------------------------
 
 
-def test_an_error_in_mid_stream_is_raised_behind_what_came_with_it() -> None:
+def test_an_error_chunk_is_raised_after_the_received_deltas() -> None:
     error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
     decoder = StreamDecoder("p")
     assert decoder.feed([event(say("Hel")), event(error)]) == [TextDelta("Hel")]
@@ -378,7 +378,7 @@ def test_an_error_in_mid_stream_is_raised_behind_what_came_with_it() -> None:
         assert failure.value.partial.text == "Hel"
 
 
-def test_an_error_may_be_in_a_list() -> None:
+def test_an_error_object_in_a_list_is_raised() -> None:
     error = [{"error": {"code": 499, "message": "The operation was cancelled.", "status": "CANCELLED"}}]
     for read in (whole, stream):
         with pytest.raises(ServerError, match="cancelled") as failure:
@@ -386,7 +386,7 @@ def test_an_error_may_be_in_a_list() -> None:
         assert failure.value.status == 499
 
 
-def test_an_error_after_the_finish_reason_is_an_error() -> None:
+def test_an_error_after_the_finish_reason_is_raised() -> None:
     with pytest.raises(ProviderError):
         stream(say("a", "STOP"), {"error": {"code": 500, "message": "x", "status": "INTERNAL"}})
 
@@ -411,7 +411,7 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("body", "path"), WRONG)
-def test_a_known_field_of_a_wrong_shape_is_told_by_its_path(body: object, path: str) -> None:
+def test_a_known_field_of_a_wrong_type_raises_invalid_response_with_its_path(body: object, path: str) -> None:
     with pytest.raises(InvalidResponseError) as failure:
         whole(body)
     assert path in f"{failure.value} {failure.value.path}"
@@ -430,7 +430,7 @@ def test_a_known_field_of_a_wrong_shape_is_told_by_its_path(body: object, path: 
         7,
     ],
 )
-def test_a_chunk_of_a_wrong_shape_is_no_crash(chunk: object) -> None:
+def test_a_malformed_chunk_raises_invalid_response_with_the_partial_turn(chunk: object) -> None:
     for before in ([], [say("a"), say("b")]):
         with pytest.raises(InvalidResponseError) as failure:
             stream(*before, chunk)
@@ -438,24 +438,24 @@ def test_a_chunk_of_a_wrong_shape_is_no_crash(chunk: object) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
-def test_what_is_not_json_is_invalid(body: bytes) -> None:
+def test_a_body_that_is_not_json_raises_invalid_response(body: bytes) -> None:
     with pytest.raises(InvalidResponseError, match="not JSON"):
         decode(body, "p")
 
 
-def test_an_event_that_is_not_json_is_invalid() -> None:
+def test_an_event_that_is_not_json_raises_invalid_response() -> None:
     with pytest.raises(InvalidResponseError, match="not JSON"):
         stream(b"<html>")
 
 
-def test_a_mistake_of_ours_is_not_told_as_the_servers() -> None:
+def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
     decoder = StreamDecoder("p")
     with pytest.raises(AttributeError):
         decoder.feed([event(say("a")), cast("Event", "no event")])
 
 
 @pytest.mark.parametrize("depth", [2, 100, 900])
-def test_lists_of_lists_are_a_wrong_shape_at_any_depth(depth: int) -> None:
+def test_nested_lists_raise_invalid_response_at_any_depth(depth: int) -> None:
     body = b"[" * depth + json.dumps(say("a", "STOP")).encode() + b"]" * depth
     with pytest.raises(InvalidResponseError):
         decode(body, "p")
@@ -463,7 +463,7 @@ def test_lists_of_lists_are_a_wrong_shape_at_any_depth(depth: int) -> None:
         StreamDecoder("p").feed([event(body)])
 
 
-def test_a_right_shape_has_no_wrong_path() -> None:
+def test_wrong_path_returns_none_for_a_valid_response() -> None:
     assert wrong_path(say("a", "STOP")) is None
     assert wrong_path([say("a"), {"candidates": 7}]) == "candidates"
     assert wrong_path([say("a")]) is None

@@ -27,7 +27,7 @@ def read(answer: object, count: int = 1) -> Any:
 # --- What is asked ------------------------------------------------------------------------------------------
 
 
-def test_a_batch_names_its_model_with_each_text() -> None:
+def test_each_text_of_a_batch_request_names_the_model() -> None:
     assert body("a", "b") == {
         "requests": [
             {"model": "models/e", "content": {"parts": [{"text": "a"}]}},
@@ -36,7 +36,7 @@ def test_a_batch_names_its_model_with_each_text() -> None:
     }
 
 
-def test_what_vectors_are_for_and_how_long_they_are_goes_with_each_text() -> None:
+def test_task_type_and_dimensions_are_sent_with_each_text() -> None:
     dialect = EmbeddingDialect(model="e", dimensions=2, task_type="CLUSTERING", auto_truncate=False)
     (request,) = body("a", dialect=dialect)["requests"]
     assert request["taskType"] == "CLUSTERING"
@@ -48,7 +48,7 @@ def test_what_vectors_are_for_and_how_long_they_are_goes_with_each_text() -> Non
     assert (request["taskType"], request["title"]) == ("RETRIEVAL_DOCUMENT", "T")
 
 
-def test_predictions_have_instances_and_parameters() -> None:
+def test_predict_requests_contain_instances_and_parameters() -> None:
     dialect = EmbeddingDialect(model="e", method="predict", dimensions=2, auto_truncate=True)
     assert body("a", "b", dialect=dialect, extras=EmbeddingOptions(task_type="CLUSTERING", title="T")) == {
         "instances": [
@@ -60,14 +60,14 @@ def test_predictions_have_instances_and_parameters() -> None:
     assert body("a", dialect=EmbeddingDialect(model="e", method="predict")) == {"instances": [{"content": "a"}]}
 
 
-def test_one_text_at_a_time_is_one() -> None:
+def test_an_embed_content_request_contains_exactly_one_text() -> None:
     dialect = EmbeddingDialect(model="e", method="embedContent")
     assert body("a", dialect=dialect) == {"content": {"parts": [{"text": "a"}]}}
     with pytest.raises(UnsupportedOptionError, match="one text per request, not 2"):
         body("a", "b", dialect=dialect)
 
 
-def test_vertex_takes_what_vectors_are_for_apart_from_the_text() -> None:
+def test_grouped_embedding_settings_are_sent_apart_from_the_text() -> None:
     dialect = EmbeddingDialect(model="e", method="embedContent", dimensions=8, auto_truncate=False, grouped=True)
     assert body("a", dialect=dialect, extras=EmbeddingOptions(task_type="CLUSTERING", title="t")) == {
         "content": {"parts": [{"text": "a"}]},
@@ -82,7 +82,7 @@ def test_vertex_takes_what_vectors_are_for_apart_from_the_text() -> None:
     assert body("a", dialect=plain) == {"content": {"parts": [{"text": "a"}]}}
 
 
-def test_options_about_answers_are_refused() -> None:
+def test_chat_options_are_rejected_for_embeddings() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"gemini \(embeddings\).*temperature"):
         encode_embeddings(["a"], ChatOptions(temperature=0.5), dialect=PLAIN)
     with pytest.raises(UnsupportedOptionError, match=r"gemini \(embeddings\).*instructions"):
@@ -92,7 +92,7 @@ def test_options_about_answers_are_refused() -> None:
 # --- What is answered ---------------------------------------------------------------------------------------
 
 
-def test_vectors_come_in_three_shapes() -> None:
+def test_vectors_are_read_from_all_three_response_formats() -> None:
     assert read({"embeddings": [{"values": [1, 0.5]}, {"values": [0, 1]}]}, 2).vectors == ((1.0, 0.5), (0.0, 1.0))
     single = read({"embedding": {"values": [1]}, "usageMetadata": {"promptTokenCount": 3}})
     assert (single.vectors, single.usage) == (((1.0,),), Usage(3))
@@ -115,13 +115,13 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "path"), WRONG)
-def test_what_holds_no_vector_for_each_text_is_invalid(answer: object, path: str) -> None:
+def test_a_response_without_one_vector_per_text_raises_invalid_response(answer: object, path: str) -> None:
     with pytest.raises(InvalidResponseError) as error:
         read(answer)
     assert error.value.path == path
 
 
-def test_the_cost_may_stand_with_each_text() -> None:
+def test_token_counts_of_each_text_are_summed() -> None:
     told: list[object] = [
         {"values": [1], "statistics": {"tokenCount": 2}},
         {"values": [1], "statistics": {"token_count": 3}},
@@ -132,7 +132,7 @@ def test_the_cost_may_stand_with_each_text() -> None:
     assert read({"predictions": [{"embeddings": item} for item in told]}, 4).usage == Usage(5)
 
 
-def test_an_error_in_the_place_of_vectors_is_that_error() -> None:
+def test_an_error_object_instead_of_vectors_is_raised() -> None:
     reason = {"reason": "API_KEY_INVALID"}
     with pytest.raises(AuthenticationError):
         read({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "x", "details": [reason]}})
@@ -147,7 +147,7 @@ def counted(messages: Messages, tools: ToolDeclarations = NO_TOOLS, *, flat: boo
     return json.loads(encode_count(messages, tools, dialect=Dialect(model="m"), flat=flat))
 
 
-def test_contents_alone_are_counted_as_they_are() -> None:
+def test_contents_without_other_fields_are_counted_directly() -> None:
     assert counted(Messages.from_user("Hi")) == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
@@ -161,7 +161,7 @@ def test_token_counts_include_tools_and_instructions() -> None:
     assert counted(messages, tools, flat=True).keys() == {"systemInstruction", "contents", "tools"}
 
 
-def test_a_count_is_a_number() -> None:
+def test_decode_count_returns_the_total_tokens() -> None:
     assert decode_count(b'{"totalTokens":12,"cachedContentTokenCount":3}', "p") == 12
     assert decode_count(b"{}", "p") == 0
     for body in (b'{"totalTokens":"12"}', b'{"totalTokens":null}', b'{"other":1}', b"[]"):
@@ -170,12 +170,12 @@ def test_a_count_is_a_number() -> None:
 
 
 @pytest.mark.parametrize("count", [True, 5.5, "5", None])
-def test_what_is_no_number_is_no_count(count: object) -> None:
+def test_a_token_count_that_is_not_an_integer_raises_invalid_response(count: object) -> None:
     with pytest.raises(InvalidResponseError, match="totalTokens"):
         decode_count(json.dumps({"totalTokens": count}).encode(), "p")
 
 
-def test_native_tools_and_schemas_are_counted() -> None:
+def test_token_counts_include_native_tools_and_schemas() -> None:
     schema = OutputSchema("answer", {"type": "object", "properties": {"city": {"type": "string"}}})
     dialect = Dialect(model="m", native_tools=({"googleSearch": {}},))
     body = encode_count(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), schema, dialect=dialect, flat=False)

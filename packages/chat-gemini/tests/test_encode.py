@@ -42,11 +42,11 @@ def calling(extras: GeminiOptions | None = None, tools: ToolDeclarations = TOOLS
 # --- The conversation ---------------------------------------------------------------------------------------
 
 
-def test_a_request_says_no_more_than_it_must() -> None:
+def test_the_minimal_request_contains_only_contents() -> None:
     assert body() == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-def test_instructions_have_a_place_of_their_own_wherever_they_stand() -> None:
+def test_system_messages_at_any_position_become_the_system_instruction() -> None:
     messages = Messages.from_system("One.")
     messages.user("Hi")
     messages.append("system", Turn([Text("Two.")]))
@@ -56,7 +56,7 @@ def test_instructions_have_a_place_of_their_own_wherever_they_stand() -> None:
     assert [content["parts"][0]["text"] for content in sent["contents"]] == ["Hi", "Ho"]
 
 
-def test_a_turn_that_has_nothing_for_this_provider_is_left_out() -> None:
+def test_empty_turns_are_omitted() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([], finish_reason="stop"))
     messages.append("system", Turn([Text("")]))
@@ -66,7 +66,7 @@ def test_a_turn_that_has_nothing_for_this_provider_is_left_out() -> None:
     assert "systemInstruction" not in body(messages)
 
 
-def test_sequential_calls_stay_sequential() -> None:
+def test_sequential_calls_are_sent_in_separate_contents() -> None:
     messages = Messages.from_user("Hi")
     for name in ("one", "two"):
         messages.append("model", Turn([Tool(FunctionCall(name), status=Completed(name))], metadata=Metadata("gemini")))
@@ -74,7 +74,7 @@ def test_sequential_calls_stay_sequential() -> None:
     assert [content["role"] for content in contents] == ["user", "model", "user", "model", "user"]
 
 
-def test_a_call_that_waits_is_never_sent() -> None:
+def test_encoding_a_pending_call_raises() -> None:
     messages = Messages.from_user("Hi")
     messages.append("model", Turn([Tool(FunctionCall("f"))], finish_reason="tool_calls"))
     with pytest.raises(PendingToolsError) as error:
@@ -82,7 +82,7 @@ def test_a_call_that_waits_is_never_sent() -> None:
     assert error.value.tool_ids == (messages.pending()[0].id,)
 
 
-def test_the_encoding_of_a_settled_turn_is_kept_with_it() -> None:
+def test_the_encoding_of_a_conversation_is_stable() -> None:
     messages = Messages.from_user("Hi")
     assert encode_conversation(messages.view(), DIALECT) == encode_conversation(messages.view(), DIALECT)
     other = Dialect(model="m", provider="q")
@@ -92,21 +92,21 @@ def test_the_encoding_of_a_settled_turn_is_kept_with_it() -> None:
 # --- Tools --------------------------------------------------------------------------------------------------
 
 
-def test_functions_are_declared_before_the_tools_of_the_server() -> None:
+def test_functions_are_declared_before_native_tools() -> None:
     dialect = Dialect(model="m", native_tools=({"googleSearch": {}},))
     sent = body(tools=TOOLS, dialect=dialect, extras=GeminiOptions(tools=({"computerUse": {}},)))
     function = {"name": "f", "description": "Does it.", "parametersJsonSchema": SCHEMA}
     assert sent["tools"] == [{"functionDeclarations": [function]}, {"googleSearch": {}}, {"computerUse": {}}]
 
 
-def test_a_property_called_title_is_a_property_in_both_forms() -> None:
+def test_a_property_named_title_is_kept_in_both_schema_forms() -> None:
     for schemas, field in (("json", "parametersJsonSchema"), ("openapi", "parameters")):
         dialect = Dialect(model="m", schemas="json" if schemas == "json" else "openapi")
         sent = body(tools=ToolDeclarations([ToolDeclaration("f", "", SCHEMA)]), dialect=dialect)
         assert sent["tools"] == [{"functionDeclarations": [{"name": "f", field: SCHEMA}]}]
 
 
-def test_a_schema_without_an_openapi_form_is_refused_by_tool_and_keyword() -> None:
+def test_a_schema_without_an_openapi_form_is_rejected_with_tool_and_keyword() -> None:
     recursive = {"$ref": "#/$defs/N", "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}}}
     dialect = Dialect(model="m", schemas="openapi")
     with pytest.raises(UnsupportedOptionError, match=r"tool 'f': `\$ref` at n"):
@@ -116,7 +116,7 @@ def test_a_schema_without_an_openapi_form_is_refused_by_tool_and_keyword() -> No
 
 
 @pytest.mark.parametrize("name", ["", "1st", "my tool", "a" * 129, "naïve"])
-def test_a_name_that_the_server_refuses_is_refused_first(name: str) -> None:
+def test_an_invalid_function_name_is_rejected(name: str) -> None:
     with pytest.raises(UnsupportedOptionError, match="name"):
         body(tools=ToolDeclarations([ToolDeclaration(name, "", SCHEMA)]))
 
@@ -131,11 +131,11 @@ def test_a_name_that_the_server_refuses_is_refused_first(name: str) -> None:
         (NamedTool("f"), {"mode": "ANY", "allowedFunctionNames": ["f"]}),
     ],
 )
-def test_a_choice_of_tools_is_a_mode_and_names(choice: Any, sent: object) -> None:
+def test_a_tool_choice_is_sent_as_mode_and_names(choice: Any, sent: object) -> None:
     assert calling(tool_choice=choice) == sent
 
 
-def test_modes_that_other_providers_do_not_have_are_options_of_this_one() -> None:
+def test_function_calling_options_of_gemini_are_sent() -> None:
     extras = GeminiOptions(function_mode="VALIDATED", allowed_functions=("f", "g"), stream_arguments=True)
     assert calling(extras) == {
         "mode": "VALIDATED",
@@ -146,20 +146,20 @@ def test_modes_that_other_providers_do_not_have_are_options_of_this_one() -> Non
         calling(extras, tool_choice="auto")
 
 
-def test_a_choice_needs_tools() -> None:
+def test_a_tool_choice_that_needs_tools_is_rejected_without_tools() -> None:
     for choice in ("required", NamedTool("f")):
         with pytest.raises(UnsupportedOptionError, match="requires tools"):
             calling(tools=NO_TOOLS, tool_choice=choice)
     assert calling(tools=NO_TOOLS, tool_choice="auto") is None
 
 
-def test_parallel_calls_cannot_be_forbidden() -> None:
+def test_parallel_tool_calls_false_is_rejected() -> None:
     assert calling(parallel_tool_calls=True) is None
     with pytest.raises(UnsupportedOptionError, match="parallel_tool_calls"):
         calling(parallel_tool_calls=False)
 
 
-def test_calls_of_the_servers_own_tools_may_be_asked_for() -> None:
+def test_server_calls_are_requested_in_the_tool_config() -> None:
     sent = body(extras=GeminiOptions(server_calls=True))
     assert sent["toolConfig"] == {"includeServerSideToolInvocations": True}
 
@@ -167,12 +167,12 @@ def test_calls_of_the_servers_own_tools_may_be_asked_for() -> None:
 # --- Options ------------------------------------------------------------------------------------------------
 
 
-def test_options_that_every_provider_knows_have_their_names_here() -> None:
+def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     sent = config(temperature=0.5, top_p=0.9, max_tokens=10, stop=("a", "b"), seed=3)
     assert sent == {"temperature": 0.5, "topP": 0.9, "maxOutputTokens": 10, "stopSequences": ["a", "b"], "seed": 3}
 
 
-def test_options_of_this_wire_alone() -> None:
+def test_gemini_options_are_sent() -> None:
     extras = GeminiOptions(
         top_k=4,
         presence_penalty=0.1,
@@ -216,7 +216,7 @@ def test_options_of_this_wire_alone() -> None:
     }
 
 
-def test_the_options_of_a_request_come_before_those_of_the_provider() -> None:
+def test_options_of_a_request_override_those_of_the_provider() -> None:
     dialect = Dialect(model="m", include_thoughts=True, modalities=("TEXT",), safety=(SafetySetting("X", "OFF"),))
     assert body(dialect=dialect)["generationConfig"] == {
         "responseModalities": ["TEXT"],
@@ -232,7 +232,7 @@ def test_the_options_of_a_request_come_before_those_of_the_provider() -> None:
 
 
 @pytest.mark.parametrize("name", ["contents", "tools", "generationConfig", "safetySettings"])
-def test_further_fields_replace_none_of_the_librarys(name: str) -> None:
+def test_extra_body_cannot_replace_a_field_of_the_request(name: str) -> None:
     extras = GeminiOptions(extra_body={name: {}}, safety=(SafetySetting("X", "OFF"),))
     with pytest.raises(UnsupportedOptionError, match=name):
         body(extras=extras)
@@ -251,7 +251,9 @@ def test_further_fields_replace_none_of_the_librarys(name: str) -> None:
         ("xhigh", None, None),
     ],
 )
-def test_an_effort_is_a_level_or_a_budget(effort: ReasoningEffort, level: str | None, budget: int | None) -> None:
+def test_a_reasoning_effort_is_sent_as_a_level_or_a_budget(
+    effort: ReasoningEffort, level: str | None, budget: int | None
+) -> None:
     for dialect, name, value in (
         (Dialect(model="m", thinking="level"), "thinkingLevel", level),
         (Dialect(model="m", thinking="budget"), "thinkingBudget", budget),
@@ -264,14 +266,14 @@ def test_an_effort_is_a_level_or_a_budget(effort: ReasoningEffort, level: str | 
             assert sent["generationConfig"]["thinkingConfig"] == {name: value}
 
 
-def test_a_budget_in_tokens_is_one_for_every_model() -> None:
+def test_a_reasoning_budget_is_sent_as_thinking_budget_for_every_model() -> None:
     for thinking in ("level", "budget"):
         dialect = Dialect(model="m", thinking="level" if thinking == "level" else "budget")
         sent = body(dialect=dialect, options=ChatOptions(reasoning=512))
         assert sent["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 512}
 
 
-def test_a_structured_answer_is_asked_for_in_either_form() -> None:
+def test_an_output_schema_is_sent_in_the_json_or_openapi_field() -> None:
     output = OutputSchema("answer", SCHEMA)
     assert body(output=output)["generationConfig"] == {
         "responseMimeType": "application/json",
@@ -281,7 +283,7 @@ def test_a_structured_answer_is_asked_for_in_either_form() -> None:
     assert sent == {"responseMimeType": "application/json", "responseSchema": SCHEMA}
 
 
-def test_options_of_another_provider_are_refused() -> None:
+def test_options_of_another_provider_are_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="gemini"):
         body(options=ChatOptions(extras=(_Foreign(),)))
 

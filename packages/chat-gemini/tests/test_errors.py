@@ -89,14 +89,14 @@ DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
         (400, {"error": {"message": "x", "details": "none"}}, InvalidRequestError),
     ],
 )
-def test_a_refusal_is_of_the_class_that_its_details_tell(code: int, body: object, kind: type[ProviderError]) -> None:
+def test_the_error_class_is_selected_by_status_and_details(code: int, body: object, kind: type[ProviderError]) -> None:
     error = refused(code, body)
     assert type(error) is kind, str(error)
     assert error.status == code
     assert error.retryable is (kind in {RateLimitedError, OverloadedError, ServerError})
 
 
-def test_a_refusal_keeps_its_words_its_name_and_its_body() -> None:
+def test_an_error_keeps_its_message_code_request_id_and_body() -> None:
     body = status(429, "RESOURCE_EXHAUSTED", EXHAUSTED, quota(DAY))
     error = refused(429, body, {"x-request-id": "r1"})
     assert EXHAUSTED in str(error)
@@ -126,11 +126,11 @@ def test_a_refusal_keeps_its_words_its_name_and_its_body() -> None:
         ({"nanos": 500_000_000}, 0.5),
     ],
 )
-def test_the_wait_stands_in_the_details(delay: object, seconds: float | None) -> None:
+def test_retry_after_is_read_from_the_error_details(delay: object, seconds: float | None) -> None:
     assert refused(429, status(429, "RESOURCE_EXHAUSTED", "x", "odd", wait(delay))).retry_after == seconds
 
 
-def test_the_wait_may_stand_in_the_words_alone() -> None:
+def test_retry_after_is_read_from_the_message_if_details_are_missing() -> None:
     assert refused(429, status(429, "RESOURCE_EXHAUSTED", "Please retry in 12.5s.")).retry_after == 12.5
 
 
@@ -146,28 +146,28 @@ def test_the_wait_may_stand_in_the_words_alone() -> None:
         (f"Please retry in {'9' * 9}s", None),
     ],
 )
-def test_a_wait_in_words_may_have_hours_and_milliseconds(words: str, seconds: float | None) -> None:
+def test_a_delay_in_the_message_may_contain_hours_and_milliseconds(words: str, seconds: float | None) -> None:
     body = json.dumps(status(429, "RESOURCE_EXHAUSTED", words)).encode()
     assert error_from_response(429, {}, body, "p").retry_after == seconds
 
 
-def test_a_country_without_a_plan_is_no_mistake_of_the_request() -> None:
+def test_an_unavailable_free_tier_raises_permission_denied() -> None:
     message = "Gemini API free tier is not available in your country. Please enable billing."
     body = json.dumps(status(400, "FAILED_PRECONDITION", message)).encode()
     assert type(error_from_response(400, {}, body, "p")) is PermissionDeniedError
 
 
-def test_a_header_that_says_how_long_to_wait_comes_first() -> None:
+def test_the_retry_after_header_overrides_the_error_details() -> None:
     body = status(503, "UNAVAILABLE", "x", wait("34s"))
     assert refused(503, body, {"retry-after": "2"}).retry_after == 2.0
 
 
-def test_an_error_in_an_answer_has_its_own_status() -> None:
+def test_an_error_inside_a_response_uses_its_own_status() -> None:
     error = error_from_object(status(503, "UNAVAILABLE", "busy", wait("3s")), "p")
     assert (type(error), error.status, error.retry_after) == (OverloadedError, 503, 3.0)
 
 
-def test_what_an_answer_says_of_an_error_is_found() -> None:
+def test_find_error_returns_the_error_of_a_response_or_none() -> None:
     error = status(500, "INTERNAL")
     assert find_error(error) == error
     assert find_error([{"candidates": None}, error]) == error
@@ -177,7 +177,7 @@ def test_what_an_answer_says_of_an_error_is_found() -> None:
     assert find_error("error") is None
 
 
-def test_a_key_that_a_server_quotes_is_not_told_again() -> None:
+def test_api_keys_in_error_messages_are_masked() -> None:
     error = refused(
         400, status(400, "INVALID_ARGUMENT", "Invalid key AIzaSyA1234567890abcdef", info("API_KEY_INVALID"))
     )

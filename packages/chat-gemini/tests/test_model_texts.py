@@ -5,5 +5,5 @@ from __future__ import annotations
 from chat_gemini import model_texts
 
 
-def test_a_text_that_a_model_receives_is_unchanged() -> None:
+def test_the_texts_sent_to_models_are_unchanged() -> None:
     assert model_texts.ARGUMENTS_TRUNCATED == "the arguments were cut: the server said that more of them would follow"

@@ -50,11 +50,11 @@ SINCE, UNTIL = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC
         ),
     ],
 )
-def test_a_tool_is_declared_with_its_settings(tool: NativeTool, declared: object) -> None:
+def test_a_native_tool_is_declared_with_its_settings(tool: NativeTool, declared: object) -> None:
     assert tool.declaration() == declared
 
 
-def test_maps_look_from_where_the_user_is() -> None:
+def test_google_maps_returns_its_location_as_retrieval_config() -> None:
     maps = GoogleMaps(latitude=0.0, longitude=12.5, language="it")
     assert maps.retrieval() == {"latLng": {"latitude": 0.0, "longitude": 12.5}, "languageCode": "it"}
     assert GoogleMaps().retrieval() == {}
@@ -69,24 +69,24 @@ def test_maps_look_from_where_the_user_is() -> None:
         ({"latitude": 0.0, "longitude": -181.0}, "longitude"),
     ],
 )
-def test_a_place_is_one_on_earth(settings: dict[str, float], words: str) -> None:
+def test_google_maps_rejects_an_incomplete_or_invalid_location(settings: dict[str, float], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         GoogleMaps(latitude=settings.get("latitude"), longitude=settings.get("longitude"))
 
 
-def test_a_time_of_search_has_both_ends_and_a_zone() -> None:
+def test_google_search_requires_both_ends_of_a_period_with_time_zones() -> None:
     with pytest.raises(UsageError, match="both since and until"):
         GoogleSearch(since=SINCE)
     with pytest.raises(UsageError, match="zone"):
         GoogleSearch(since=datetime(2026, 1, 1), until=UNTIL)  # noqa: DTZ001 - this is what is refused
 
 
-def test_a_threshold_is_a_share() -> None:
+def test_a_retrieval_threshold_outside_zero_to_one_is_rejected() -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
         GoogleSearchRetrieval(threshold=2)
 
 
-def test_a_file_search_needs_its_stores() -> None:
+def test_file_search_rejects_an_empty_or_invalid_store_list() -> None:
     wrong: list[Any] = [(), "a"]
     for stores in wrong:
         with pytest.raises(UsageError, match="store name"):

@@ -8,14 +8,14 @@ from chat_core.options import ChatOptions
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions, SafetySetting
 
 
-def test_options_belong_to_their_provider() -> None:
+def test_gemini_options_are_rejected_if_the_provider_expects_another_class() -> None:
     options = ChatOptions(extras=(GeminiOptions(top_k=3),))
     assert options.extra(GeminiOptions, "gemini") == GeminiOptions(top_k=3)  # noqa: S610 - not Django
     with pytest.raises(UnsupportedOptionError, match="GeminiOptions"):
         options.extra(EmbeddingOptions, "gemini")  # noqa: S610 - not Django
 
 
-def test_options_are_values() -> None:
+def test_options_are_immutable_hashable_and_comparable() -> None:
     one = GeminiOptions(safety=(SafetySetting("HARM_CATEGORY_HARASSMENT", "BLOCK_NONE"),), labels={"a": "b"})
     assert one == dataclasses.replace(one)
     assert hash(one) == hash(dataclasses.replace(one))
@@ -24,7 +24,7 @@ def test_options_are_values() -> None:
     assert EmbeddingDialect(model="m").method == "batchEmbedContents"
 
 
-def test_a_severity_is_a_method_of_its_own() -> None:
+def test_a_safety_setting_may_have_a_method() -> None:
     assert SafetySetting("X", "OFF").to_dict() == {"category": "X", "threshold": "OFF"}
     assert SafetySetting("X", "OFF", "SEVERITY").to_dict() == {
         "category": "X",
@@ -33,7 +33,7 @@ def test_a_severity_is_a_method_of_its_own() -> None:
     }
 
 
-def test_what_an_encoding_depends_on_is_in_its_key() -> None:
+def test_cache_keys_depend_on_the_settings_that_change_an_encoding() -> None:
     base = Dialect(model="m")
     assert base.turn_key == Dialect(model="other", thinking="budget").turn_key
     for unlike in (Dialect(model="m", provider="p"), Dialect(model="m", stand_in="s")):

@@ -59,21 +59,21 @@ def result_of(part: Tool) -> Any:
 # --- Words --------------------------------------------------------------------------------------------------
 
 
-def test_words_are_text() -> None:
+def test_text_and_structured_parts_are_sent_as_text() -> None:
     assert user_content(Turn([Text("Hi"), Structured({"a": 1})]), DIALECT) == {
         "role": "user",
         "parts": [{"text": "Hi"}, {"text": '{"a":1}'}],
     }
 
 
-def test_an_empty_text_is_sent_only_for_its_signature() -> None:
+def test_an_empty_text_is_sent_only_with_a_signature() -> None:
     assert said(Text("")) == []
     assert user_content(Turn([]), DIALECT) is None
     signed = Text("", Opaque("p", {"thoughtSignature": "c2ln"}))
     assert answered(signed) == [{"role": "model", "parts": [{"text": "", "thoughtSignature": "c2ln"}]}]
 
 
-def test_a_signature_of_another_provider_stays_at_home() -> None:
+def test_a_signature_is_not_sent_to_another_provider() -> None:
     assert answered(Text("a", Opaque("q", {"thoughtSignature": "c2ln"})))[0]["parts"] == [{"text": "a"}]
     assert (
         "thoughtSignature"
@@ -81,7 +81,7 @@ def test_a_signature_of_another_provider_stays_at_home() -> None:
     )
 
 
-def test_a_thought_goes_back_to_the_model_that_thought_it_alone() -> None:
+def test_reasoning_is_sent_back_only_to_its_own_provider() -> None:
     mine = Reasoning("Hm", "c2ln", Opaque("p", {"part": {"partMetadata": {}}}))
     assert answered(mine)[0]["parts"] == [
         {"text": "Hm", "thought": True, "partMetadata": {}, "thoughtSignature": "c2ln"}
@@ -90,26 +90,26 @@ def test_a_thought_goes_back_to_the_model_that_thought_it_alone() -> None:
     assert answered(Reasoning("Hm", "c2ln", Opaque("q", {})), Reasoning("Hm")) == []
 
 
-def test_a_part_of_the_providers_own_goes_back_whole_where_it_stood() -> None:
+def test_a_provider_part_is_sent_back_unchanged_in_its_position() -> None:
     code = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "c2ln"}
     parts = answered(Text("a"), ProviderPart("p", "executableCode", code), ProviderPart("q", "x", {"y": 1}), Text("b"))
     assert parts[0]["parts"] == [{"text": "a"}, code, {"text": "b"}]
 
 
-def test_further_fields_of_a_part_go_with_it() -> None:
+def test_opaque_fields_of_a_part_are_sent_with_it() -> None:
     video = File("video/mp4", url="https://y/v", opaque=Opaque("p", {"part": {"videoMetadata": {"fps": 2}}}))
     assert said(video) == [
         {"fileData": {"fileUri": "https://y/v", "mimeType": "video/mp4"}, "videoMetadata": {"fps": 2}}
     ]
 
 
-def test_instructions_are_words_alone() -> None:
+def test_a_system_message_with_a_file_is_rejected() -> None:
     assert system_parts(Turn([Text("Be brief."), Text("")]), DIALECT) == [{"text": "Be brief."}]
     with pytest.raises(UnsupportedPartError, match=r"File\(mime='image/png'\).*only contain text"):
         system_parts(Turn([File("image/png", data=b"x")]), DIALECT)
 
 
-def test_what_has_no_place_is_refused_by_name() -> None:
+def test_a_part_that_a_user_message_cannot_contain_is_rejected_by_name() -> None:
     with pytest.raises(UnsupportedPartError, match="Embedding of 2 numbers"):
         said(Embedding((0.0, 1.0)))
     with pytest.raises(UnsupportedPartError, match="Tool"):
@@ -140,7 +140,7 @@ def test_what_has_no_place_is_refused_by_name() -> None:
         ),
     ],
 )
-def test_a_file_travels_by_its_bytes_or_by_its_uri(file: File, part: object) -> None:
+def test_a_file_is_sent_as_bytes_or_by_uri(file: File, part: object) -> None:
     assert file_part(file, DIALECT) == part
 
 
@@ -158,20 +158,20 @@ def test_a_file_travels_by_its_bytes_or_by_its_uri(file: File, part: object) -> 
         (File("image/png", opaque=Opaque("q", {"file_id": "1"})), "attach its bytes"),
     ],
 )
-def test_a_file_that_cannot_be_sent_is_refused_with_what_to_do(file: File, words: str) -> None:
+def test_a_file_that_cannot_be_sent_is_rejected_with_advice(file: File, words: str) -> None:
     with pytest.raises(UnsupportedPartError, match=words) as error:
         said(file)
     assert f"File(mime={file.mime!r})" in str(error.value)
 
 
-def test_a_file_that_the_model_made_goes_back_with_its_signature() -> None:
+def test_a_generated_file_is_sent_back_with_its_signature() -> None:
     image = File("image/png", data=b"\x89PNG", opaque=Opaque("p", {"thoughtSignature": "c2ln"}))
     assert answered(image)[0]["parts"] == [
         {"inlineData": {"mimeType": "image/png", "data": PNG}, "thoughtSignature": "c2ln"}
     ]
 
 
-def test_what_the_model_made_goes_back_whatever_it_is() -> None:
+def test_a_generated_file_of_any_mime_type_is_sent_back_to_its_provider() -> None:
     odd = File("application/octet-stream", data=b"\x89PNG", opaque=Opaque("p", {"blob": {"displayName": "a"}}))
     blob = {"mimeType": "application/octet-stream", "data": PNG, "displayName": "a"}
     assert answered(odd)[0]["parts"] == [{"inlineData": blob}]
@@ -184,7 +184,7 @@ def test_what_the_model_made_goes_back_whatever_it_is() -> None:
 # --- Calls --------------------------------------------------------------------------------------------------
 
 
-def test_a_call_and_its_result_stand_in_two_contents() -> None:
+def test_a_call_and_its_result_are_sent_in_two_contents() -> None:
     assert answered(Text("a"), tool("done", signature="c2ln")) == [
         {
             "role": "model",
@@ -194,12 +194,12 @@ def test_a_call_and_its_result_stand_in_two_contents() -> None:
     ]
 
 
-def test_results_stand_in_the_order_of_their_calls() -> None:
+def test_results_are_sent_in_the_order_of_their_calls() -> None:
     results = answered(tool("one"), tool("two"))[1]["parts"]
     assert [item["functionResponse"]["response"] for item in results] == [{"result": "one"}, {"result": "two"}]
 
 
-def test_an_id_goes_back_only_to_the_server_that_gave_it() -> None:
+def test_a_call_id_is_sent_back_only_to_its_own_provider() -> None:
     model, user = answered(tool(call_id="c1"))
     assert model["parts"][0]["functionCall"]["id"] == "c1"
     assert user["parts"][0]["functionResponse"]["id"] == "c1"
@@ -211,7 +211,7 @@ def test_an_id_goes_back_only_to_the_server_that_gave_it() -> None:
     assert "id" not in minted[0]["parts"][0]["functionCall"]
 
 
-def test_further_fields_of_a_call_go_back_with_it() -> None:
+def test_opaque_fields_of_a_call_are_sent_back() -> None:
     opaque = Opaque("p", {"call": {"kind": "x"}, "part": {"partMetadata": {}}})
     part = answered(Tool(FunctionCall("f", opaque=opaque), status=Completed(None)))[0]["parts"][0]
     assert part == {"functionCall": {"name": "f", "args": {}, "kind": "x"}, "partMetadata": {}}
@@ -228,23 +228,23 @@ def test_further_fields_of_a_call_go_back_with_it() -> None:
         (None, {"result": None}),
     ],
 )
-def test_a_result_is_an_object(result: object, response: object) -> None:
+def test_a_tool_result_is_always_sent_as_an_object(result: object, response: object) -> None:
     assert result_of(tool(result)) == response
 
 
-def test_a_call_that_did_not_run_says_why_in_the_place_of_an_error() -> None:
+def test_a_failed_or_rejected_call_is_sent_with_an_error_field() -> None:
     assert result_of(tool(status=Failed("no such city"))) == {"error": "no such city"}
     assert "no thanks" in result_of(tool(status=Rejected("no thanks")))["error"]
 
 
-def test_a_result_of_an_edited_call_says_what_was_run() -> None:
+def test_the_result_of_an_edited_call_describes_the_change() -> None:
     edited = tool({"sky": "clear"})
     edited.edited = {"a": 2}
     assert result_of(edited)["result"].startswith("[The call was changed")
     assert answered(edited)[0]["parts"][0]["functionCall"]["args"] == {"a": 1}
 
 
-def test_files_of_a_result_stand_in_it_or_follow_it() -> None:
+def test_files_of_a_result_are_sent_inside_it_or_after_it() -> None:
     part = tool(status=Completed("done", (File("image/png", data=b"\x89PNG"),)))
     image = {"inlineData": {"mimeType": "image/png", "data": PNG}}
     (inside,) = answered(part)[1]["parts"]
@@ -254,7 +254,7 @@ def test_files_of_a_result_stand_in_it_or_follow_it() -> None:
     assert after == image
 
 
-def test_the_first_call_of_an_answer_is_signed_for_models_that_demand_it() -> None:
+def test_only_the_first_call_of_a_turn_gets_a_placeholder_signature() -> None:
     dialect = Dialect(model="m", provider="p", stand_in="stand-in")
     parts = answered(tool(), tool(), dialect=dialect)[0]["parts"]
     assert [part.get("thoughtSignature") for part in parts] == ["stand-in", None]

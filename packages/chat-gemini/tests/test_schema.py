@@ -44,7 +44,7 @@ ODD_NAMES: Json = {
 
 
 @pytest.mark.parametrize("form", [json_form, openapi_form])
-def test_a_property_may_be_called_by_any_keyword(form: object) -> None:
+def test_a_property_may_be_named_like_a_keyword(form: object) -> None:
     before = copy.deepcopy(ODD_NAMES)
     assert callable(form)
     assert form(ODD_NAMES) == before
@@ -72,7 +72,7 @@ def test_a_property_may_be_called_by_any_keyword(form: object) -> None:
         {},
     ],
 )
-def test_what_is_json_schema_goes_over_as_it_is(schema: Json) -> None:
+def test_supported_json_schema_keywords_are_kept(schema: Json) -> None:
     assert as_json(schema) == schema
 
 
@@ -113,7 +113,7 @@ def test_what_is_json_schema_goes_over_as_it_is(schema: Json) -> None:
         ({"not": {"const": 1}}, {"not": {"enum": [1]}}),
     ],
 )
-def test_of_two_ways_of_saying_it_the_one_with_an_effect_is_sent(schema: Json, form: Json) -> None:
+def test_equivalent_keywords_are_replaced_by_supported_ones(schema: Json, form: Json) -> None:
     assert as_json(schema) == form
 
 
@@ -128,11 +128,11 @@ def test_of_two_ways_of_saying_it_the_one_with_an_effect_is_sent(schema: Json, f
         "x",
     ],
 )
-def test_members_that_do_not_fit_into_one_schema_stay_apart(members: object) -> None:
+def test_incompatible_all_of_members_are_not_merged(members: object) -> None:
     assert as_json({"allOf": members}) == {"allOf": members}
 
 
-def test_a_schema_without_a_bottom_is_left_as_it_is() -> None:
+def test_a_schema_that_is_nested_too_deeply_is_sent_unchanged() -> None:
     schema: Json = dict(TEXT)
     for _ in range(100):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -192,11 +192,11 @@ def test_a_schema_without_a_bottom_is_left_as_it_is() -> None:
         ({"type": "STRING", "nullable": True}, {"type": "STRING", "nullable": True}),
     ],
 )
-def test_a_schema_is_said_in_the_fields_that_there_are(schema: Json, form: Json) -> None:
+def test_a_schema_is_converted_to_openapi_fields(schema: Json, form: Json) -> None:
     assert as_openapi(schema) == form
 
 
-def test_definitions_are_put_where_they_are_referred_to() -> None:
+def test_definitions_are_inlined_in_the_openapi_form() -> None:
     schema = {
         **inside({"$ref": "#/$defs/A~1b", "description": "mine"}),
         "$defs": {
@@ -213,7 +213,7 @@ def test_definitions_are_put_where_they_are_referred_to() -> None:
     assert openapi_form(twice)["properties"] == {"a": TEXT, "b": TEXT}
 
 
-def test_an_object_without_properties_may_be_the_root_alone() -> None:
+def test_an_object_without_properties_is_allowed_at_the_root() -> None:
     assert openapi_form({"type": "object", "properties": {}}) == {"type": "object", "properties": {}}
     assert openapi_form({"type": "object"}) == {"type": "object"}
 
@@ -244,14 +244,14 @@ NODE: Json = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}
         (inside({"anyOf": []}), "type", "a"),
     ],
 )
-def test_what_cannot_be_said_is_refused_by_name_and_place(schema: Json, keyword: str, path: str) -> None:
+def test_a_schema_without_an_openapi_form_raises_with_keyword_and_path(schema: Json, keyword: str, path: str) -> None:
     with pytest.raises(InexpressibleError) as error:
         openapi_form(schema)
     assert (error.value.keyword, error.value.path) == (keyword, path)
     assert f"`{keyword}` at {path or 'its root'}" in str(error.value)
 
 
-def test_a_reference_may_be_written_as_part_of_a_url() -> None:
+def test_a_percent_encoded_reference_is_resolved() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/Box%5Bint%5D"}},
@@ -260,6 +260,6 @@ def test_a_reference_may_be_written_as_part_of_a_url() -> None:
     assert openapi_form(schema) == {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-def test_a_list_of_items_is_refused_by_its_name() -> None:
+def test_a_list_of_items_schemas_is_rejected_by_keyword() -> None:
     with pytest.raises(InexpressibleError, match="`items` at a"):
         openapi_form({"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}})

@@ -49,7 +49,7 @@ async def test_the_last_call_that_sets_a_header_wins(calls: Calls, sent: dict[st
     assert await credentials(calls(builder.with_base_url("http://proxy/v1beta") if elsewhere else builder)) == sent
 
 
-async def test_the_environment_is_read_only_for_the_api_and_without_credentials(
+async def test_the_key_from_the_environment_is_used_only_for_the_default_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(API_KEY_VARIABLES[0], "key")

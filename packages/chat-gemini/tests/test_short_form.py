@@ -5,7 +5,7 @@ from chat_core.errors import UsageError
 from chat_gemini import gemini
 
 
-def test_the_short_form_takes_the_key_from_the_environment_or_from_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shorthand_uses_a_given_key_or_the_one_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     with pytest.raises(UsageError, match="missing API key"):

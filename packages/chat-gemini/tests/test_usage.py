@@ -5,7 +5,7 @@ from chat_core.usage import Usage
 from chat_gemini.usage import read_usage
 
 
-def test_thoughts_are_output_and_what_tools_read_is_input() -> None:
+def test_thoughts_count_as_output_and_tool_results_as_input() -> None:
     counts = {
         "promptTokenCount": 10,
         "toolUsePromptTokenCount": 5,
@@ -20,10 +20,10 @@ def test_thoughts_are_output_and_what_tools_read_is_input() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, [], "10", 7, {}])
-def test_no_counts_are_none(raw: object) -> None:
+def test_missing_token_counts_are_zero(raw: object) -> None:
     assert read_usage(raw) == Usage()
 
 
 @pytest.mark.parametrize("count", [None, "3", -1, float("nan"), float("inf"), 1 << 60, True, {}])
-def test_a_count_that_is_no_number_is_none(count: object) -> None:
+def test_invalid_token_counts_are_zero(count: object) -> None:
     assert read_usage({"promptTokenCount": count, "candidatesTokenCount": 2.0}) == Usage(0, 2)
