@@ -52,7 +52,7 @@ async def test_waiting_calls_are_listed(client: Client, inbox: Inbox) -> None:
     assert deviations(inbox, "get", "/api/waiting", answer) == []
 
 
-async def test_limit_bounds_the_list(client: Client, store: MemoryStore) -> None:
+async def test_limit_parameter_bounds_the_list_of_waiting_calls(client: Client, store: MemoryStore) -> None:
     await Bank().ask(store, "chat-18")
 
     assert len((await client.get("/api/waiting?limit=1")).json["waiting"]) == 1
@@ -96,7 +96,7 @@ async def test_approved_call_runs_and_response_is_stored(
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_edited_arguments_run(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_approval_with_edited_arguments_runs_them(client: Client, store: MemoryStore, bank: Bank) -> None:
     arguments = {"to": "Maria", "cents": 12345678901234567890}
     answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
 
@@ -106,7 +106,9 @@ async def test_edited_arguments_run(client: Client, store: MemoryStore, bank: Ba
     assert bank.paid == ["12345678901234567890 to Maria"]
 
 
-async def test_invalid_arguments_decide_nothing(client: Client, store: MemoryStore) -> None:
+async def test_approval_with_invalid_arguments_returns_422_and_decides_nothing(
+    client: Client, store: MemoryStore
+) -> None:
     arguments = {"to": "Maria", "cents": -1}
     answer = await client.post(f"{CALL}/approve", {"version": await version(client), "arguments": arguments})
 
@@ -115,7 +117,9 @@ async def test_invalid_arguments_decide_nothing(client: Client, store: MemorySto
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_rejection_reaches_the_model(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_rejection_is_stored_and_its_reason_sent_to_the_model(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
     await client.post(f"{CALL}/reject", {"version": await version(client), "reason": "not this month"})
 
     await until_answered(store)
@@ -123,14 +127,14 @@ async def test_rejection_reaches_the_model(client: Client, store: MemoryStore, b
     assert "not this month" in bank.model.asked[-1].messages.tool("call_1").result_text()
 
 
-async def test_resume_false_leaves_the_run_to_a_worker(client: Client, store: MemoryStore) -> None:
+async def test_approval_with_resume_false_starts_no_run(client: Client, store: MemoryStore) -> None:
     await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
 
     assert isinstance((await messages_of(store)).tool("call_1").status, Approved)
     assert [item.conversation for item in await store.due()] == ["chat-17"]
 
 
-async def test_resume_starts_a_run(client: Client, inbox: Inbox, store: MemoryStore) -> None:
+async def test_resume_request_starts_a_run(client: Client, inbox: Inbox, store: MemoryStore) -> None:
     await client.post(f"{CALL}/approve", {"version": await version(client), "resume": False})
     answer = await client.post(f"{ONE}/resume", {})
 
@@ -170,7 +174,7 @@ async def test_interrupted_call_can_be_failed(client: Client, store: MemoryStore
     assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
 
 
-async def test_impossible_action_returns_409(client: Client) -> None:
+async def test_retry_of_a_call_that_was_not_interrupted_returns_409(client: Client) -> None:
     answer = await client.post(f"{CALL}/retry", {"version": await version(client)})
 
     assert answer.status == 409
@@ -192,7 +196,7 @@ async def test_outdated_version_returns_409_with_the_decider(
     assert bank.paid == []
 
 
-async def test_decision_requires_a_version(client: Client, store: MemoryStore) -> None:
+async def test_decision_without_a_version_returns_400(client: Client, store: MemoryStore) -> None:
     answer = await client.post(f"{CALL}/approve", {})
 
     assert answer.status == 400
@@ -211,14 +215,16 @@ async def test_decision_requires_a_version(client: Client, store: MemoryStore) -
         ("approve", {"resume": "no"}, "resume"),
     ],
 )
-async def test_invalid_body_decides_nothing(client: Client, action: str, body: dict[str, object], field: str) -> None:
+async def test_invalid_body_returns_400_and_decides_nothing(
+    client: Client, action: str, body: dict[str, object], field: str
+) -> None:
     answer = await client.post(f"{CALL}/{action}", {"version": await version(client), **body})
 
     assert answer.status == 400
     assert list(answer.json["errors"]) == [field]
 
 
-async def test_malformed_json_decides_nothing(client: Client) -> None:
+async def test_malformed_json_returns_400(client: Client) -> None:
     for body in (b"{", b"[]", b'{"version": NaN}', b"\xff"):
         answer = await client.request("POST", f"{CALL}/approve", body, content_type="application/json")
         assert answer.status == 400
@@ -237,7 +243,7 @@ async def test_non_json_or_cross_site_post_is_rejected(client: Client, store: Me
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_get_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_request_of_an_action_decides_nothing(client: Client, store: MemoryStore) -> None:
     for action in ("approve", "reject", "retry", "fail", "complete"):
         answer = await client.get(f"{CALL}/{action}")
         assert answer.status in (404, 405)
@@ -255,7 +261,7 @@ async def test_unauthenticated_request_returns_401(inbox: Inbox, store: MemorySt
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_authorize_limits_access(store: MemoryStore, bank: Bank) -> None:
+async def test_authorize_hides_conversations_of_other_owners(store: MemoryStore, bank: Bank) -> None:
     def own(person: str, in_charge: str | None) -> bool:
         return person == in_charge
 
@@ -271,7 +277,7 @@ async def test_authorize_limits_access(store: MemoryStore, bank: Bank) -> None:
         assert len((await ana.get("/api/waiting")).json["waiting"]) == 1
 
 
-async def test_api_offers_only_calls_that_the_person_may_decide(store: MemoryStore, bank: Bank) -> None:
+async def test_api_lists_only_calls_that_the_person_may_decide(store: MemoryStore, bank: Bank) -> None:
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
         ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
 
@@ -284,7 +290,7 @@ async def test_api_offers_only_calls_that_the_person_may_decide(store: MemorySto
         assert (await ben.get(ONE)).json["messages"]["contents"], "the conversation itself stays visible"
 
 
-async def test_the_list_asks_the_rule_with_owner_and_conversation(store: MemoryStore, bank: Bank) -> None:
+async def test_may_decide_receives_owner_and_conversation_for_the_list(store: MemoryStore, bank: Bank) -> None:
     async with store.open("chat-18", owner="ben@example.com") as opened:
         opened.messages.user("Please pay Maria.")
         await bank.chat.complete(opened)
@@ -294,7 +300,7 @@ async def test_the_list_asks_the_rule_with_owner_and_conversation(store: MemoryS
         assert (await Client(inbox, "ana@example.com").get("/api/waiting")).json["waiting"] == []
 
 
-async def test_streams_do_not_carry_calls(store: MemoryStore, bank: Bank) -> None:
+async def test_event_streams_do_not_contain_calls(store: MemoryStore, bank: Bank) -> None:
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
         ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
         seen = (await ana.get(CALL)).json["version"]
@@ -316,7 +322,7 @@ async def test_unknown_conversation_or_call_returns_404(client: Client) -> None:
     assert (await client.get("/api/nothing")).json["detail"] == "There is nothing at this address."
 
 
-async def test_ids_with_special_characters_have_urls(store: MemoryStore, bank: Bank) -> None:
+async def test_ids_with_special_characters_can_be_used_in_urls(store: MemoryStore, bank: Bank) -> None:
     name, call = "a/b?c#d,e %41 ü.", "f/g,h"
     other = Bank(FunctionCall("transfer", {"to": "Maria", "cents": 1}, id=call), ANSWER)
     await other.ask(store, name)
@@ -330,7 +336,7 @@ async def test_ids_with_special_characters_have_urls(store: MemoryStore, bank: B
         assert (await client.get(one)).json["id"] == name
 
 
-async def test_conversation_stream_delivers_text(client: Client) -> None:
+async def test_conversation_stream_delivers_text_and_outcome(client: Client) -> None:
     async with client.follow(f"{ONE}/stream") as events:
         await client.post(f"{CALL}/approve", {"version": await version(client)})
         texts: list[str] = []

@@ -34,7 +34,7 @@ async def link(store: MemoryStore, **terms: Any) -> str:
     return f"/link?token={KEYS.bind('chat-17', await messages_of(store), ['call_1'], **terms)}"
 
 
-async def test_link_shows_and_approves_the_call(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_shows_the_call_and_approves_it(client: Client, store: MemoryStore, bank: Bank) -> None:
     page = await client.get(await link(store, person="ana@example.com"))
     assert page.status == 200
     assert "4000" in page.text
@@ -49,7 +49,7 @@ async def test_link_shows_and_approves_the_call(client: Client, store: MemorySto
     assert (await messages_of(store)).tool("call_1").decisions[0].by == "ana@example.com"
 
 
-async def test_get_of_a_link_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_request_of_a_link_decides_nothing(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     for query in ("", "&action=approve", "&action=reject"):
         assert (await client.get(address + query)).status == 200
@@ -57,7 +57,7 @@ async def test_get_of_a_link_decides_nothing(client: Client, store: MemoryStore)
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_link_decides_once(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_can_be_used_for_one_decision(client: Client, store: MemoryStore, bank: Bank) -> None:
     address = await link(store, person="ana@example.com")
     (form,) = (await client.get(address)).forms
     await client.submit(form, "Approve")
@@ -70,7 +70,7 @@ async def test_link_decides_once(client: Client, store: MemoryStore, bank: Bank)
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_link_rejects_with_a_reason(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_rejects_the_call_with_a_reason(client: Client, store: MemoryStore, bank: Bank) -> None:
     (form,) = (await client.get(await link(store))).forms
     await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
 
@@ -81,7 +81,7 @@ async def test_link_rejects_with_a_reason(client: Client, store: MemoryStore, ba
     assert bank.paid == []
 
 
-async def test_link_with_edits_has_a_form(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_link_with_edits_shows_a_form_for_the_arguments(client: Client, store: MemoryStore, bank: Bank) -> None:
     (form,) = (await client.get(await link(store, edits=True))).forms
     wrong = await client.submit(form, "Approve", cents="-1")
     assert wrong.status == 422
@@ -147,12 +147,12 @@ async def test_cross_site_link_form_is_rejected(client: Client, store: MemorySto
     assert (await client.submit(form, "Approve")).status == 403
 
 
-async def test_link_returns_404_without_keys(store: MemoryStore) -> None:
+async def test_link_returns_404_if_the_inbox_has_no_approval_keys(store: MemoryStore) -> None:
     assert (await Client(Inbox(store, authenticate=by_header, may_decide=anyone)).get(await link(store))).status == 404
 
 
 @pytest.mark.parametrize("action", ["fail", "retry", "complete"])
-async def test_link_rejects_other_actions(client: Client, store: MemoryStore, action: str) -> None:
+async def test_link_returns_400_for_other_actions(client: Client, store: MemoryStore, action: str) -> None:
     (form,) = (await client.get(await link(store))).forms
     form.buttons["Other"] = ("action", action)
     form.fields |= {"text": "it failed", "result": "done"}
@@ -161,7 +161,7 @@ async def test_link_rejects_other_actions(client: Client, store: MemoryStore, ac
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_link_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
+async def test_submitting_a_link_raises_if_the_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     client = Client(
         Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone, approvals=KEYS), person=None
     )

@@ -32,7 +32,7 @@ async def stored_version(store: MemoryStore | SqliteStore, *path: str) -> str:
     return compute_version((await messages_of(store)).tool(*path))
 
 
-async def test_decision_is_stored_with_its_author(store: MemoryStore) -> None:
+async def test_decision_is_stored_with_its_author_and_note(store: MemoryStore) -> None:
     saved = await make_service(store).decide(
         Principal("ana"),
         "chat-17",
@@ -47,7 +47,7 @@ async def test_decision_is_stored_with_its_author(store: MemoryStore) -> None:
     assert isinstance((await messages_of(store)).tool("call_1").status, Approved)
 
 
-async def test_concurrent_decisions_store_one_and_refuse_the_rest(tmp_path: object) -> None:
+async def test_only_one_of_several_concurrent_decisions_is_stored(tmp_path: object) -> None:
     refusals: list[HTTPError] = []
     async with SqliteStore(f"{tmp_path}/chats.db") as store, SqliteStore(f"{tmp_path}/chats.db") as other:
         await Bank().ask(store)
@@ -69,7 +69,7 @@ async def test_concurrent_decisions_store_one_and_refuse_the_rest(tmp_path: obje
     assert all(f"{decision.by} rejected transfer" in problem.detail for problem in refusals)
 
 
-async def test_outdated_version_decides_nothing(store: MemoryStore) -> None:
+async def test_decision_for_an_outdated_version_returns_409(store: MemoryStore) -> None:
     with pytest.raises(HTTPError) as caught:
         await make_service(store).decide(Principal("ana"), "chat-17", ("call_1",), "1-old", Choice("approve"))
 
@@ -119,7 +119,7 @@ async def test_resume_without_a_chat_raises(store: MemoryStore) -> None:
         await make_service(store).resume(Principal("ana"), "chat-17")
 
 
-async def test_decided_conversation_is_due(store: MemoryStore) -> None:
+async def test_conversation_is_due_after_a_decision(store: MemoryStore) -> None:
     one = make_service(store)
     assert not await one.is_due(await one.snapshot(Principal("ana"), "chat-17"))
     await one.decide(
@@ -128,7 +128,7 @@ async def test_decided_conversation_is_due(store: MemoryStore) -> None:
     assert await one.is_due(await one.snapshot(Principal("ana"), "chat-17"))
 
 
-async def test_waiting_lists_only_visible_calls() -> None:
+async def test_waiting_lists_only_calls_of_visible_conversations() -> None:
     store = MemoryStore()
     for number in range(3):
         await Bank(CALL).ask(store, f"chat-{number}", f"person-{number % 2}")
@@ -141,7 +141,7 @@ async def test_waiting_lists_only_visible_calls() -> None:
     assert await one.waiting(Principal("nobody")) == []
 
 
-async def test_decide_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
+async def test_decide_raises_if_the_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     version = await stored_version(store, "call_1")
 
     with pytest.raises(UsageError, match="the inbox is not open"):

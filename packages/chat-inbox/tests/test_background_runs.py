@@ -83,7 +83,7 @@ def test_channel_buffer_is_bounded() -> None:
     assert [item.number for item in last] == list(range(9_901, 10_001))
 
 
-def test_retry_discards_streamed_text() -> None:
+def test_retry_of_an_attempt_discards_its_streamed_text() -> None:
     channel = Channel()
     channel.begin_run(Messages.from_user("hello"))
     channel.handle_event(TextDelta("half an ans"))
@@ -93,7 +93,7 @@ def test_retry_discards_streamed_text() -> None:
     assert channel.live_text == "whole"
 
 
-def test_text_in_the_history_is_not_live() -> None:
+def test_live_text_is_empty_after_the_turn_is_in_the_history() -> None:
     channel, messages = Channel(), Messages.from_user("hello")
     channel.begin_run(messages)
     channel.handle_event(TextDelta("whole"))
@@ -102,7 +102,7 @@ def test_text_in_the_history_is_not_live() -> None:
     assert channel.live_text == ""
 
 
-def test_inner_text_is_not_live_text() -> None:
+def test_live_text_excludes_text_of_inner_chats() -> None:
     channel = Channel()
     channel.begin_run(Messages.from_user("hello"))
     place = channel.number
@@ -113,7 +113,7 @@ def test_inner_text_is_not_live_text() -> None:
     assert names(channel, place) == ["changed"]
 
 
-async def test_approved_call_runs_and_outcome_is_published(store: MemoryStore, bank: Bank) -> None:
+async def test_approved_call_runs_and_its_outcome_is_published(store: MemoryStore, bank: Bank) -> None:
     await approved(store)
     async with running(store, bank) as runs:
         assert runs.start("chat-17")
@@ -124,7 +124,7 @@ async def test_approved_call_runs_and_outcome_is_published(store: MemoryStore, b
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_a_run_of_the_inbox_gets_values_for_the_owner_and_not_for_the_approver(store: MemoryStore) -> None:
+async def test_background_run_gets_values_of_the_owner_and_not_of_the_approver(store: MemoryStore) -> None:
     closed: list[bool] = []
     paid: list[str] = []
     tools = ToolCollection()
@@ -194,7 +194,7 @@ async def test_start_during_a_run_starts_no_second_run(store: MemoryStore, monke
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_decision_at_the_end_of_a_run_is_picked_up() -> None:
+async def test_decision_at_the_end_of_a_run_is_applied_by_another_run() -> None:
     store, bank = MemoryStore(), Bank([CALL, OTHER], "Both are settled.")
     await bank.ask(store)
     await approved(store, "call_1")
@@ -208,7 +208,7 @@ async def test_decision_at_the_end_of_a_run_is_picked_up() -> None:
     assert sorted(bank.paid) == ["4000 to Maria", "900 to Ben"]
 
 
-async def test_failed_run_reports_its_error_and_can_resume(store: MemoryStore) -> None:
+async def test_failed_run_reports_its_error_and_can_be_resumed(store: MemoryStore) -> None:
     bank = Bank(CALL, Answer((ANSWER,), error=StreamTruncatedError("the line broke"), fail_after=1))
     await approved(store)
     async with running(store, bank) as runs:
@@ -226,7 +226,9 @@ async def test_failed_run_reports_its_error_and_can_resume(store: MemoryStore) -
     assert again.paid == []
 
 
-async def test_unexpected_error_shows_only_its_type(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_error_of_a_run_shows_only_its_type(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fall() -> None:
         msg = "secret"
         raise RuntimeError(msg)
@@ -260,7 +262,7 @@ async def test_run_starts_after_another_process_releases_the_conversation(store:
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_chat_without_streaming_runs(store: MemoryStore, bank: Bank) -> None:
+async def test_chat_without_streaming_can_run_in_the_background(store: MemoryStore, bank: Bank) -> None:
     class Whole:
         metadata = bank.model.metadata
         complete = bank.model.complete
@@ -284,14 +286,14 @@ async def test_start_returns_false_without_a_chat(store: MemoryStore) -> None:
     assert not runs.can_run("chat-17")
 
 
-async def test_start_raises_when_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
+async def test_start_raises_if_the_inbox_is_not_open(store: MemoryStore, bank: Bank) -> None:
     runs = BackgroundRuns(store, lambda _: bank.chat)
 
     with pytest.raises(UsageError, match="the inbox is not open: serve it directly"):
         runs.start("chat-17")
 
 
-async def test_idle_channels_are_evicted(store: MemoryStore) -> None:
+async def test_idle_channels_are_evicted_and_followed_channels_are_kept(store: MemoryStore) -> None:
     runs = BackgroundRuns(store, lambda _: None)
     kept = runs.channel("followed")
     with kept.count_follower():

@@ -39,7 +39,7 @@ def waiting(name: str) -> Tool:
     return tool
 
 
-def test_each_part_type_has_its_item() -> None:
+def test_each_part_type_is_shown_as_its_kind_of_item() -> None:
     parts: list[Part] = [
         Text("words"),
         Reasoning("thoughts"),
@@ -63,7 +63,7 @@ def test_each_part_type_has_its_item() -> None:
     ]
 
 
-def test_items_name_the_role() -> None:
+def test_items_show_the_role_of_their_turn() -> None:
     messages = Messages.from_system("rules").user("hello")
     messages.append("user", Turn([Text("again")], by="engine"))
 
@@ -84,7 +84,7 @@ def test_inner_conversation_follows_its_call() -> None:
     assert call.form is not None
 
 
-def test_last_turns_and_waiting_calls_are_shown() -> None:
+def test_view_shows_the_last_turns_and_earlier_waiting_calls() -> None:
     messages = Messages()
     for number in range(100):
         messages.user(f"{number}")
@@ -98,7 +98,7 @@ def test_last_turns_and_waiting_calls_are_shown() -> None:
     assert items(early)[1] == 1
 
 
-def test_item_key_is_stable_and_version_changes() -> None:
+def test_item_key_does_not_change_and_its_version_does() -> None:
     tool = waiting("call_1")
     messages = Messages([Content.of("model", "Somebody must allow it.", tool)])
     before, _ = items(messages)

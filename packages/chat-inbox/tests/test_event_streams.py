@@ -50,7 +50,7 @@ async def test_reconnecting_client_receives_missed_events(store: MemoryStore) ->
 @pytest.mark.parametrize(
     "position", ["another-2", "boot-99", "boot-0", "boot-x", "boot-٣", "nonsense", "", "boot-" + "9" * 5000]
 )
-async def test_unknown_position_yields_changed(store: MemoryStore, position: str) -> None:
+async def test_unknown_position_yields_a_changed_event(store: MemoryStore, position: str) -> None:
     served = Served(store)
     served.channel.begin_run(Messages.from_user("hello"))
     served.channel.publish_change()
@@ -60,7 +60,7 @@ async def test_unknown_position_yields_changed(store: MemoryStore, position: str
         assert (await anext(events)).name == "changed"
 
 
-async def test_disconnected_client_is_not_a_follower(store: MemoryStore) -> None:
+async def test_disconnected_client_is_not_counted_as_a_follower(store: MemoryStore) -> None:
     served = Served(store)
     served.channel.begin_run(Messages.from_user("hello"))
     async with Client(served).follow("/?after=boot-0") as events:
@@ -70,7 +70,7 @@ async def test_disconnected_client_is_not_a_follower(store: MemoryStore) -> None
     assert served.channel.followers == 0
 
 
-async def test_page_read_before_a_change_receives_changed(store: MemoryStore, bank: Bank) -> None:
+async def test_page_loaded_before_a_change_receives_a_changed_event(store: MemoryStore, bank: Bank) -> None:
     cursor = (await store.changes()).cursor
     async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         async with MemoryStore(beside=store).open("chat-17") as elsewhere:
@@ -79,7 +79,7 @@ async def test_page_read_before_a_change_receives_changed(store: MemoryStore, ba
             assert (await anext(events)).name == "changed"
 
 
-async def test_outdated_page_alone_receives_changed(store: MemoryStore) -> None:
+async def test_changed_event_for_an_outdated_page_is_not_sent_to_other_followers(store: MemoryStore) -> None:
     served = Served(store)
     position = served.streams.format_position(served.channel)
     async with Client(served).follow(f"/?after={position}&cursor=none") as events:

@@ -57,7 +57,7 @@ def test_for_value_selects_the_matching_branch() -> None:
     assert shape({"type": ["integer", "string"]}).for_value("a").kind == "string"
 
 
-def test_help_lists_the_bounds() -> None:
+def test_help_of_a_field_lists_its_bounds() -> None:
     assert shape({"type": "integer", "minimum": 1, "maximum": 9}).help == "at least 1 · at most 9"
 
 

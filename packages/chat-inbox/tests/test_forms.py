@@ -76,7 +76,7 @@ def test_field_kind_follows_schema_and_value() -> None:
     assert [child.kind for child in form.children] == kinds
 
 
-def test_only_edited_field_changes() -> None:
+def test_editing_one_field_changes_only_its_value() -> None:
     schema = of(to=TEXT, cents=WHOLE)
 
     assert edited(schema, {"to": "Maria", "cents": 4000}, cents="3500") == ({"to": "Maria", "cents": 3500}, [])
@@ -108,7 +108,7 @@ def test_number_outside_json_is_rejected(text: str) -> None:
     assert len(edited(of(n=NUMBER), {"n": 1.0}, n=text)[1]) == 1
 
 
-def test_choice_returns_the_listed_value() -> None:
+def test_choice_field_returns_the_listed_value() -> None:
     field = build_form(of(v={"enum": [1, "1", None, True]}), {"v": 1})
     form = shown(field)
     name = form.names["v"]
@@ -120,7 +120,7 @@ def test_choice_returns_the_listed_value() -> None:
     assert field.children[0].error == "choose one of those that are listed"
 
 
-def test_null_and_absent_differ() -> None:
+def test_form_distinguishes_null_from_an_absent_value() -> None:
     schema = of([], a={"type": ["string", "null"]}, b={"anyOf": [WHOLE, {"type": "null"}], "default": None})
     field = build_form(schema, {"b": None})
     form = shown(field)
@@ -190,7 +190,7 @@ def test_form_without_schema_is_one_json_field() -> None:
     assert read_form(field, {"f": '{"a": 2}'}) == {"a": 2}
 
 
-def test_further_properties_must_be_an_object() -> None:
+def test_further_properties_are_edited_as_a_json_object() -> None:
     schema = {**of(a=TEXT), "additionalProperties": WHOLE}
 
     assert edited(schema, {"a": "", "b": 1}, **{"further properties": '{"c": 2}'})[0] == {"a": "", "c": 2}
@@ -206,7 +206,7 @@ def test_value_that_violates_its_schema_is_kept() -> None:
 @pytest.mark.parametrize(
     "text", ["\r", "a\r\nb", "\n\na", " ", "\t", "\0", "\ud800", "\x0c", "é", "e\u0301", "🏳️‍🌈", "<b>&amp;"]
 )
-def test_text_survives_a_browser_round_trip(text: str) -> None:
+def test_text_is_unchanged_after_a_browser_round_trip(text: str) -> None:
     arguments = {"s": text, "j": {"deep": text}}
 
     assert edited(of(s=TEXT, j={}), arguments) == (arguments, [])
@@ -230,7 +230,7 @@ def test_invalid_field_is_marked_for_screen_readers() -> None:
     assert shown(field).invalid == {"f-0"}
 
 
-def test_recursive_schema_has_a_form() -> None:
+def test_form_of_a_recursive_schema_can_be_read() -> None:
     node = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}}}
     schema: Schema = {**of(node={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}}
     arguments = {"node": {"next": {"next": None}}}
@@ -238,7 +238,7 @@ def test_recursive_schema_has_a_form() -> None:
     assert edited(schema, arguments) == (arguments, [])
 
 
-def test_paths_and_json_are_formatted_for_display() -> None:
+def test_format_path_and_format_json_return_readable_text() -> None:
     assert format_path(("items", 2, "price")) == "items[2].price"
     assert format_json({"a": "ü"}) == '{\n  "a": "ü"\n}'
     assert format_json("\ud800") == '"\\ud800"'
@@ -319,7 +319,9 @@ def test_unedited_form_returns_the_original_arguments(call: tuple[Schema, dict[s
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(calls(), st.dictionaries(st.integers(0, 20), st.text(max_size=20)))
-def test_submitted_form_yields_json_or_errors(call: tuple[Schema, dict[str, object]], wild: dict[int, str]) -> None:
+def test_submitted_form_yields_json_or_field_errors(
+    call: tuple[Schema, dict[str, object]], wild: dict[int, str]
+) -> None:
     schema, arguments = call
     field = build_form(schema, arguments)
     names = sorted(shown(field).fields)

@@ -48,7 +48,7 @@ class Lifespan:
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-async def test_inbox_runs_standalone_or_mounted(store: MemoryStore, bank: Bank, mounted: bool) -> None:
+async def test_inbox_serves_requests_standalone_or_mounted(store: MemoryStore, bank: Bank, mounted: bool) -> None:
     inbox = Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone)
     app: ASGIApp = Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan) if mounted else inbox
     root = "/inbox" if mounted else ""
@@ -70,14 +70,14 @@ async def test_inbox_runs_standalone_or_mounted(store: MemoryStore, bank: Bank, 
     assert server.told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-async def test_second_open_raises_usage_error(store: MemoryStore) -> None:
+async def test_opening_an_inbox_twice_raises_usage_error(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         with pytest.raises(UsageError, match="already open"):
             async with inbox:
                 pass
 
 
-async def test_close_waits_for_active_runs(store: MemoryStore) -> None:
+async def test_closing_the_inbox_waits_for_active_runs(store: MemoryStore) -> None:
     begun = anyio.Event()
 
     async def say() -> None:
@@ -95,7 +95,7 @@ async def test_close_waits_for_active_runs(store: MemoryStore) -> None:
     assert (await messages_of(store))[-1].text == ANSWER
 
 
-async def test_close_cancels_runs_after_the_grace_period(store: MemoryStore) -> None:
+async def test_closing_the_inbox_cancels_runs_after_the_grace_period(store: MemoryStore) -> None:
     begun = anyio.Event()
 
     async def hang() -> None:
@@ -113,7 +113,7 @@ async def test_close_cancels_runs_after_the_grace_period(store: MemoryStore) -> 
     assert [item.conversation for item in await store.due()] == ["chat-17"]
 
 
-async def test_chat_may_be_a_function_of_the_conversation(store: MemoryStore, bank: Bank) -> None:
+async def test_chat_argument_can_be_a_function_of_the_conversation(store: MemoryStore, bank: Bank) -> None:
     await Bank().ask(store, "chat-18")
     async with Inbox(
         store, chat=lambda name: bank.chat if name == "chat-17" else None, authenticate=by_header, may_decide=anyone
@@ -166,7 +166,9 @@ def test_allow_everyone_returns_true() -> None:
     assert allow_everyone("ana", None)
 
 
-async def test_who_may_not_decide_is_refused_and_nothing_is_changed(store: MemoryStore, bank: Bank) -> None:
+async def test_decision_by_a_person_who_may_not_decide_returns_403_and_changes_nothing(
+    store: MemoryStore, bank: Bank
+) -> None:
     def only_ben(principal: Principal, wait: Wait, /) -> bool:
         assert wait.conversation == "chat-17"
         return principal.name == "ben"
@@ -180,7 +182,7 @@ async def test_who_may_not_decide_is_refused_and_nothing_is_changed(store: Memor
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-def test_an_inbox_without_a_rule_about_decisions_does_not_start() -> None:
+def test_inbox_without_may_decide_raises() -> None:
     store = MemoryStore()
     with pytest.raises(TypeError, match="may_decide"):
         Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
@@ -188,7 +190,7 @@ def test_an_inbox_without_a_rule_about_decisions_does_not_start() -> None:
         Inbox(store, authenticate=by_header, may_decide=cast("Any", None))
 
 
-def test_an_inbox_refuses_async_rules() -> None:
+def test_inbox_raises_for_async_rules() -> None:
     async def rule(*_args: object) -> bool:
         return False
 

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["inbox_chats:chat", "inbox_chats:make", "inbox_chats:Support.chat"])
-def test_import_chat_accepts_chats_and_factories(name: str) -> None:
+def test_import_chat_accepts_a_chat_a_factory_or_an_attribute(name: str) -> None:
     assert hasattr(import_chat(name), "complete")
 
 
@@ -59,7 +59,7 @@ def test_import_chat_accepts_chats_and_factories(name: str) -> None:
         ("inbox_chats:nothing", "expected a chat that ChatBuilder built"),
     ],
 )
-def test_invalid_chat_name_exits_with_a_message(name: str, told: str) -> None:
+def test_invalid_chat_option_exits_with_a_message(name: str, told: str) -> None:
     with pytest.raises(SystemExit, match=told):
         main(["--store", "chats.db", "--chat", name])
 
@@ -85,7 +85,7 @@ def get(port: int, path: str, token: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_command_serves_until_interrupted(folder: Path) -> None:
+def test_command_serves_the_inbox_until_interrupted(folder: Path) -> None:
     async def ask() -> None:
         async with SqliteStore(folder / "chats.db") as store:
             await Bank().ask(store)

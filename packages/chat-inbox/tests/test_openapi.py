@@ -55,7 +55,9 @@ def test_document_is_openapi_3_1() -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_operations_are_complete(path: str, method: str, operation: dict[str, Any]) -> None:
+def test_every_operation_has_a_summary_parameters_and_response_schemas(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
     known = {"operationId", "summary", "parameters", "requestBody", "responses"}
     assert set(operation) <= known
     assert operation["summary"]
@@ -95,5 +97,5 @@ def test_schemas_are_valid_and_references_resolve() -> None:
         SchemaChecker({**schema, "components": DOCUMENT["components"]})
 
 
-def test_document_is_json() -> None:
+def test_document_can_be_encoded_as_json() -> None:
     assert json.loads(json.dumps(DOCUMENT)) == DOCUMENT

@@ -44,7 +44,7 @@ async def interrupted(store: MemoryStore) -> None:
         tool.lost("its process is gone")
 
 
-async def test_list_shows_waiting_calls_with_deadlines(store: MemoryStore, client: Client) -> None:
+async def test_list_page_shows_waiting_calls_with_deadlines(store: MemoryStore, client: Client) -> None:
     bank = Bank(OTHER, expires_in=timedelta(hours=5, minutes=30))
     await bank.ask(store, "chat-18", "ben@example.com")
     page = (await client.get("/")).text
@@ -55,12 +55,12 @@ async def test_list_shows_waiting_calls_with_deadlines(store: MemoryStore, clien
     assert "ben@example.com" in page
 
 
-async def test_empty_list_shows_a_message(bank: Bank) -> None:
+async def test_empty_list_page_shows_a_message(bank: Bank) -> None:
     async with Inbox(MemoryStore(), authenticate=by_header, may_decide=anyone) as inbox:
         assert "Nothing waits." in (await Client(inbox).get("/")).text
 
 
-async def test_long_list_is_truncated_with_a_note(client: Client, store: MemoryStore) -> None:
+async def test_long_list_page_is_truncated_with_a_note(client: Client, store: MemoryStore) -> None:
     messages = await messages_of(store)
     for number in range(201):
         await store.create(Messages.from_json(messages.to_json()), id=f"more-{number}")
@@ -80,7 +80,7 @@ async def test_conversation_page_shows_history_and_form(client: Client) -> None:
     assert {"Approve", "Reject"} <= set(form.buttons)
 
 
-async def test_approved_call_runs_and_page_confirms(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_approved_call_runs_and_the_page_confirms_it(client: Client, store: MemoryStore, bank: Bank) -> None:
     answer = await client.submit(form_for(await client.get(PAGE)), "Approve")
 
     assert answer.status == 303
@@ -94,7 +94,7 @@ async def test_approved_call_runs_and_page_confirms(client: Client, store: Memor
     assert (tool.edited, tool.decisions[0].by) == (None, "ana")
 
 
-async def test_edited_form_arguments_run(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_arguments_edited_in_the_form_run(client: Client, store: MemoryStore, bank: Bank) -> None:
     form = form_for(await client.get(PAGE))
     await client.submit(form, "Approve", to="Zoë & <Söhne>", cents="98765432109876543210")
 
@@ -102,7 +102,7 @@ async def test_edited_form_arguments_run(client: Client, store: MemoryStore, ban
     assert bank.paid == ["98765432109876543210 to Zoë & <Söhne>"]
 
 
-async def test_a_form_that_was_not_accepted_names_the_address_of_its_page(client: Client) -> None:
+async def test_page_of_a_rejected_form_contains_the_address_of_its_conversation(client: Client) -> None:
     page = await client.get(PAGE)
     refused = await client.submit(form_for(page), "Approve", cents="many")
 
@@ -123,7 +123,9 @@ async def test_invalid_field_shows_error_and_decides_nothing(client: Client, sto
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_corrected_form_is_approved(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_form_can_be_approved_after_its_errors_are_corrected(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
     answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents="many")
     await client.submit(form_for(answer), "Approve", cents="5")
 
@@ -131,7 +133,7 @@ async def test_corrected_form_is_approved(client: Client, store: MemoryStore, ba
     assert bank.paid == ["5 to Maria"]
 
 
-async def test_button_adds_a_list_item(store: MemoryStore) -> None:
+async def test_add_button_adds_a_list_item(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": "Maria", "cents": 1, "items": [{"name": "tulips", "cents": 1}]}, id="call_1")
     bank = Bank(call, ANSWER)
     await bank.ask(store, "chat-18")
@@ -150,7 +152,7 @@ async def test_button_adds_a_list_item(store: MemoryStore) -> None:
     assert edited["items"] == [{"name": "tulips", "cents": 1}, {"name": "roses", "cents": 6}]
 
 
-async def test_rejection_stores_its_reason(client: Client, store: MemoryStore) -> None:
+async def test_rejection_form_stores_its_reason(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
 
@@ -160,7 +162,9 @@ async def test_rejection_stores_its_reason(client: Client, store: MemoryStore) -
     assert status.reason == "not this month"
 
 
-async def test_interrupted_call_is_completed_with_json(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_interrupted_call_can_be_completed_with_a_json_result(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
     await interrupted(store)
     form = form_for(await client.get(PAGE))
     answer = await client.submit(form, "Record this result", Result="{", **form.choose("The result is", "JSON"))
@@ -175,7 +179,7 @@ async def test_interrupted_call_is_completed_with_json(client: Client, store: Me
     assert bank.paid == []
 
 
-async def test_interrupted_call_is_completed_with_text(client: Client, store: MemoryStore) -> None:
+async def test_interrupted_call_can_be_completed_with_a_text_result(client: Client, store: MemoryStore) -> None:
     await interrupted(store)
     await client.submit(form_for(await client.get(PAGE)), "Record this result", Result="sent\nat 9:40")
 
@@ -183,7 +187,7 @@ async def test_interrupted_call_is_completed_with_text(client: Client, store: Me
     assert (await messages_of(store)).tool("call_1").status == Completed("sent\nat 9:40")
 
 
-async def test_interrupted_call_is_retried(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_interrupted_call_can_be_retried(client: Client, store: MemoryStore, bank: Bank) -> None:
     await interrupted(store)
     await client.submit(form_for(await client.get(PAGE)), "Run it again")
 
@@ -191,7 +195,7 @@ async def test_interrupted_call_is_retried(client: Client, store: MemoryStore, b
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_failing_a_call_requires_a_message(client: Client, store: MemoryStore) -> None:
+async def test_form_to_fail_a_call_requires_a_message(client: Client, store: MemoryStore) -> None:
     await interrupted(store)
     label = "What went wrong, for the model"
     answer = await client.submit(form_for(await client.get(PAGE)), "Record that it failed")
@@ -202,7 +206,7 @@ async def test_failing_a_call_requires_a_message(client: Client, store: MemorySt
     assert (await messages_of(store)).tool("call_1").status == Failed("it was never sent")
 
 
-async def test_scheduled_call_can_run_immediately(store: MemoryStore, bank: Bank) -> None:
+async def test_scheduled_call_can_be_run_immediately(store: MemoryStore, bank: Bank) -> None:
     async with store.open("chat-18") as conversation:
         conversation.messages.append("model", (await messages_of(store))[1].turns[0])
         tool = conversation.messages.tool("call_1")
@@ -241,7 +245,9 @@ async def test_expired_call_cannot_be_approved(store: MemoryStore, bank: Bank) -
     assert "not approved in time" in (await messages_of(store, "chat-18")).tool("call_1").result_text()
 
 
-async def test_outdated_page_shows_who_decided(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_form_of_an_outdated_page_returns_409_and_shows_who_decided(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
     form = form_for(await client.get(PAGE))
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         elsewhere.messages.tool("call_1").approve(by="ben@example.com", arguments={"to": "Ben", "cents": 1})
@@ -268,7 +274,9 @@ async def test_edits_of_an_outdated_page_are_not_shown_again(client: Client, sto
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_concurrent_form_decisions_store_one(client: Client, store: MemoryStore, bank: Bank) -> None:
+async def test_only_one_of_several_concurrent_form_decisions_is_stored(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
     form = form_for(await client.get(PAGE))
     statuses: list[int] = []
 
@@ -284,7 +292,7 @@ async def test_concurrent_form_decisions_store_one(client: Client, store: Memory
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_calls_of_one_response_are_decided_separately(store: MemoryStore) -> None:
+async def test_calls_of_one_response_can_be_decided_separately(store: MemoryStore) -> None:
     bank = Bank([CALL, OTHER], "Both are settled.")
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
@@ -297,7 +305,7 @@ async def test_calls_of_one_response_are_decided_separately(store: MemoryStore) 
     assert bank.paid == ["900 to Ben"]
 
 
-async def test_model_error_is_shown_and_conversation_resumes(store: MemoryStore) -> None:
+async def test_model_error_is_shown_with_a_button_to_resume_the_conversation(store: MemoryStore) -> None:
     bank = Bank(CALL, OverloadedError("the model has no room for now"))
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
@@ -314,7 +322,7 @@ async def test_model_error_is_shown_and_conversation_resumes(store: MemoryStore)
     assert bank.paid == ["4000 to Maria"]
 
 
-async def test_model_output_is_escaped(store: MemoryStore) -> None:
+async def test_model_output_is_escaped_in_pages(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": EVIL, "cents": 1, "purpose": EVIL}, id=EVIL)
     bank = Bank([EVIL, call])
     await bank.ask(store, EVIL, EVIL)
@@ -331,7 +339,7 @@ async def test_model_output_is_escaped(store: MemoryStore) -> None:
         assert EVIL not in text
 
 
-async def test_lone_surrogate_does_not_break_a_page(store: MemoryStore) -> None:
+async def test_form_is_accepted_in_a_conversation_with_a_lone_surrogate(store: MemoryStore) -> None:
     bank = Bank(["a\ud800b", CALL], ANSWER)
     await bank.ask(store, "chat-18")
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as inbox:
@@ -345,7 +353,7 @@ async def test_lone_surrogate_does_not_break_a_page(store: MemoryStore) -> None:
 # --- Forged requests --------------------------------------------------------------------------------------------------
 
 
-async def test_form_without_token_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_a_valid_token_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for token in ("", "0" * 64, "ü", form.fields["token"][:-1]):
         form.fields["token"] = token
@@ -353,7 +361,7 @@ async def test_form_without_token_decides_nothing(client: Client, store: MemoryS
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_token_is_bound_to_browser_and_person(client: Client, inbox: Inbox) -> None:
+async def test_form_token_is_bound_to_browser_and_person(client: Client, inbox: Inbox) -> None:
     form = form_for(await client.get(PAGE))
     other_browser, other_person = Client(inbox), Client(inbox, "ben", cookies=dict(client.cookies))
     await other_browser.get(PAGE)
@@ -373,14 +381,14 @@ async def test_cross_site_form_decides_nothing(client: Client, store: MemoryStor
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_resume_requires_a_token(client: Client) -> None:
+async def test_resume_form_requires_a_token(client: Client) -> None:
     kind = "application/x-www-form-urlencoded"
 
     assert (await client.request("POST", f"{PAGE}/resume", b"", content_type=kind)).status == 403
     assert (await client.request("POST", f"{PAGE}/resume", b"", content_type="text/plain")).status == 415
 
 
-async def test_get_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_request_of_a_form_address_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for path in (f"{PAGE}/decide", f"{PAGE}/resume"):
         query = "&".join(f"{name}={value}" for name, value in {**form.fields, "action": "approve"}.items())
@@ -388,7 +396,7 @@ async def test_get_decides_nothing(client: Client, store: MemoryStore) -> None:
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_form_without_action_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_an_action_or_a_known_call_decides_nothing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
 
     assert (await client.submit(form)).status == 400
@@ -417,7 +425,7 @@ async def test_page_of_another_person_returns_404(store: MemoryStore, bank: Bank
         assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200
 
 
-async def test_inbox_without_chat_stores_decisions_only(store: MemoryStore) -> None:
+async def test_inbox_without_a_chat_stores_decisions_and_runs_nothing(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         form = form_for(await client.get(PAGE))
@@ -441,7 +449,7 @@ async def test_long_conversation_links_to_earlier_turns(store: MemoryStore) -> N
     assert "word 0." in every
 
 
-async def test_pages_offer_no_form_for_a_call_that_the_person_may_not_decide(store: MemoryStore, bank: Bank) -> None:
+async def test_page_has_no_form_for_a_call_that_the_person_may_not_decide(store: MemoryStore, bank: Bank) -> None:
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
         ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
         assert "Nothing waits." in (await ben.get("/")).text
@@ -453,7 +461,7 @@ async def test_pages_offer_no_form_for_a_call_that_the_person_may_not_decide(sto
         assert "transfer" in page.text
 
 
-async def test_a_rejected_decision_offers_no_form(store: MemoryStore, bank: Bank) -> None:
+async def test_response_to_a_forbidden_decision_has_no_form(store: MemoryStore, bank: Bank) -> None:
     approvers = {"ana@example.com", "ben@example.com"}
 
     def may_decide(principal: Principal, _wait: Wait) -> bool:
@@ -470,7 +478,7 @@ async def test_a_rejected_decision_offers_no_form(store: MemoryStore, bank: Bank
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_the_form_of_a_live_run_knows_the_owner(store: MemoryStore) -> None:
+async def test_form_is_shown_to_the_owner_while_another_call_of_the_conversation_runs(store: MemoryStore) -> None:
     bank = Bank([CALL, OTHER], ANSWER)
     async with store.open("chat-18", owner="ana@example.com") as opened:
         opened.messages.user("Please pay both.")

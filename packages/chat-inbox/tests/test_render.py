@@ -17,7 +17,7 @@ def test_template_values_are_escaped() -> None:
     assert get_environment().autoescape is True
 
 
-def test_invisible_characters_of_template_values_are_shown_as_escapes() -> None:
+def test_invisible_characters_in_template_values_are_shown_as_escapes() -> None:
     template = get_environment().from_string(
         "{% macro m(x) %}<b>{{ x }}</b>{% endmacro %}{{ text }}{{ m(text) }}{{ n }}"
     )
@@ -30,7 +30,7 @@ def test_undefined_template_variable_raises() -> None:
         get_environment().from_string("{{ nothing }}").render()
 
 
-async def test_assets_are_immutable_under_versioned_urls(client: Client) -> None:
+async def test_static_files_have_versioned_urls_and_are_cached_as_immutable(client: Client) -> None:
     page = (await client.get("/")).text
     addresses = re.findall(r'"(/static/[0-9a-f]{12}/[\w.]+)"', page)
 
@@ -43,13 +43,13 @@ async def test_assets_are_immutable_under_versioned_urls(client: Client) -> None
     assert (await client.get("/static/0/none.js")).status == 404
 
 
-async def test_pages_link_to_no_other_site(client: Client) -> None:
+async def test_pages_do_not_link_to_other_sites(client: Client) -> None:
     page = (await client.get("/conversations/chat-17")).text
     for address in re.findall(r'(?:src|href|action)="([^"]*)"', page):
         assert address.startswith(("/", "#"))
 
 
-async def test_asset_of_another_version_is_not_cached(client: Client) -> None:
+async def test_static_file_of_another_version_is_not_cached(client: Client) -> None:
     answer = await client.get("/static/000000000000/inbox.js")
 
     assert answer.status == 200

@@ -33,7 +33,7 @@ async def test_pages_have_no_inline_script_or_style(client: Client) -> None:
         assert " on" not in page.replace(" on ", " ").replace(" one", " ")
 
 
-async def test_cookie_is_restricted_to_the_inbox(client: Client) -> None:
+async def test_form_cookie_is_http_only_and_same_site_and_set_once(client: Client) -> None:
     told = (await client.get("/")).headers["set-cookie"]
 
     assert "HttpOnly" in told
@@ -41,7 +41,7 @@ async def test_cookie_is_restricted_to_the_inbox(client: Client) -> None:
     assert "set-cookie" not in (await client.get("/")).headers
 
 
-async def test_origin_is_checked_without_sec_fetch_site(client: Client, store: MemoryStore) -> None:
+async def test_origin_header_is_checked_if_sec_fetch_site_is_missing(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     client.site = None
     kind = "application/x-www-form-urlencoded"
@@ -54,7 +54,7 @@ async def test_origin_is_checked_without_sec_fetch_site(client: Client, store: M
     assert len((await messages_of(store)).pending()) == 1
 
 
-async def test_oversized_body_is_rejected(client: Client) -> None:
+async def test_oversized_body_returns_413(client: Client) -> None:
     answer = await client.request(
         "POST", f"{PAGE}/decide", b"a" * (MAX_BODY_BYTES + 1), content_type="application/x-www-form-urlencoded"
     )
@@ -62,7 +62,7 @@ async def test_oversized_body_is_rejected(client: Client) -> None:
     assert answer.status == 413
 
 
-def test_token_depends_on_secret_cookie_and_person() -> None:
+def test_form_token_depends_on_secret_cookie_and_person() -> None:
     tokens = {
         FormTokens(secret).sign(cookie, person)
         for secret in (b"1", b"2")
@@ -73,7 +73,7 @@ def test_token_depends_on_secret_cookie_and_person() -> None:
     assert len(tokens) == 8
 
 
-async def test_shared_secret_accepts_forms_of_other_processes(store: MemoryStore) -> None:
+async def test_forms_of_another_process_are_accepted_if_it_has_the_same_secret(store: MemoryStore) -> None:
     secret = b"s" * 32
     one, other = [Inbox(store, authenticate=by_header, may_decide=anyone, secret=secret) for _ in range(2)]
     client = Client(one)
@@ -83,12 +83,12 @@ async def test_shared_secret_accepts_forms_of_other_processes(store: MemoryStore
     assert (await client.submit(form, "Reject")).status == 303
 
 
-async def test_malformed_origin_is_cross_site(client: Client) -> None:
+async def test_malformed_origin_is_treated_as_cross_site(client: Client) -> None:
     for origin in ("http://[", "[", "http://127.0.0.1:8000/x"):
         assert (await client.request("POST", f"{PAGE}/decide", b"", origin=origin)).status == 403
 
 
-async def test_form_with_too_many_fields_is_rejected(client: Client) -> None:
+async def test_form_with_too_many_fields_returns_413(client: Client) -> None:
     kind = "application/x-www-form-urlencoded"
 
     assert (await client.request("POST", f"{PAGE}/decide", b"a=&" * 20_000, content_type=kind)).status == 413

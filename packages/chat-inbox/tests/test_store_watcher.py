@@ -30,7 +30,7 @@ async def wait_for_event(channel: Channel, number: int) -> None:
         await channel.wait(number)
 
 
-async def test_changes_of_another_process_reach_list_and_conversation(store: MemoryStore) -> None:
+async def test_changes_of_another_process_are_published_to_list_and_conversation(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
         one = runs.channel("chat-17")
         with runs.list_channel.count_follower(), one.count_follower():
@@ -44,7 +44,7 @@ async def test_changes_of_another_process_reach_list_and_conversation(store: Mem
             await wait_for_event(one, 0)
 
 
-async def test_catch_up_detects_earlier_changes(store: MemoryStore) -> None:
+async def test_catch_up_reports_changes_since_the_cursor(store: MemoryStore) -> None:
     cursor = (await store.changes()).cursor
     await Bank().ask(MemoryStore(beside=store), "chat-18")
     async with watching(store) as (watch, runs):
@@ -53,7 +53,7 @@ async def test_catch_up_detects_earlier_changes(store: MemoryStore) -> None:
             assert not await watch.catch_up(runs.channel("chat-17"), "chat-17", cursor)
 
 
-async def test_invalid_cursor_counts_as_changed(store: MemoryStore) -> None:
+async def test_catch_up_reports_a_change_for_an_invalid_cursor(store: MemoryStore) -> None:
     async with watching(store) as (watch, runs):
         assert await watch.catch_up(runs.list_channel, None, "no cursor at all")
         assert runs.list_channel.number == 0  # other followers of the channel get no event

@@ -20,7 +20,7 @@ def client(store: MemoryStore, address: str = "127.0.0.1", host: str = HOST) -> 
     return Client(app, None, (address, 5000), host)
 
 
-async def test_the_printed_address_signs_in_and_loses_its_token(store: MemoryStore) -> None:
+async def test_printed_address_signs_in_and_redirects_to_an_address_without_the_token(store: MemoryStore) -> None:
     browser = client(store)
     address = TokenSignIn("ana", TOKEN).address("/conversations/chat-17")
     assert address == "/conversations/chat-17?startup_token=t0ken"
@@ -38,7 +38,7 @@ async def test_the_printed_address_signs_in_and_loses_its_token(store: MemorySto
 
 
 @pytest.mark.parametrize("path", ["/", "/conversations/chat-17", "/api/waiting", "/openapi.json", "/nothing"])
-async def test_every_request_without_the_token_is_refused(store: MemoryStore, path: str) -> None:
+async def test_request_without_the_token_returns_401(store: MemoryStore, path: str) -> None:
     refused = client(store)
     for query in ("", "?startup_token=", "?startup_token=other", "?startup_token=t0ke%C3%A9"):
         assert (await refused.get(path + query)).status == 401
@@ -49,19 +49,19 @@ async def test_every_request_without_the_token_is_refused(store: MemoryStore, pa
     assert (await refused.get(path)).status == 401
 
 
-async def test_a_program_sends_the_token_in_a_header(store: MemoryStore) -> None:
+async def test_bearer_token_in_the_authorization_header_is_accepted(store: MemoryStore) -> None:
     answer = await client(store).request("GET", "/api/waiting", b"", authorization="Bearer t0ken")
 
     assert answer.status == 200
 
 
-async def test_an_inbox_that_is_not_protected_refuses_requests_without_the_token(store: MemoryStore) -> None:
+async def test_unprotected_inbox_returns_401_without_the_token(store: MemoryStore) -> None:
     app = Inbox(store, authenticate=TokenSignIn("ana", TOKEN).authenticate, may_decide=TokenSignIn("ana").may_decide)
 
     assert (await Client(app, None, host=HOST).get("/")).status == 401
 
 
-def test_tokens_are_random() -> None:
+def test_generated_tokens_are_long_and_random() -> None:
     addresses = {TokenSignIn("ana").address("/") for _ in range(3)}
 
     assert len(addresses) == 3
@@ -72,7 +72,7 @@ def test_tokens_are_random() -> None:
     ("address", "host"),
     [("127.0.0.1", HOST), ("::1", "[::1]:8470"), ("127.9.9.9", "localhost:8470")],
 )
-async def test_requests_to_a_loopback_name_from_this_machine_are_accepted(
+async def test_request_from_this_machine_to_a_loopback_host_is_accepted(
     store: MemoryStore, address: str, host: str
 ) -> None:
     assert (await client(store, address, host).get("/?startup_token=t0ken")).status == 303
@@ -90,7 +90,9 @@ async def test_requests_to_a_loopback_name_from_this_machine_are_accepted(
         *[("127.0.0.1", host) for host in ("", "[", "[::1", "localhost:", "localhost:x")],
     ],
 )
-async def test_other_requests_are_refused_even_with_the_token(store: MemoryStore, address: str, host: str) -> None:
+async def test_request_from_elsewhere_or_to_another_host_is_refused_even_with_the_token(
+    store: MemoryStore, address: str, host: str
+) -> None:
     assert (await client(store, address, host).get("/?startup_token=t0ken")).status == 401
 
 

@@ -31,7 +31,7 @@ def tool(**arguments: object) -> Tool:
     return made
 
 
-def test_version_depends_on_status_and_arguments() -> None:
+def test_version_of_a_call_depends_on_status_and_arguments() -> None:
     one, same, other, moved = tool(), tool(), tool(cents=2), tool()
     moved.approve()
 
@@ -41,7 +41,7 @@ def test_version_depends_on_status_and_arguments() -> None:
     assert len({compute_version(tool(cents=value)) for value in (1, 1.0, True)}) == 3
 
 
-def test_waits_for_returns_the_kind_of_decision() -> None:
+def test_waits_for_returns_the_kind_of_decision_that_a_call_needs() -> None:
     one = tool()
     assert (waits_for(one), format_status(one)) == ("approval", "waits for approval")
     one.adopt(one.with_status(Pending("schedule", at=NOW)))
@@ -54,7 +54,7 @@ def test_waits_for_returns_the_kind_of_decision() -> None:
     assert (waits_for(one), format_status(one)) == (None, "running")
 
 
-def test_walk_calls_includes_inner_calls() -> None:
+def test_walk_calls_includes_calls_of_inner_conversations() -> None:
     inner = tool()
     outer = Tool(FunctionCall("ask", {}), id="outer", status=Suspended(Messages([Content.of("model", inner)])))
     messages = Messages([Content.of("model", outer)])
@@ -63,7 +63,7 @@ def test_walk_calls_includes_inner_calls() -> None:
     assert waiting_calls(messages) == [(("outer", "call_1"), inner)]
 
 
-def test_conflict_names_the_decider_and_decision() -> None:
+def test_format_conflict_names_who_decided_and_how() -> None:
     one = tool()
     assert format_conflict(one).startswith("transfer has changed")
     one.approve(by="ana", arguments={"cents": 2}, at=NOW)

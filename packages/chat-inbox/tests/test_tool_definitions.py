@@ -26,7 +26,7 @@ def test_definition_of_a_nested_tool_is_found_by_its_names() -> None:
     assert find_definition(outer, ["bank", "transfer", "more"]) is None
 
 
-def test_unknown_chat_or_tool_has_no_definition() -> None:
+def test_find_definition_returns_none_without_a_chat() -> None:
     assert find_definition(None, ["transfer"]) is None
 
 
@@ -36,13 +36,13 @@ async def names() -> tuple[str, ...]:
     return resolve_names(await messages_of(kept), ["call_1"])
 
 
-def test_resolve_names_returns_tool_names() -> None:
+def test_resolve_names_returns_the_tool_names_of_a_path() -> None:
     import anyio  # noqa: PLC0415 - for this one test
 
     assert anyio.run(names) == ("transfer",)
 
 
-def test_argument_errors_are_split_by_path() -> None:
+def test_argument_errors_are_keyed_by_path() -> None:
     definition = find_definition(Bank().chat, ["transfer"])
     assert definition is not None
 

@@ -13,7 +13,7 @@ IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, ma
 
 
 @given(IDS)
-def test_keys_round_trip(ids: list[str]) -> None:
+def test_ids_are_unchanged_after_encoding_and_decoding_a_key(ids: list[str]) -> None:
     key = encode_key(*ids)
 
     assert decode_key(key) == tuple(ids)
@@ -21,7 +21,7 @@ def test_keys_round_trip(ids: list[str]) -> None:
 
 
 @given(IDS)
-def test_key_is_one_normalized_path_segment(ids: list[str]) -> None:
+def test_quoted_key_is_one_normalized_path_segment(ids: list[str]) -> None:
     word = quote_key(ids)
 
     assert not set(word) & set("/?# \\")
