@@ -48,5 +48,5 @@ def p88_a_source_without_credentials() -> None:
     TokenSource("token")  # E: .
 
 
-def p89_a_service_account_of_a_number() -> None:  # R: UsageError: credentials are a JSON object
+def p89_a_service_account_of_a_number() -> None:  # R: UsageError: the credentials must be a JSON object
     ServiceAccount.from_json(5)  # E: .
