@@ -105,7 +105,7 @@ def named(spans: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_run_is_a_tree_of_its_calls_and_tools(sdk: Any, streamed: bool) -> None:
+async def test_a_run_is_a_span_tree_of_model_calls_and_tools(sdk: Any, streamed: bool) -> None:
     desk = Desk(sdk, pays("p1"), "Done.")
     await desk.run(Messages.from_user(SAID), streamed=streamed)
     spans = sdk.spans()
@@ -128,7 +128,7 @@ async def test_a_run_is_a_tree_of_its_calls_and_tools(sdk: Any, streamed: bool) 
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_model_call_has_what_was_asked_and_what_came(sdk: Any, streamed: bool) -> None:
+async def test_a_model_call_span_records_options_and_usage(sdk: Any, streamed: bool) -> None:
     desk = Desk(sdk, "Done.")
     options = ChatOptions(temperature=0.5, top_p=0.9, max_tokens=50, seed=7, stop=(SECRET,))
     desk.chat = desk.builder.with_options(options).build()
@@ -156,13 +156,13 @@ async def test_a_model_call_has_what_was_asked_and_what_came(sdk: Any, streamed:
     }
 
 
-async def test_a_structured_answer_is_asked_for_as_json(sdk: Any) -> None:
+async def test_structured_output_is_recorded_as_json_output_type(sdk: Any) -> None:
     chat = ChatBuilder().with_model(ScriptedProvider('{"a": 7}')).with_observer(OpenTelemetry(**sdk.providers))
     await chat.with_structured_output(dict[str, int]).build().complete(Messages.from_user("?"))
     assert named(sdk.spans(), "chat script").attributes["gen_ai.output.type"] == "json"
 
 
-async def test_the_metrics_have_what_the_spans_have(sdk: Any) -> None:
+async def test_metrics_have_the_attributes_of_the_spans(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.")
     await desk.run(Messages.from_user(SAID), streamed=True)
     common = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-5-mini"}
@@ -185,7 +185,7 @@ async def test_the_metrics_have_what_the_spans_have(sdk: Any) -> None:
     assert dict(run.attributes) == {"gen_ai.operation.name": "invoke_agent", **common, "chat.run.outcome": "answered"}
 
 
-async def test_a_tool_that_fails_says_how_and_the_run_goes_on(sdk: Any) -> None:
+async def test_a_failed_tool_marks_its_span_and_the_run_continues(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1", cents=100), "Done.")
     await desk.run(Messages.from_user(SAID))
     tool, run = named(sdk.spans(), "execute_tool pay"), named(sdk.spans(), "invoke_agent")
@@ -204,7 +204,7 @@ async def test_a_tool_that_fails_says_how_and_the_run_goes_on(sdk: Any) -> None:
     assert sdk.points("gen_ai.execute_tool.duration")[0].attributes["error.type"] == "ZeroDivisionError"
 
 
-async def test_a_result_that_cannot_be_told_is_an_error_of_the_tool(sdk: Any) -> None:
+async def test_an_unserializable_tool_result_is_an_error_of_the_tool_span(sdk: Any) -> None:
     odd = ToolCollection()
 
     @odd.tool
@@ -216,7 +216,7 @@ async def test_a_result_that_cannot_be_told_is_an_error_of_the_tool(sdk: Any) ->
     assert named(sdk.spans(), "execute_tool odd_one").attributes["error.type"] == "InvalidResultError"
 
 
-async def test_a_tool_that_exits_has_failed(sdk: Any) -> None:
+async def test_a_tool_that_calls_sys_exit_has_a_failed_span(sdk: Any) -> None:
     leaving = ToolCollection()
 
     @leaving.tool
@@ -230,7 +230,7 @@ async def test_a_tool_that_exits_has_failed(sdk: Any) -> None:
     assert SECRET not in sdk.everything()
 
 
-async def test_a_call_that_is_tried_again_is_one_span(sdk: Any) -> None:
+async def test_a_retried_model_call_is_one_span(sdk: Any) -> None:
     busy = Answer(error=RateLimitedError(SECRET, status=429, retry_after=0.0))
     chat = ChatBuilder().with_model(ScriptedProvider(busy, busy, "Done.")).with_observer(OpenTelemetry(**sdk.providers))
     await chat.with_retry(2).build().complete(Messages.from_user(SAID))
@@ -240,7 +240,7 @@ async def test_a_call_that_is_tried_again_is_one_span(sdk: Any) -> None:
     assert "error.type" not in call.attributes
 
 
-async def test_a_call_that_fails_for_good_fails_its_run(sdk: Any) -> None:
+async def test_a_model_call_that_exhausts_its_retries_fails_the_run_span(sdk: Any) -> None:
     busy = Answer(error=RateLimitedError(SECRET, status=429, retry_after=0.0))
     chat = ChatBuilder().with_model(ScriptedProvider(busy, busy)).with_observer(OpenTelemetry(**sdk.providers))
     with pytest.raises(RateLimitedError):
@@ -254,7 +254,7 @@ async def test_a_call_that_fails_for_good_fails_its_run(sdk: Any) -> None:
     assert SECRET not in sdk.everything()
 
 
-async def test_a_stream_that_breaks_and_begins_anew_is_one_span(sdk: Any) -> None:
+async def test_a_restarted_stream_is_one_span(sdk: Any) -> None:
     cut = Answer(
         ["one two three"], fail_after=2, error=ProviderError(SECRET, status=503, retryable=True, retry_after=0.0)
     )
@@ -266,7 +266,7 @@ async def test_a_stream_that_breaks_and_begins_anew_is_one_span(sdk: Any) -> Non
     assert named(sdk.spans(), "chat script").attributes["chat.call.attempts"] == 2
 
 
-async def test_a_stream_that_is_left_ends_its_spans_without_an_error(sdk: Any) -> None:
+async def test_closing_a_stream_early_ends_its_spans_without_an_error(sdk: Any) -> None:
     desk = Desk(sdk, "one two three")
     async with desk.chat.stream(Messages.from_user(SAID)) as stream:
         async for _ in stream:
@@ -277,7 +277,7 @@ async def test_a_stream_that_is_left_ends_its_spans_without_an_error(sdk: Any) -
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-async def test_a_run_that_is_cancelled_ends_its_spans_without_an_error(sdk: Any) -> None:
+async def test_cancelling_a_run_ends_its_spans_without_an_error(sdk: Any) -> None:
     desk = Desk(sdk, Answer(["never"], before=anyio.sleep_forever))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(desk.chat.complete, Messages.from_user(SAID))
@@ -287,7 +287,7 @@ async def test_a_run_that_is_cancelled_ends_its_spans_without_an_error(sdk: Any)
     assert named(sdk.spans(), "invoke_agent").attributes["chat.run.outcome"] == "cancelled"
 
 
-async def test_a_tool_that_is_cancelled_is_no_error(sdk: Any) -> None:
+async def test_a_cancelled_tool_has_a_span_without_an_error(sdk: Any) -> None:
     slow = ToolCollection()
 
     @slow.tool
@@ -315,7 +315,7 @@ async def paused(desk: Desk, *ids: str) -> Messages:
     return Messages.from_json(messages.to_json())
 
 
-async def test_a_pause_is_told_with_what_waits(sdk: Any) -> None:
+async def test_a_paused_run_records_the_waiting_tool_calls(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1", "p2"), policy=asks)
     await paused(desk, "p1", "p2")
     run = named(sdk.spans(), "invoke_agent")
@@ -325,7 +325,7 @@ async def test_a_pause_is_told_with_what_waits(sdk: Any) -> None:
     assert run.status.status_code is trace.StatusCode.UNSET
 
 
-async def test_an_approval_is_a_span_from_the_question_to_the_decision(sdk: Any) -> None:
+async def test_an_approval_is_a_span_from_the_request_to_the_decision(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=asks)
     messages = await paused(desk, "p1")
     asked = messages.contents[-1].turns[-1].created_at
@@ -355,7 +355,7 @@ async def test_an_approval_is_a_span_from_the_question_to_the_decision(sdk: Any)
     assert "ana@example.com" not in sdk.everything()
 
 
-async def test_a_decision_by_a_clock_that_is_behind_makes_no_negative_wait(sdk: Any) -> None:
+async def test_a_decision_from_a_slow_clock_has_no_negative_duration(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=asks)
     messages = await paused(desk, "p1")
     asked = messages.contents[-1].turns[-1].created_at
@@ -366,7 +366,7 @@ async def test_a_decision_by_a_clock_that_is_behind_makes_no_negative_wait(sdk: 
     assert sdk.points("chat.wait.duration")[0].sum == 0
 
 
-async def test_who_decided_is_told_where_that_is_asked_for(sdk: Any) -> None:
+async def test_the_approver_is_recorded_with_record_who(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=asks, record_who=True)
     messages = await paused(desk, "p1")
     messages.tool("p1").approve(by="ana", arguments={"cents": 1, "note": SAID})
@@ -376,7 +376,7 @@ async def test_who_decided_is_told_where_that_is_asked_for(sdk: Any) -> None:
     assert "ana" not in str([dict(point.attributes) for point in sdk.points("chat.wait.duration")])
 
 
-async def test_a_rejection_and_a_wait_that_ran_out_are_waits_too(sdk: Any) -> None:
+async def test_rejected_and_expired_waits_have_spans(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1", "p2"), "Done.", policy=asks)
     messages = await paused(desk, "p1", "p2")
     messages.tool("p1").reject(SECRET)
@@ -403,7 +403,7 @@ def never(_call: FunctionCall) -> RequireApproval:
     return RequireApproval()
 
 
-async def test_a_schedule_is_a_wait(sdk: Any) -> None:
+async def test_a_scheduled_call_has_a_wait_span(sdk: Any) -> None:
     at = START + timedelta(days=1)
     desk = Desk(sdk, pays("p1"), "Done.", policy=lambda call, meta: Schedule(at))
     messages = await paused(desk, "p1")
@@ -413,13 +413,13 @@ async def test_a_schedule_is_a_wait(sdk: Any) -> None:
     assert wait.attributes["chat.wait.outcome"] == "due"
 
 
-async def test_a_call_that_the_policy_refuses_is_no_wait(sdk: Any) -> None:
+async def test_a_call_rejected_by_the_policy_has_no_wait_span(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=lambda call, meta: Reject(SECRET))
     await desk.run(Messages.from_user(SAID))
     assert tree(sdk.spans()) == [("invoke_agent", ["chat gpt-5-mini", "chat gpt-5-mini"])]
 
 
-async def test_a_run_that_finds_what_it_must_not_run_fails(sdk: Any) -> None:
+async def test_a_run_that_raises_pending_tools_has_a_failed_span(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1"), "Done.", policy=asks)
     messages = await paused(desk, "p1")
     lax = Desk(sdk, pays("p1"), "Done.")
@@ -451,7 +451,7 @@ async def test_runs_are_inside_the_caller_span_and_user_code_inside_run_spans(sd
     assert tree(sdk.spans()) == [("request", [run])]
 
 
-async def test_two_runs_at_once_keep_their_spans_apart(sdk: Any) -> None:
+async def test_concurrent_runs_have_separate_spans(sdk: Any) -> None:
     desk = Desk(sdk, pays("p1", "p2"), "Done.")
 
     async def one(number: int) -> None:
@@ -465,7 +465,7 @@ async def test_two_runs_at_once_keep_their_spans_apart(sdk: Any) -> None:
     assert sorted(tree(sdk.spans())) == [(f"request {number}", [run]) for number in range(5)]
 
 
-async def test_a_chat_inside_another_one_stands_in_the_span_of_its_tool(sdk: Any) -> None:
+async def test_the_run_of_an_inner_chat_is_a_child_of_its_tool_span(sdk: Any) -> None:
     clerk = Desk(sdk, pays("p1"), "Paid.", policy=asks).chat
     boss = ScriptedProvider([FunctionCall("ask", {"request": SAID}, id="a1")], "Done.", by_history=True)
     outer = (
@@ -493,7 +493,7 @@ async def test_a_chat_inside_another_one_stands_in_the_span_of_its_tool(sdk: Any
     )
 
 
-async def test_requests_for_vectors_are_spans(sdk: Any) -> None:
+async def test_embeddings_requests_have_spans(sdk: Any) -> None:
     chat = ChatBuilder().with_model(ScriptedProvider()).with_observer(OpenTelemetry(**sdk.providers)).with_embeddings()
     await chat.build().embed([SAID])
     call = named(sdk.spans(), "embeddings script")
@@ -521,7 +521,7 @@ async def everything(sdk: Any, **settings: Any) -> Desk:
     return desk
 
 
-async def test_nothing_of_what_was_said_is_recorded(sdk: Any) -> None:
+async def test_message_content_is_not_recorded_by_default(sdk: Any) -> None:
     await everything(sdk)
     told = sdk.everything()
     assert "execute_tool pay" in told
@@ -529,7 +529,7 @@ async def test_nothing_of_what_was_said_is_recorded(sdk: Any) -> None:
         assert word not in told
 
 
-async def test_what_was_said_is_recorded_where_that_is_asked_for(sdk: Any) -> None:
+async def test_message_content_is_recorded_with_record_content(sdk: Any) -> None:
     await everything(sdk, record_content=True)
     calls = sorted([span for span in sdk.spans() if span.name.startswith("chat ")], key=lambda span: span.start_time)
     asked = json.loads(calls[1].attributes["gen_ai.input.messages"])
@@ -551,7 +551,7 @@ async def test_what_was_said_is_recorded_where_that_is_asked_for(sdk: Any) -> No
     assert tools["p2"].status.description == SECRET
 
 
-async def test_half_a_character_and_an_error_without_words_lose_no_span(sdk: Any) -> None:
+async def test_lone_surrogates_and_unprintable_errors_lose_no_span(sdk: Any) -> None:
     class MuteError(Exception):
         def __str__(self) -> str:
             raise ZeroDivisionError
@@ -570,7 +570,7 @@ async def test_half_a_character_and_an_error_without_words_lose_no_span(sdk: Any
     assert failed.status.description == MuteError.__qualname__
 
 
-async def test_system_instructions_and_files_are_recorded_by_the_conventions(sdk: Any) -> None:
+async def test_system_instructions_and_files_follow_the_semantic_conventions(sdk: Any) -> None:
     messages = Messages.from_system("Be brief.")
     messages.user(Text("look"), File("image/png", b"bytes"), File("audio/mp3", url="https://files.test/a.mp3"))
     desk = Desk(sdk, "Done.", record_content=True)
@@ -587,7 +587,7 @@ async def test_system_instructions_and_files_are_recorded_by_the_conventions(sdk
 # Names
 
 
-def test_the_names_are_those_of_the_conventions() -> None:
+def test_attribute_names_exist_in_the_semantic_conventions() -> None:
     mine = {value for value in vars(_names).values() if isinstance(value, str) and value.startswith("gen_ai.")}
     published = importlib.import_module("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
     theirs = {value for value in vars(published).values() if isinstance(value, str)}
@@ -604,14 +604,14 @@ def test_the_names_are_those_of_the_conventions() -> None:
         ("a", "a"),
     ],
 )
-def test_providers_have_the_names_of_the_conventions(ours: str, theirs: str) -> None:
+def test_provider_names_follow_the_semantic_conventions(ours: str, theirs: str) -> None:
     assert _names.provider_name(ProviderMeta(ours)) == theirs
 
 
 # Off
 
 
-def test_without_an_observer_opentelemetry_and_observation_are_not_imported() -> None:
+def test_a_run_without_an_observer_does_not_import_opentelemetry() -> None:
     program = """
 import sys
 import anyio
@@ -624,6 +624,6 @@ print([name for name in sys.modules if "opentelemetry" in name or "observation" 
     assert done.stdout.strip() == "[]"
 
 
-async def test_without_an_sdk_a_run_is_as_it_was() -> None:
+async def test_an_observer_without_an_sdk_does_not_affect_a_run() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("Done.")).with_observer(OpenTelemetry()).build()
     assert (await chat.complete(Messages.from_user(SAID))).text == "Done."

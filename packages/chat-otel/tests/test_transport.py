@@ -57,7 +57,7 @@ async def leave(transport: Transport) -> None:
 
 
 @pytest.mark.parametrize("call", [send, read, leave])
-async def test_an_exchange_is_a_span_of_a_client_without_a_secret(sdk: Any, call: Callable[..., Any]) -> None:
+async def test_an_http_exchange_is_a_client_span_without_secrets(sdk: Any, call: Callable[..., Any]) -> None:
     mock = MockTransport()
     if call is send:
         mock.answer(200, {"set-cookie": SECRET}, SECRET.encode())
@@ -79,7 +79,7 @@ async def test_an_exchange_is_a_span_of_a_client_without_a_secret(sdk: Any, call
     assert SECRET not in sdk.everything()
 
 
-async def test_the_server_is_told_of_the_span_and_of_no_other(sdk: Any) -> None:
+async def test_the_trace_context_of_the_http_span_is_sent_to_the_server(sdk: Any) -> None:
     mock = MockTransport()
     mock.answer(200, {}, b"")
     with sdk.tracer.start_as_current_span("chat gpt-5-mini") as outer:
@@ -92,7 +92,7 @@ async def test_the_server_is_told_of_the_span_and_of_no_other(sdk: Any) -> None:
     assert headers["authorization"] == f"Bearer {SECRET}"
 
 
-async def test_a_header_of_the_propagator_takes_the_place_of_one_that_was_there(sdk: Any) -> None:
+async def test_a_propagator_header_replaces_an_existing_header(sdk: Any) -> None:
     class Capitals(TraceContextTextMapPropagator):
         def inject(self, carrier: Any, context: Any = None, setter: Any = None) -> None:
             del context, setter
@@ -109,7 +109,7 @@ async def test_a_header_of_the_propagator_takes_the_place_of_one_that_was_there(
     assert sent_to(mock) == {"X-Trace": "new"}
 
 
-async def test_without_an_sdk_the_request_is_as_it_was() -> None:
+async def test_a_request_without_an_sdk_is_sent_unchanged() -> None:
     mock = MockTransport()
     mock.answer(200, {}, b"")
     await TracingTransport(mock).send(ASK)
@@ -117,7 +117,7 @@ async def test_without_an_sdk_the_request_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("call", [send, read])
-async def test_a_refusal_is_an_error_by_its_status(sdk: Any, call: Callable[..., Any]) -> None:
+async def test_an_error_status_is_recorded_as_the_error_type(sdk: Any, call: Callable[..., Any]) -> None:
     mock = MockTransport()
     mock.answer(429, {}, SECRET.encode())
     with suppress(TransportError):
@@ -154,7 +154,7 @@ class Breaking:
     ],
 )
 @pytest.mark.parametrize("call", [send, read])
-async def test_no_answer_is_an_error_by_its_kind(sdk: Any, call: Any, error: Exception, kind: str) -> None:
+async def test_a_transport_error_is_recorded_by_its_kind(sdk: Any, call: Any, error: Exception, kind: str) -> None:
     with pytest.raises(type(error)):
         await call(TracingTransport(Breaking(error), **sdk.providers))
     span = only(sdk)
@@ -174,7 +174,7 @@ class Silent(Breaking):
         await anyio.sleep_forever()
 
 
-async def test_a_call_that_is_cancelled_ends_its_span_without_an_error(sdk: Any) -> None:
+async def test_a_cancelled_request_ends_its_span_without_an_error(sdk: Any) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(TracingTransport(Silent(), **sdk.providers).send, ASK)
         await anyio.wait_all_tasks_blocked()
@@ -190,7 +190,7 @@ async def test_a_call_that_is_cancelled_ends_its_span_without_an_error(sdk: Any)
         ("[::1]:9", "http", "::1", 9),
     ],
 )
-async def test_a_server_has_an_address_and_a_port(sdk: Any, host: str, scheme: Any, address: str, port: int) -> None:
+async def test_server_address_and_port_are_recorded(sdk: Any, host: str, scheme: Any, address: str, port: int) -> None:
     mock = MockTransport()
     mock.answer(200, {}, b"")
     await TracingTransport(mock, **sdk.providers).send(Request("GET", scheme, host, "/"))
