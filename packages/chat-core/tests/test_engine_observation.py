@@ -134,7 +134,7 @@ def asks(call: FunctionCall, meta: None) -> RequireApproval:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_run_its_calls_and_its_tools_are_told_each_in_its_place(streamed: bool) -> None:
+async def test_observers_see_model_calls_and_tools_nested_in_their_run(streamed: bool) -> None:
     desk = Desk(pays("a", "b"), "Done.")
     messages = Messages.from_user("pay")
     await desk.run(messages, streamed=streamed)
@@ -160,7 +160,7 @@ async def test_a_run_its_calls_and_its_tools_are_told_each_in_its_place(streamed
     assert seen.waits == []
 
 
-async def test_a_tool_that_raises_and_one_that_does_not_end_say_how() -> None:
+async def test_tool_records_have_the_error_of_a_tool_that_raised_or_timed_out() -> None:
     desk = Desk([FunctionCall("pay", {"cents": 100}, id="a")], [FunctionCall("wait", {}, id="b")], "Done.")
     slow = ToolCollection()
 
@@ -173,14 +173,14 @@ async def test_a_tool_that_raises_and_one_that_does_not_end_say_how() -> None:
     assert all(isinstance(tool.tool.status, Failed) for tool in desk.seen.tools)
 
 
-async def test_a_call_that_never_runs_is_no_execution() -> None:
+async def test_rejected_calls_and_calls_of_unknown_tools_have_no_tool_record() -> None:
     desk = Desk(pays("a"), [FunctionCall("gone", {}, id="b")], "Done.", policy=lambda call, meta: Reject("no"))
     await desk.chat.complete(Messages.from_user("pay"))
     assert (desk.seen.tools, desk.seen.waits) == ([], [])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_attempts_that_failed_are_told_with_their_call(streamed: bool) -> None:
+async def test_failed_attempts_are_recorded_with_their_model_call(streamed: bool) -> None:
     busy = RateLimitedError("busy", status=429, retry_after=0.0)
     desk = Desk()
     model = ScriptedProvider(Answer(error=busy), "Done.")
@@ -191,7 +191,7 @@ async def test_attempts_that_failed_are_told_with_their_call(streamed: bool) -> 
 
 
 @pytest.mark.parametrize("fail_after", [None, 1])
-async def test_every_attempt_is_made_inside_its_call(fail_after: int | None) -> None:
+async def test_every_attempt_runs_inside_the_observation_of_its_model_call(fail_after: int | None) -> None:
     where: list[tuple[str, ...]] = []
 
     async def note() -> None:
@@ -210,7 +210,7 @@ async def test_every_attempt_is_made_inside_its_call(fail_after: int | None) -> 
     assert len(seen.calls[0].failures) == 1
 
 
-async def test_a_call_that_fails_for_good_ends_its_run() -> None:
+async def test_the_records_of_a_failed_model_call_and_its_run_have_the_error() -> None:
     desk = Desk(UsageError("no"))
     with pytest.raises(UsageError) as caught:
         await desk.chat.complete(Messages.from_user("hi"))
@@ -219,7 +219,7 @@ async def test_a_call_that_fails_for_good_ends_its_run() -> None:
     assert desk.seen.ended == ["chat", "run"]
 
 
-async def test_a_stream_that_is_left_says_so_and_what_it_cost() -> None:
+async def test_the_record_of_a_stream_closed_early_has_its_outcome_and_usage() -> None:
     desk = Desk("one two three")
     async with desk.chat.stream(Messages.from_user("hi")) as stream:
         async for _ in stream:
@@ -230,7 +230,7 @@ async def test_a_stream_that_is_left_says_so_and_what_it_cost() -> None:
     assert desk.seen.ended == ["chat", "run"]
 
 
-async def test_a_run_that_is_cancelled_says_so() -> None:
+async def test_the_outcome_of_a_cancelled_run_is_recorded_as_cancelled() -> None:
     desk = Desk(Answer(["never"], before=anyio.sleep_forever))
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
@@ -242,7 +242,7 @@ async def test_a_run_that_is_cancelled_says_so() -> None:
     assert desk.seen.ended == ["chat", "run"]
 
 
-async def test_a_tool_that_is_cancelled_ends_before_its_run() -> None:
+async def test_the_observation_of_a_cancelled_tool_ends_before_its_run() -> None:
     desk = Desk([FunctionCall("wait", {}, id="w")])
     begun = threading.Event()
     slow = ToolCollection()
@@ -275,7 +275,7 @@ async def paused(desk: Desk, *ids: str) -> Messages:
     return Messages.from_json(messages.to_json())
 
 
-async def test_an_approval_is_told_once_with_its_times_before_its_tool_runs() -> None:
+async def test_an_approval_is_reported_to_observers_once_with_its_times() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     asked = messages.contents[-1].turns[-1].created_at
@@ -294,7 +294,7 @@ async def test_an_approval_is_told_once_with_its_times_before_its_tool_runs() ->
     assert desk.seen.runs[1].goes_on
 
 
-async def test_what_a_person_refused_is_told_once_when_the_model_has_been() -> None:
+async def test_a_rejection_is_reported_to_observers_once_after_the_model_received_it() -> None:
     desk = Desk(pays("a", "b"), "Done.", policy=asks)
     messages = await paused(desk, "a", "b")
     messages.tool("a").reject("no", by="ana")
@@ -309,7 +309,7 @@ async def test_what_a_person_refused_is_told_once_when_the_model_has_been() -> N
     assert len(desk.seen.waits) == 2
 
 
-async def test_a_refusal_is_told_again_to_nobody_where_the_model_could_not_be_asked() -> None:
+async def test_a_rejection_is_not_reported_until_a_model_call_succeeds() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     messages.tool("a").reject()
@@ -321,7 +321,7 @@ async def test_a_refusal_is_told_again_to_nobody_where_the_model_could_not_be_as
     assert desk.seen.told() == [("a", "rejected", False)]
 
 
-async def test_what_was_given_up_is_told() -> None:
+async def test_a_cancelled_wait_is_reported_to_observers() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     messages.cancel_pending("never mind")
@@ -330,7 +330,7 @@ async def test_what_was_given_up_is_told() -> None:
     assert desk.seen.told() == [("a", "cancelled", False)]
 
 
-async def test_a_wait_that_ran_out_is_told_with_its_terms_also_where_the_run_pauses_again() -> None:
+async def test_an_expired_wait_is_reported_to_observers_with_its_deadline() -> None:
     desk = Desk(pays("a", "b"), "Done.", policy=asks)
     messages = await paused(desk, "a", "b")
     messages.tool("b").adopt(messages.tool("b").with_status(Completed("elsewhere")))
@@ -340,7 +340,7 @@ async def test_a_wait_that_ran_out_is_told_with_its_terms_also_where_the_run_pau
     assert (wait.tool.id, wait.outcome, wait.ended_at) == ("a", "expired", START + timedelta(hours=1))
 
 
-async def test_a_policy_that_refuses_what_waits_ends_the_wait() -> None:
+async def test_a_waiting_call_rejected_by_the_policy_is_reported_to_observers() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     desk.now = START + timedelta(minutes=1)
@@ -349,7 +349,7 @@ async def test_a_policy_that_refuses_what_waits_ends_the_wait() -> None:
     assert strict.seen.told() == [("a", "rejected", False)]
 
 
-async def test_a_schedule_that_is_due_is_told_with_its_time() -> None:
+async def test_a_scheduled_call_that_is_due_is_reported_to_observers_with_its_time() -> None:
     at = START + timedelta(hours=3)
     desk = Desk(pays("a"), "Done.", policy=lambda call, meta: Schedule(at))
     messages = await paused(desk, "a")
@@ -360,7 +360,7 @@ async def test_a_schedule_that_is_due_is_told_with_its_time() -> None:
 
 
 @pytest.mark.parametrize(("word", "outcome"), [("retry", "retried"), ("complete", "completed"), ("fail", "failed")])
-async def test_what_a_person_says_of_an_interrupted_call_is_told(word: str, outcome: str) -> None:
+async def test_the_decision_about_an_interrupted_call_is_reported_to_observers(word: str, outcome: str) -> None:
     desk = Desk(pays("a"), "Done.")
     messages = Messages.from_user("pay")
     messages.append("model", Turn([Tool(pays("a")[0], id="a", status=Running("1"))]))
@@ -377,7 +377,7 @@ async def test_what_a_person_says_of_an_interrupted_call_is_told(word: str, outc
     assert [(wait.kind, wait.outcome) for wait in desk.seen.waits] == [("interrupted", outcome)]
 
 
-async def test_a_decision_is_not_told_again_where_the_call_was_begun_before() -> None:
+async def test_a_decision_is_not_reported_again_if_its_call_had_started_before() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     tool = messages.tool("a")
@@ -388,7 +388,7 @@ async def test_a_decision_is_not_told_again_where_the_call_was_begun_before() ->
     assert desk.seen.waits == []
 
 
-async def test_an_approval_is_not_told_again_where_its_tool_runs_again() -> None:
+async def test_an_approval_is_not_reported_again_if_its_tool_is_repeated() -> None:
     desk = Desk([FunctionCall("count", {}, id="c1")], "Done.")
     again = ToolCollection()
 
@@ -408,7 +408,7 @@ async def test_an_approval_is_not_told_again_where_its_tool_runs_again() -> None
     assert desk.seen.waits == []
 
 
-async def test_an_approval_is_not_told_again_where_the_model_is_asked_again() -> None:
+async def test_an_approval_is_not_reported_again_if_the_model_call_is_repeated() -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
     messages = await paused(desk, "a")
     messages.tool("a").approve()
@@ -423,7 +423,7 @@ async def test_an_approval_is_not_told_again_where_the_model_is_asked_again() ->
 # Inside, beside, and against it
 
 
-async def test_a_chat_inside_has_the_observers_of_the_chat_outside() -> None:
+async def test_an_inner_chat_is_observed_by_the_observers_of_the_outer_chat() -> None:
     inner = Desk(pays("a"), "Paid.", policy=asks)
     boss = ScriptedProvider([FunctionCall("ask", {"request": "pay"}, id="ask_1")], "Done.", by_history=True)
     seen = Seen()
@@ -461,14 +461,14 @@ def unobserved(desk: Desk) -> StreamingChat[ChatResponse, Paused]:
     return ChatBuilder().with_model(desk.model).with_scoped_tools(ScopedCollection(tools, asks)).build()
 
 
-async def test_a_stored_conversation_is_named() -> None:
+async def test_a_run_record_has_the_id_of_a_stored_conversation() -> None:
     desk = Desk("Done.")
     conversation = MemoryConversation(Messages.from_user("hi"))
     await desk.chat.complete(conversation)
     assert desk.seen.runs[0].conversation_id == conversation.id
 
 
-async def test_a_store_is_written_and_given_back_inside_the_run() -> None:
+async def test_a_store_is_written_and_released_inside_the_observation_of_the_run() -> None:
     desk = Desk("ok")
     asked: list[tuple[str, tuple[str, ...]]] = []
 
@@ -479,7 +479,7 @@ async def test_a_store_is_written_and_given_back_inside_the_run() -> None:
     assert asked[1:] == [("write_turn model", ("run",)), ("release", ("run",))]
 
 
-async def test_a_run_that_ends_with_the_program_says_by_what() -> None:
+async def test_the_record_of_a_run_ended_by_a_base_exception_has_the_exception() -> None:
     class Interrupted(BaseException):
         pass
 
@@ -493,7 +493,7 @@ async def test_a_run_that_ends_with_the_program_says_by_what() -> None:
     assert (seen.runs[0].outcome, type(seen.runs[0].error)) == ("failed", Interrupted)
 
 
-async def test_requests_for_vectors_are_told() -> None:
+async def test_embedding_requests_are_reported_to_observers() -> None:
     seen = Seen()
     chat = ChatBuilder().with_model(ScriptedProvider()).with_observer(seen).with_embeddings().build()
     await chat.embed(["a", "b"])
@@ -501,7 +501,7 @@ async def test_requests_for_vectors_are_told() -> None:
     assert (call.operation, call.run, call.turn, seen.ended) == ("embeddings", None, None, ["embeddings"])
 
 
-async def test_requests_for_vectors_cost_what_all_their_attempts_did() -> None:
+async def test_the_record_of_an_embedding_request_has_the_usage_of_all_attempts() -> None:
     class Model:
         metadata = ProviderMeta("any", max_embedding_batch=1)
         fails = 2
@@ -566,7 +566,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("where", ["run", "model_call", "tool", "decided", "inside", "leave", "end"])
-async def test_an_observer_that_raises_breaks_nothing_and_is_logged(
+async def test_an_exception_of_an_observer_is_logged_and_does_not_affect_the_run(
     where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = Desk(pays("a"), "Done.", policy=asks)
@@ -598,13 +598,13 @@ class Swallowing(Seen):
     def end(self) -> None: ...
 
 
-async def test_what_is_raised_inside_passes_an_observer_that_would_swallow_it() -> None:
+async def test_an_observer_that_suppresses_errors_does_not_hide_the_error_of_a_run() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider(UsageError("no"))).with_observer(Swallowing()).build()
     with pytest.raises(UsageError, match="no"):
         await chat.complete(Messages.from_user("hi"))
 
 
 @pytest.mark.parametrize("other", [Seen, object(), None])
-def test_what_is_no_observer_is_refused(other: Any) -> None:
+def test_with_observer_refuses_objects_that_are_no_observers(other: Any) -> None:
     with pytest.raises(UsageError, match=r"with_observer\(\) needs an object with run\(\)"):
         ChatBuilder().with_observer(other)

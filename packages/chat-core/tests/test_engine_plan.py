@@ -33,7 +33,7 @@ class _Silent(ToolScope[Never]):
         return await self._scope.decide(call, on_error=on_error)
 
 
-def test_declarations_stand_in_the_order_of_registration_over_all_scopes() -> None:
+def test_declarations_are_in_registration_order_across_all_scopes() -> None:
     first, second = ToolCollection(), ToolCollection()
 
     @first.tool
@@ -51,7 +51,7 @@ def test_declarations_stand_in_the_order_of_registration_over_all_scopes() -> No
     assert plan.tools.owners["lion"][1] is scopes[1]
 
 
-def test_a_tool_that_no_model_is_told_of_has_an_owner_and_is_in_no_request() -> None:
+def test_an_undeclared_tool_has_an_owner_and_no_declaration() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -67,5 +67,5 @@ def test_a_tool_that_no_model_is_told_of_has_an_owner_and_is_in_no_request() -> 
     assert set(plan.tools.owners) == {"told", "untold"}
 
 
-def test_the_clock_of_a_chat_has_a_zone() -> None:
+def test_the_default_clock_returns_timezone_aware_times() -> None:
     assert Settings().now().utcoffset() is not None

@@ -75,7 +75,7 @@ async def paused(bank: Bank) -> Messages:
 
 
 @pytest.mark.parametrize("fallback", [None, Reject("not now")])
-async def test_a_waiting_call_stays_where_the_policy_raises(fallback: Reject | None) -> None:
+async def test_a_waiting_call_is_unchanged_if_the_policy_raises(fallback: Reject | None) -> None:
     bank = Bank("bo", fallback=fallback)
     messages = await paused(bank)
     before = messages.to_json()
@@ -94,7 +94,7 @@ async def test_a_waiting_call_stays_where_the_policy_raises(fallback: Reject | N
     assert bank.paid == [("bo", 100)]
 
 
-async def test_an_edited_approval_stays_where_the_policy_raises_and_runs_later() -> None:
+async def test_an_edited_approval_is_kept_if_the_policy_raises_and_runs_later() -> None:
     bank = Bank("bo")
     messages = await paused(bank)
     messages.tool("bo").approve(arguments={"to": "bo", "cents": 3}, by="ana")
@@ -112,7 +112,7 @@ async def test_an_edited_approval_stays_where_the_policy_raises_and_runs_later()
     assert bank.paid == [("bo", 3)]
 
 
-async def test_an_edit_that_does_not_fit_stays_where_the_policy_raises() -> None:
+async def test_an_approval_with_an_invalid_edit_is_kept_if_the_policy_raises() -> None:
     bank = Bank("bo")
     messages = await paused(bank)
     messages.tool("bo").approve(arguments={"to": 7})
@@ -123,7 +123,7 @@ async def test_an_edit_that_does_not_fit_stays_where_the_policy_raises() -> None
 
 
 @pytest.mark.parametrize("fallback", [RequireApproval(), Schedule(NOON + timedelta(days=1))])
-async def test_a_pausing_fallback_keeps_the_wait_and_its_terms(fallback: Withhold[Paused]) -> None:
+async def test_a_pausing_fallback_keeps_the_wait_and_its_deadline(fallback: Withhold[Paused]) -> None:
     bank = Bank("bo", fallback=fallback)
     messages = await paused(bank)
     bank.broken = {"bo"}
@@ -144,7 +144,7 @@ async def test_a_pausing_fallback_does_not_run_an_edit_that_the_policy_has_not_s
     assert bank.paid == []
 
 
-async def test_the_other_decided_calls_run_and_are_recorded_before_the_error() -> None:
+async def test_other_decided_calls_run_and_are_stored_before_policy_error_is_raised() -> None:
     bank = Bank("ana", "bo", "cleo", "dora")
     messages = await paused(bank)
     messages.tool("ana").approve()
@@ -173,7 +173,7 @@ async def test_the_other_decided_calls_run_and_are_recorded_before_the_error() -
     assert conversation.looked_at == NOON
 
 
-async def test_a_call_that_was_never_decided_falls_back_beside_one_that_stays() -> None:
+async def test_if_the_policy_raises_a_new_call_is_rejected_and_a_waiting_call_is_kept() -> None:
     bank = Bank("ana", "bo")
     bank.broken = {"ana"}
     messages = Messages.from_user("Pay.")
@@ -185,7 +185,7 @@ async def test_a_call_that_was_never_decided_falls_back_beside_one_that_stays() 
     assert isinstance(messages.tool("bo").status, Pending)
 
 
-async def test_a_sequential_call_does_not_start_past_a_call_that_stays() -> None:
+async def test_a_sequential_call_does_not_start_after_a_call_whose_policy_raised() -> None:
     bank = Bank("ana", "bo")
     messages = Messages.from_user("Pay.")
     await bank.chat(sequential=True).complete(messages)
@@ -196,7 +196,7 @@ async def test_a_sequential_call_does_not_start_past_a_call_that_stays() -> None
     assert bank.paid == []
 
 
-async def test_an_inner_chat_keeps_its_conversation_and_its_siblings_run() -> None:
+async def test_an_inner_chat_is_suspended_if_its_policy_raises_and_resumed_later() -> None:
     bank = Bank("bo")
     siblings = ToolCollection()
     looked: list[int] = []
@@ -228,7 +228,7 @@ async def test_an_inner_chat_keeps_its_conversation_and_its_siblings_run() -> No
     assert (bank.paid, looked) == ([("bo", 3)], [1])
 
 
-async def test_a_dry_run_says_that_the_call_stays() -> None:
+async def test_a_dry_run_reports_a_waiting_call_as_held_if_the_policy_raises() -> None:
     bank = Bank("bo")
     messages = await paused(bank)
     bank.broken = {"bo"}

@@ -87,7 +87,7 @@ async def test_client_tools_of_input_posted_during_a_run_are_declared_to_the_mod
     assert [[tool.name for tool in asked.tools] for asked in model.asked] == [["look"], ["look", "locate"]]
 
 
-async def test_posted_input_follows_a_stored_answer_that_needs_no_delivery() -> None:
+async def test_posted_input_follows_a_stored_response_that_needs_no_delivery() -> None:
     target = conversation(Messages.from_user("One?"))
     chat = ChatBuilder().with_model(ScriptedProvider("Yes.", "No.")).build()
     await chat.complete(target)
@@ -99,7 +99,7 @@ async def test_posted_input_follows_a_stored_answer_that_needs_no_delivery() -> 
     assert said(target.messages) == ["user: One?", "model: Yes.", "user: Two?", "model: No."]
 
 
-async def test_posted_input_waits_until_the_hooks_of_an_answer_were_called() -> None:
+async def test_posted_input_waits_until_the_after_hooks_of_a_response_succeed() -> None:
     delivered: list[str] = []
     failures = [RuntimeError("down")]
 
@@ -122,7 +122,7 @@ async def test_posted_input_waits_until_the_hooks_of_an_answer_were_called() -> 
     assert len(set(delivered)) == 2
 
 
-async def test_posted_input_waits_for_the_decision_of_a_call() -> None:
+async def test_posted_input_waits_until_a_waiting_call_is_decided() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -157,7 +157,7 @@ async def test_posted_input_does_not_separate_a_paused_response_from_its_continu
     assert posted(target) == ["And?"]
 
 
-async def test_a_conversation_whose_model_call_failed_rests() -> None:
+async def test_a_conversation_is_marked_as_looked_at_after_a_failed_model_call() -> None:
     now = datetime.fromisoformat("2030-01-01T09:00:00+00:00")
     model = ScriptedProvider(InvalidResponseError("nonsense"))
     target = conversation(Messages.from_user("One?"))
@@ -168,7 +168,7 @@ async def test_a_conversation_whose_model_call_failed_rests() -> None:
     assert target.looked_at == now
 
 
-async def test_a_run_that_lost_its_lease_leaves_the_conversation_to_the_next_one() -> None:
+async def test_a_run_that_lost_its_lease_does_not_mark_the_conversation_as_looked_at() -> None:
     target = conversation(Messages.from_user("One?"))
 
     def overtake(call: Call) -> None:

@@ -81,7 +81,7 @@ async def test_notes_are_sent_before_the_question_and_stored_after_it() -> None:
     assert target.resting()[0].text == "What do I drink?", "nobody said the notes"
 
 
-async def test_a_run_that_is_repeated_after_a_failure_sends_the_same_notes() -> None:
+async def test_a_run_repeated_after_a_failure_sends_the_same_notes() -> None:
     model, memory = ScriptedProvider(ServerError("down"), "Tea."), Memory()
     target = MemoryConversation(Messages.from_user("What do I drink?"), owner="ana")
     with pytest.raises(ServerError):
@@ -131,7 +131,7 @@ async def test_the_memory_is_asked_about_posted_messages() -> None:
     assert memory.asked == [("ana", "Hello."), ("ana", "What do I drink?")]
 
 
-async def test_messages_that_were_sent_together_are_one_question() -> None:
+async def test_consecutive_user_messages_are_one_question_to_the_memory() -> None:
     model, memory = ScriptedProvider("Tea."), Memory()
     messages = Messages.from_user("Hello.").user("What do I drink?")
 
@@ -141,7 +141,7 @@ async def test_messages_that_were_sent_together_are_one_question() -> None:
     assert sent(model) == [["Ana drinks tea.", "Hello.", "What do I drink?"]]
 
 
-async def test_an_edited_message_is_a_new_question() -> None:
+async def test_the_memory_is_asked_again_about_an_edited_message() -> None:
     model, memory = ScriptedProvider("Tea.", "Coffee."), Memory()
     messages = Messages.from_user("What do I drink?")
     await chat_with(model, memory).complete(messages, owner="ana")
@@ -153,7 +153,7 @@ async def test_an_edited_message_is_a_new_question() -> None:
     assert sent(model)[-1] == ["Ana drinks tea.", "And at night?"]
 
 
-async def test_a_run_without_scope_asks_no_memory() -> None:
+async def test_the_memory_is_not_asked_if_the_scope_is_none() -> None:
     model, memory = ScriptedProvider("Tea."), Memory()
 
     await chat_with(model, memory).complete(Messages.from_user("What do I drink?"))
@@ -162,7 +162,7 @@ async def test_a_run_without_scope_asks_no_memory() -> None:
     assert sent(model) == [["What do I drink?"]]
 
 
-async def test_a_message_without_text_asks_no_memory() -> None:
+async def test_the_memory_is_not_asked_about_a_message_without_text() -> None:
     model, memory = ScriptedProvider("A cat."), Memory()
     messages = Messages.from_user(File("image/png", data=b"\x89PNG"))
 
@@ -171,7 +171,7 @@ async def test_a_message_without_text_asks_no_memory() -> None:
     assert memory.asked == []
 
 
-async def test_nothing_is_stored_if_nothing_is_found() -> None:
+async def test_no_turn_is_stored_if_the_memory_returns_no_notes() -> None:
     model, memory = ScriptedProvider("Tea."), Memory(notes=[])
     messages = Messages.from_user("What do I drink?")
 

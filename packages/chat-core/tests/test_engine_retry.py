@@ -7,11 +7,11 @@ from chat_core import Retry
 from chat_core.errors import NetworkError, RateLimitedError, UsageError
 
 
-def test_the_provider_is_believed_about_how_long_to_wait() -> None:
+def test_the_retry_delay_is_the_retry_after_of_the_provider() -> None:
     assert Retry().delay(RateLimitedError("x", retry_after=12.5), 1) == 12.5
 
 
-def test_else_the_delay_is_drawn_from_an_interval_that_doubles_up_to_a_cap() -> None:
+def test_the_retry_delay_is_drawn_from_an_interval_that_doubles_up_to_a_cap() -> None:
     retry = Retry(base=0.5, cap=3.0, jitter=lambda low, high: high)
     assert [retry.delay(NetworkError("x"), attempt) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
     assert all(0.0 <= Retry().delay(NetworkError("x"), 3) <= 2.0 for _ in range(100))

@@ -68,7 +68,7 @@ def adder(ran: list[tuple[int, int]] | None = None) -> ToolCollection[None]:
     return tools
 
 
-async def test_an_answer_is_returned_and_stands_in_the_history() -> None:
+async def test_a_response_is_returned_and_added_to_the_history() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("The Loire.")).build()
     messages = Messages.from_user("A river?")
     response = await chat.complete(messages)
@@ -78,7 +78,7 @@ async def test_an_answer_is_returned_and_stands_in_the_history() -> None:
     assert messages.usage == Usage(10, 5)
 
 
-async def test_a_stream_is_the_same_run_event_by_event() -> None:
+async def test_a_stream_yields_the_events_of_a_run_with_a_tool_call() -> None:
     model = ScriptedProvider([Reasoning("hm"), ADD], ["It is ", "3."])
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     messages = Messages.from_user("1 + 2?")
@@ -96,21 +96,21 @@ async def test_a_stream_is_the_same_run_event_by_event() -> None:
     assert stream.response.usage == Usage(20, 10)
 
 
-async def test_the_deltas_of_a_step_concatenate_to_its_message() -> None:
+async def test_the_text_deltas_of_a_stream_concatenate_to_the_response_text() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("one two  three ")).build()
     async with chat.stream(Messages.from_user("count")) as stream:
         text = "".join([piece async for piece in stream.text()])
     assert text == stream.response.text == "one two  three "
 
 
-async def test_what_a_tool_returned_is_in_the_next_question() -> None:
+async def test_the_result_of_a_tool_is_in_the_next_request() -> None:
     model = ScriptedProvider(ADD, "3")
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     await chat.complete(Messages.from_user("1 + 2?"))
     assert model.asked[1].messages.tool("call_1").result_text() == "3"
 
 
-async def test_each_step_stays_a_turn_of_its_own() -> None:
+async def test_each_step_is_stored_as_a_separate_turn() -> None:
     model = ScriptedProvider(["First.", ADD], [FunctionCall("add", {"a": 3, "b": 4}, id="call_2")], "7 in the end.")
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     messages = Messages.from_user("add")
@@ -119,14 +119,14 @@ async def test_each_step_stays_a_turn_of_its_own() -> None:
     assert [turn.finish_reason for turn in messages[1].turns] == ["tool_calls", "tool_calls", "stop"]
 
 
-async def test_tools_work_without_setting_a_limit_of_steps() -> None:
+async def test_fifteen_steps_with_tools_are_within_the_default_limit() -> None:
     model = ScriptedProvider(*[FunctionCall("add", {"a": 1, "b": n}) for n in range(15)], "done")
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     response = await chat.complete(Messages.from_user("add"))
     assert response.text == "done"
 
 
-async def test_beyond_the_limit_of_steps_the_history_holds_every_result() -> None:
+async def test_the_history_has_every_tool_result_after_max_steps_is_exceeded() -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(*[FunctionCall("add", {"a": n, "b": n}) for n in range(5)])
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_max_steps(2).build()
@@ -139,7 +139,7 @@ async def test_beyond_the_limit_of_steps_the_history_holds_every_result() -> Non
     assert [tool.status for tool in messages[1].tools] == [Completed(0), Completed(2)]
 
 
-async def test_beyond_the_limit_of_steps_a_stream_raises_too() -> None:
+async def test_a_stream_raises_max_steps_exceeded_error_after_the_last_tool_result() -> None:
     model = ScriptedProvider(ADD, "never asked")
     chat = ChatBuilder().with_model(model).with_tools(adder()).with_max_steps(1).build()
     heard: list[object] = []
@@ -150,7 +150,7 @@ async def test_beyond_the_limit_of_steps_a_stream_raises_too() -> None:
     assert isinstance(heard[-1], ToolResult)
 
 
-async def test_a_run_asks_sixteen_times_and_no_more_unless_told_otherwise() -> None:
+async def test_a_run_makes_at_most_16_model_calls_by_default() -> None:
     model = ScriptedProvider(*[FunctionCall("add", {"a": 1, "b": n}) for n in range(20)])
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     with pytest.raises(MaxStepsExceededError, match="after 16 model calls"):
@@ -159,14 +159,14 @@ async def test_a_run_asks_sixteen_times_and_no_more_unless_told_otherwise() -> N
 
 
 @pytest.mark.parametrize("part", [File("image/png", data=b"png"), Reasoning("only thought")])
-async def test_an_answer_is_complete_whatever_its_last_part_is(part: File | Reasoning) -> None:
+async def test_a_response_without_text_ends_the_run(part: File | Reasoning) -> None:
     model = ScriptedProvider([part])
     response = await ChatBuilder().with_model(model).build().complete(Messages.from_user("draw"))
     assert response.parts == (part,)
     assert len(model.asked) == 1
 
 
-async def test_a_function_that_the_model_made_up_fails_and_the_loop_goes_on() -> None:
+async def test_a_call_of_an_unknown_tool_fails_and_the_run_continues() -> None:
     model = ScriptedProvider(FunctionCall("subtract", {"a": 1}), "sorry")
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     messages = Messages.from_user("1 - 2?")
@@ -175,7 +175,7 @@ async def test_a_function_that_the_model_made_up_fails_and_the_loop_goes_on() ->
 
 
 @pytest.mark.parametrize("raw", ['{"a": 1', "[1, 2]", '"text"', '{"a": "x", "b": 2}', '{"a": 1}'])
-async def test_arguments_that_do_not_fit_fail_in_words_for_the_model(raw: str) -> None:
+async def test_a_call_with_invalid_arguments_fails_with_a_message_for_the_model(raw: str) -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(FunctionCall.parse("add", raw), "sorry")
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
@@ -187,7 +187,7 @@ async def test_arguments_that_do_not_fit_fail_in_words_for_the_model(raw: str) -
 
 
 @pytest.mark.parametrize("finish_reason", ["tool_calls", "stop", "pause"])
-async def test_arguments_cut_at_the_end_never_run_whatever_the_answer_says_of_its_end(
+async def test_a_call_with_truncated_arguments_never_runs_whatever_the_finish_reason(
     finish_reason: FinishReason,
 ) -> None:
     ran: list[tuple[int, int]] = []
@@ -240,7 +240,7 @@ async def test_calls_of_a_response_with_an_unknown_finish_reason_never_run(
     assert str(messages) == "user: 1 + 2?"
 
 
-async def test_calls_after_an_unknown_finish_reason_are_withheld_from_a_stream() -> None:
+async def test_a_stream_yields_no_tool_call_event_if_the_finish_reason_is_unknown() -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(Answer([ADD], finish_reason="other"))
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
@@ -256,7 +256,7 @@ async def test_calls_after_an_unknown_finish_reason_are_withheld_from_a_stream()
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "tool_calls", "pause"])
-async def test_calls_of_a_complete_response_run(finish_reason: FinishReason) -> None:
+async def test_calls_run_if_the_finish_reason_is_stop_tool_calls_or_pause(finish_reason: FinishReason) -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(Answer([ADD], finish_reason=finish_reason), "3")
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
@@ -264,12 +264,12 @@ async def test_calls_of_a_complete_response_run(finish_reason: FinishReason) -> 
     assert ran == [(1, 2)]
 
 
-async def test_text_with_an_unknown_finish_reason_is_an_answer() -> None:
+async def test_a_text_response_with_an_unknown_finish_reason_is_returned() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider(Answer(["Hello."], finish_reason="other"))).build()
     assert (await chat.complete(Messages.from_user("hi"))).text == "Hello."
 
 
-async def test_one_chat_serves_several_conversations_and_keeps_none() -> None:
+async def test_one_chat_serves_several_conversations() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("a", "b")).build()
     first, second = Messages.from_user("1"), Messages.from_user("2")
     await chat.complete(first)
@@ -278,7 +278,7 @@ async def test_one_chat_serves_several_conversations_and_keeps_none() -> None:
     assert second[1].text == "b"
 
 
-async def test_messages_in_a_live_run_are_busy() -> None:
+async def test_messages_are_busy_while_a_stream_is_open() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider("one two", "again")).build()
     messages = Messages.from_user("hi")
     async with chat.stream(messages) as stream:
@@ -292,7 +292,7 @@ async def test_messages_in_a_live_run_are_busy() -> None:
     assert (await chat.complete(messages)).text == "again"
 
 
-async def test_options_of_the_call_stand_over_those_of_the_chat() -> None:
+async def test_options_of_a_run_take_precedence_over_options_of_the_chat() -> None:
     model = ScriptedProvider("x")
     chat = ChatBuilder().with_options(ChatOptions(temperature=0.5, seed=1)).with_model(model).build()
     await chat.complete(Messages.from_user("hi"), options=ChatOptions(temperature=0.0))
@@ -302,7 +302,7 @@ async def test_options_of_the_call_stand_over_those_of_the_chat() -> None:
 # --- Retries --------------------------------------------------------------------------------------------------
 
 
-async def test_a_retry_before_the_first_event_is_silent() -> None:
+async def test_a_retry_before_the_first_event_yields_no_event() -> None:
     model = ScriptedProvider(RateLimitedError("slow down"), NetworkError("broken"), "there")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     async with chat.stream(Messages.from_user("hi")) as stream:
@@ -310,7 +310,7 @@ async def test_a_retry_before_the_first_event_is_silent() -> None:
     assert [type(event) for event in events] == [TextDelta, StepFinished, Done]
 
 
-async def test_a_retry_repeats_the_provider_call_and_no_tool() -> None:
+async def test_a_retry_repeats_the_model_call_and_runs_no_tool_again() -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(ADD, RateLimitedError("slow down"), "3")
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_retry(NO_WAIT).build()
@@ -319,7 +319,7 @@ async def test_a_retry_repeats_the_provider_call_and_no_tool() -> None:
     assert model.asked[2].document == model.asked[1].document
 
 
-async def test_after_the_last_attempt_the_error_says_how_many_there_were() -> None:
+async def test_the_error_after_the_last_attempt_has_the_number_of_attempts() -> None:
     model = ScriptedProvider(RateLimitedError("1"), RateLimitedError("2"), RateLimitedError("3"))
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     messages = Messages.from_user("hi")
@@ -329,7 +329,7 @@ async def test_after_the_last_attempt_the_error_says_how_many_there_were() -> No
     assert len(messages) == 1
 
 
-async def test_what_is_not_retryable_is_raised_at_once() -> None:
+async def test_an_error_that_is_not_retryable_is_raised_without_a_retry() -> None:
     model = ScriptedProvider(ProviderError("no such model", status=400), "never")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     with pytest.raises(ProviderError, match="no such model"):
@@ -337,7 +337,7 @@ async def test_what_is_not_retryable_is_raised_at_once() -> None:
     assert len(model.asked) == 1
 
 
-async def test_an_error_carries_what_the_whole_run_has_cost() -> None:
+async def test_the_error_of_a_run_has_the_usage_of_the_whole_run() -> None:
     model = ScriptedProvider(ADD, ProviderError("no", status=400))
     chat = ChatBuilder().with_model(model).with_tools(adder()).build()
     with pytest.raises(ChatError) as caught:
@@ -345,7 +345,7 @@ async def test_an_error_carries_what_the_whole_run_has_cost() -> None:
     assert caught.value.usage == Usage(10, 5)
 
 
-async def test_once_events_are_delivered_a_failure_is_not_retried() -> None:
+async def test_a_failure_after_delivered_events_is_not_retried_by_default() -> None:
     model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=NetworkError("broken")), "never")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     messages = Messages.from_user("hi")
@@ -361,7 +361,7 @@ async def test_once_events_are_delivered_a_failure_is_not_retried() -> None:
     assert len(messages) == 1
 
 
-async def test_a_chat_that_asks_for_it_begins_again_after_a_reset() -> None:
+async def test_a_failure_after_delivered_events_is_retried_if_after_delivery_is_set() -> None:
     model = ScriptedProvider(Answer(["one two three"], fail_after=2, error=NetworkError("broken")), "one two three")
     chat = ChatBuilder().with_model(model).with_retry(Retry(times=1, base=0.0, after_delivery=True)).build()
     async with chat.stream(Messages.from_user("hi")) as stream:
@@ -372,7 +372,7 @@ async def test_a_chat_that_asks_for_it_begins_again_after_a_reset() -> None:
     assert stream.response.usage == Usage(20, 10)
 
 
-async def test_a_strategy_may_veto_a_retry() -> None:
+async def test_a_retry_strategy_can_prevent_a_retry() -> None:
     seen: list[RetryAttempt] = []
 
     async def veto(attempt: RetryAttempt) -> None:
@@ -385,14 +385,14 @@ async def test_a_strategy_may_veto_a_retry() -> None:
     assert [(attempt.attempt, attempt.delay, attempt.delivered) for attempt in seen] == [(1, 7.0, False)]
 
 
-async def test_a_strategy_may_shorten_the_wait_that_the_provider_asked_for() -> None:
+async def test_a_retry_strategy_can_shorten_the_delay_that_the_provider_requested() -> None:
     model = ScriptedProvider(RateLimitedError("busy", retry_after=3600.0), "there")
     retry = Retry(strategy=lambda attempt: 0.0)
     chat = ChatBuilder().with_model(model).with_retry(retry).build()
     assert (await chat.complete(Messages.from_user("hi"))).text == "there"
 
 
-async def test_a_wait_beyond_the_budget_ends_the_run_at_once() -> None:
+async def test_a_retry_delay_beyond_the_budget_raises_the_error_without_a_retry() -> None:
     model = ScriptedProvider(RateLimitedError("busy", retry_after=61.0), "never")
     chat = ChatBuilder().with_model(model).with_retry(Retry(budget=60.0)).build()
     with pytest.raises(RateLimitedError) as caught:
@@ -403,7 +403,7 @@ async def test_a_wait_beyond_the_budget_ends_the_run_at_once() -> None:
 # --- Truncation -------------------------------------------------------------------------------------------------
 
 
-async def test_a_cut_stream_is_never_success_and_none_of_its_tools_runs() -> None:
+async def test_a_truncated_stream_raises_and_runs_none_of_its_tools() -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(Answer(["I shall add.", ADD], fail_after=4))
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).with_retry(0).build()
@@ -420,7 +420,7 @@ async def test_a_cut_stream_is_never_success_and_none_of_its_tools_runs() -> Non
     assert model.open_streams == 0
 
 
-async def test_an_answer_cut_at_its_length_runs_none_of_its_calls_and_goes_on() -> None:
+async def test_calls_of_a_response_truncated_by_length_fail_and_the_run_continues() -> None:
     ran: list[tuple[int, int]] = []
     model = ScriptedProvider(Answer([ADD], finish_reason="length"), "sorry")
     chat = ChatBuilder().with_model(model).with_tools(adder(ran)).build()
@@ -442,7 +442,7 @@ class City:
     people: int = 0
 
 
-async def test_a_structured_answer_is_validated_once_at_its_end() -> None:
+async def test_a_structured_response_streams_snapshots_and_returns_the_value() -> None:
     model = ScriptedProvider('{"name": "Utrecht", "people": 374}')
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
     snapshots: list[object] = []
@@ -457,7 +457,7 @@ async def test_a_structured_answer_is_validated_once_at_its_end() -> None:
     assert model.asked[0].structured_output is not None
 
 
-async def test_a_value_is_validated_at_its_end_and_not_with_its_deltas() -> None:
+async def test_a_structured_value_is_validated_at_the_end_and_not_with_each_delta() -> None:
     validated: list[str] = []
 
     def note(name: str) -> str:
@@ -479,7 +479,7 @@ async def test_a_value_is_validated_at_its_end_and_not_with_its_deltas() -> None
     assert validated == ["one two", "three"]
 
 
-async def test_an_invalid_answer_goes_back_with_the_error_and_is_kept_as_the_engines() -> None:
+async def test_an_invalid_structured_response_is_corrected_by_a_turn_of_the_engine() -> None:
     model = ScriptedProvider('{"name": 5}', '{"name": "Utrecht"}')
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
     messages = Messages.from_user("a city")
@@ -492,7 +492,7 @@ async def test_an_invalid_answer_goes_back_with_the_error_and_is_kept_as_the_eng
     assert "name" in messages[2].text
 
 
-async def test_after_the_last_correction_the_raw_text_is_in_the_error() -> None:
+async def test_the_error_after_the_last_correction_has_the_raw_text() -> None:
     model = ScriptedProvider("Utrecht", "Utrecht!")
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
     with pytest.raises(InvalidResponseError) as caught:
@@ -508,7 +508,7 @@ async def test_corrections_count_as_steps() -> None:
         await chat.complete(Messages.from_user("a city"))
 
 
-async def test_a_refusal_is_not_corrected() -> None:
+async def test_a_refusal_of_structured_output_is_raised_without_a_correction() -> None:
     model = ScriptedProvider([ProviderPart("scripted", "refusal", {"refusal": "I will not."})], "never")
     chat = ChatBuilder().with_model(model).with_structured_output(City).build()
     with pytest.raises(RefusalError, match="I will not"):
@@ -516,7 +516,7 @@ async def test_a_refusal_is_not_corrected() -> None:
     assert len(model.asked) == 1
 
 
-async def test_text_that_looks_like_json_stays_text() -> None:
+async def test_text_that_looks_like_json_remains_a_text_part() -> None:
     response = await ChatBuilder().with_model(ScriptedProvider('{"a": 1}')).build().complete(Messages.from_user("hi"))
     assert response.parts == (Text('{"a": 1}'),)
 
@@ -524,7 +524,7 @@ async def test_text_that_looks_like_json_stays_text() -> None:
 # --- Hooks --------------------------------------------------------------------------------------------------------
 
 
-async def test_hooks_are_called_before_the_first_call_and_after_the_answer() -> None:
+async def test_hooks_run_before_the_first_model_call_and_after_the_response() -> None:
     seen: list[str] = []
 
     def before(messages: Messages) -> None:
@@ -541,7 +541,7 @@ async def test_hooks_are_called_before_the_first_call_and_after_the_answer() -> 
     assert model.asked[0].messages[1].text == "Be brief."
 
 
-async def test_hooks_for_the_beginning_are_left_out_where_a_pause_is_resumed() -> None:
+async def test_before_hooks_do_not_run_when_a_pause_is_resumed() -> None:
     seen: list[str] = []
     scope = ScopedCollection(adder(), lambda _call, _meta: RequireApproval())
     model = ScriptedProvider(ADD, "3")
@@ -559,7 +559,7 @@ async def test_hooks_for_the_beginning_are_left_out_where_a_pause_is_resumed() -
     assert seen == ["before", "after"]
 
 
-async def test_what_a_hook_raises_ends_the_run_before_anything_was_sent() -> None:
+async def test_an_error_of_a_before_hook_ends_the_run_before_any_request() -> None:
     def before(_messages: Messages) -> None:
         raise UsageError("no")
 
@@ -570,7 +570,7 @@ async def test_what_a_hook_raises_ends_the_run_before_anything_was_sent() -> Non
 
 
 @pytest.mark.parametrize("way", ["complete", "stream"])
-async def test_no_hook_is_called_by_a_run_that_cannot_begin(way: str) -> None:
+async def test_before_hooks_do_not_run_if_the_conversation_is_busy(way: str) -> None:
     calls: list[int] = []
 
     def before(messages: Messages) -> None:
@@ -589,7 +589,7 @@ async def test_no_hook_is_called_by_a_run_that_cannot_begin(way: str) -> None:
     assert calls == [1]
 
 
-async def test_what_a_model_thinks_before_a_structured_answer_is_told_as_thinking() -> None:
+async def test_reasoning_before_a_structured_response_is_streamed_as_reasoning() -> None:
     model = ScriptedProvider([Reasoning("hm"), '{"name": "Utrecht"}'])
     async with (
         ChatBuilder()

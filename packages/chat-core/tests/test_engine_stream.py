@@ -52,7 +52,7 @@ def looping() -> tuple[StreamingChat, ScriptedProvider, Messages]:
     return ChatBuilder().with_model(model).with_tools(tools).build(), model, Messages.from_user("double 2")
 
 
-async def test_a_stream_left_at_any_event_leaves_nothing_behind_and_a_valid_history() -> None:
+async def test_a_stream_closed_at_any_event_leaves_no_task_and_a_valid_history() -> None:
     before = tasks()
     total = 0
     event: object = None
@@ -83,7 +83,7 @@ async def test_a_stream_left_at_any_event_leaves_nothing_behind_and_a_valid_hist
     gc.collect()
 
 
-async def test_texts_that_are_left_early_leave_nothing_behind() -> None:
+async def test_closing_a_text_iterator_early_leaves_no_open_generator() -> None:
     chat, _, messages = looping()
 
     async with chat.stream(messages) as stream:
@@ -95,7 +95,7 @@ async def test_texts_that_are_left_early_leave_nothing_behind() -> None:
     assert len(messages) == 1
 
 
-async def test_a_pause_is_the_last_event_and_comes_once() -> None:
+async def test_paused_is_the_last_event_of_a_stream_and_yielded_once() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -111,7 +111,7 @@ async def test_a_pause_is_the_last_event_and_comes_once() -> None:
     assert isinstance(stream.response, Paused)
 
 
-async def test_what_the_block_raises_is_raised_as_it_is() -> None:
+async def test_an_error_in_the_block_of_a_stream_is_raised_unchanged() -> None:
     chat, model, messages = looping()
     with pytest.raises(ZeroDivisionError):
         async with chat.stream(messages) as stream:
@@ -121,7 +121,7 @@ async def test_what_the_block_raises_is_raised_as_it_is() -> None:
     assert not messages.busy
 
 
-async def test_a_stream_is_read_inside_its_block() -> None:
+async def test_a_stream_can_be_read_only_inside_its_block() -> None:
     chat, _, messages = looping()
     with pytest.raises(UsageError, match="inside its block"):
         async for _ in chat.stream(messages):
@@ -135,7 +135,7 @@ async def test_a_stream_is_read_inside_its_block() -> None:
         await stream.__aenter__()
 
 
-async def test_a_stream_that_was_left_early_has_no_response() -> None:
+async def test_a_stream_closed_early_has_no_response() -> None:
     chat, _, messages = looping()
     async with chat.stream(messages) as stream:
         async for _ in stream:
@@ -144,7 +144,7 @@ async def test_a_stream_that_was_left_early_has_no_response() -> None:
         _ = stream.response
 
 
-async def test_cancel_ends_the_block_without_an_error_from_another_task() -> None:
+async def test_cancel_from_another_task_ends_the_block_without_an_error() -> None:
     gate = anyio.Event()
     model = ScriptedProvider(Answer(["never"], before=gate.wait))
     messages = Messages.from_user("hi")
@@ -166,13 +166,13 @@ async def test_cancel_ends_the_block_without_an_error_from_another_task() -> Non
     assert not messages.busy
 
 
-async def test_cancel_before_the_block_is_a_mistake() -> None:
+async def test_cancel_before_the_block_raises_usage_error() -> None:
     chat, _, messages = looping()
     with pytest.raises(UsageError, match="before the run started"):
         chat.stream(messages).cancel()
 
 
-async def test_a_cancelled_consumer_stops_the_tools_and_closes_the_connection() -> None:
+async def test_cancelling_the_reader_stops_the_tools_and_closes_the_connection() -> None:
     started = anyio.Event()
     tools = ToolCollection()
 
@@ -199,7 +199,7 @@ async def test_a_cancelled_consumer_stops_the_tools_and_closes_the_connection() 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_timeout_of_asyncio_around_the_block_is_a_timeout() -> None:
+async def test_asyncio_timeout_around_a_stream_raises_timeout_error() -> None:
     gate = anyio.Event()
     model = ScriptedProvider(Answer(["never"], before=gate.wait))
     messages = Messages.from_user("hi")
@@ -211,7 +211,7 @@ async def test_a_timeout_of_asyncio_around_the_block_is_a_timeout() -> None:
     assert not messages.busy
 
 
-async def test_a_consumer_that_waits_between_events_does_not_cancel_the_tools() -> None:
+async def test_tools_continue_while_the_reader_waits_between_events() -> None:
     tools = ToolCollection()
     begun = anyio.Event()
     gate = anyio.Event()
@@ -233,7 +233,7 @@ async def test_a_consumer_that_waits_between_events_does_not_cancel_the_tools() 
     assert isinstance(stream.response, ChatResponse)
 
 
-async def test_a_hundred_streams_at_once_do_not_cross() -> None:
+async def test_events_of_100_concurrent_streams_are_not_mixed() -> None:
     answers: dict[int, str] = {}
 
     async def one(n: int) -> None:
@@ -247,7 +247,7 @@ async def test_a_hundred_streams_at_once_do_not_cross() -> None:
     assert answers == {n: f"{n} {n} {n}" for n in range(100)}
 
 
-async def test_a_scope_inside_the_block_around_single_reads_does_no_harm() -> None:
+async def test_single_reads_of_a_stream_can_run_in_a_cancel_scope() -> None:
     chat, _, messages = looping()
     heard: list[object] = []
     async with chat.stream(messages) as stream:
@@ -288,7 +288,7 @@ async def test_cancel_works_from_another_thread() -> None:
     assert not messages.busy
 
 
-async def test_a_block_that_is_left_while_another_task_reads_says_so_and_does_not_hang() -> None:
+async def test_exiting_the_block_while_another_task_reads_raises_usage_error() -> None:
     messages = Messages.from_user("hi")
     chat = ChatBuilder().with_model(ScriptedProvider(Answer(["never"], before=anyio.sleep_forever))).build()
     with anyio.fail_after(30):
@@ -307,7 +307,7 @@ async def test_a_block_that_is_left_while_another_task_reads_says_so_and_does_no
     assert not messages.busy
 
 
-async def test_what_was_reported_of_a_stream_that_is_left_counts_as_spent() -> None:
+async def test_a_stream_closed_early_has_the_usage_that_was_reported() -> None:
     chat, _, messages = looping()
     async with chat.stream(messages) as stream:
         async for _ in stream:
@@ -315,7 +315,7 @@ async def test_what_was_reported_of_a_stream_that_is_left_counts_as_spent() -> N
     assert stream.usage == Usage(10, 5)
 
 
-async def test_a_read_that_is_cancelled_ends_the_run_and_reading_on_says_so() -> None:
+async def test_cancelling_a_read_ends_the_run_and_the_next_read_raises_usage_error() -> None:
     messages = Messages.from_user("hi")
     model = ScriptedProvider(Answer(["never"], before=anyio.sleep_forever))
     async with ChatBuilder().with_model(model).build().stream(messages) as stream:
@@ -326,14 +326,14 @@ async def test_a_read_that_is_cancelled_ends_the_run_and_reading_on_says_so() ->
             aiter(stream)
 
 
-async def test_reading_on_after_the_end_finds_nothing() -> None:
+async def test_reading_a_stream_after_its_end_yields_no_events() -> None:
     chat, _, messages = looping()
     async with chat.stream(messages) as stream:
         assert [event async for event in stream]
         assert [event async for event in stream] == []
 
 
-async def test_what_the_block_raises_while_another_task_reads_is_raised_as_it_is() -> None:
+async def test_an_error_in_the_block_while_another_task_reads_is_raised_unchanged() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider(Answer(["never"], before=anyio.sleep_forever))).build()
     async with anyio.create_task_group() as group:
 

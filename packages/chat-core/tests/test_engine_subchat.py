@@ -76,7 +76,7 @@ async def test_an_inner_pause_pauses_the_outer_chat_with_the_path() -> None:
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
-async def test_one_document_holds_all_levels_and_an_approval_by_path_goes_on(depth: int) -> None:
+async def test_an_approval_by_path_in_a_stored_document_resumes_nested_chats(depth: int) -> None:
     office = Office()
     messages = Messages.from_user("pay")
     end = await office.chat(depth, 5).complete(messages)
@@ -107,7 +107,7 @@ async def test_some_inner_calls_may_be_decided_while_others_wait() -> None:
     assert office.paid == [6]
 
 
-async def test_inner_events_carry_the_path() -> None:
+async def test_events_of_inner_chats_have_the_path_of_their_call() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
@@ -123,7 +123,7 @@ async def test_inner_events_carry_the_path() -> None:
     assert stream.response.usage == Usage(30, 15)
 
 
-async def test_cancelling_the_outer_chat_reaches_the_innermost_tool() -> None:
+async def test_cancelling_the_outer_chat_cancels_the_tool_of_the_inner_chat() -> None:
     started = anyio.Event()
     tools = ToolCollection()
     cancelled = False
@@ -155,7 +155,7 @@ async def test_cancelling_the_outer_chat_reaches_the_innermost_tool() -> None:
     assert isinstance(messages.tool("a", "hang").status, Interrupted)
 
 
-async def test_what_an_inner_chat_raises_is_told_to_the_outer_model() -> None:
+async def test_the_error_of_an_inner_chat_is_reported_to_the_outer_model() -> None:
     inner = ChatBuilder().with_model(ScriptedProvider()).build()
     model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="a")], "sorry")
     outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
@@ -165,7 +165,7 @@ async def test_what_an_inner_chat_raises_is_told_to_the_outer_model() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"request": 5}, {"request": "x", "more": 1}])
-async def test_a_chat_takes_one_text(arguments: dict[str, object]) -> None:
+async def test_a_chat_as_a_tool_accepts_only_one_request_text(arguments: dict[str, object]) -> None:
     inner = ChatBuilder().with_model(ScriptedProvider()).build()
     model = ScriptedProvider([FunctionCall("ask", arguments, id="a")], "sorry")
     outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
@@ -177,7 +177,7 @@ async def test_a_chat_takes_one_text(arguments: dict[str, object]) -> None:
 # --- Where the chat inside cannot go on ----------------------------------------------------------------------------
 
 
-async def test_an_inner_policy_that_would_execute_raises_and_the_call_still_waits() -> None:
+async def test_a_run_raises_if_the_inner_policy_now_executes_a_waiting_call() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
@@ -193,7 +193,7 @@ async def test_an_inner_policy_that_would_execute_raises_and_the_call_still_wait
     assert office.paid == [5]
 
 
-async def test_an_interrupted_inner_call_raises_outside_and_keeps_the_inner_conversation() -> None:
+async def test_an_interrupted_inner_call_raises_and_the_inner_conversation_is_kept() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)
@@ -212,7 +212,7 @@ async def test_an_interrupted_inner_call_raises_outside_and_keeps_the_inner_conv
 # --- What it costs -------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_chat_inside_has_cost_counts_when_it_fails() -> None:
+async def test_the_usage_of_an_inner_chat_is_counted_if_it_fails() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -225,7 +225,7 @@ async def test_what_a_chat_inside_has_cost_counts_when_it_fails() -> None:
     assert (await outer.complete(Messages.from_user("go"))).usage == Usage(30, 15)
 
 
-async def test_what_a_chat_inside_has_cost_counts_when_the_stream_is_left() -> None:
+async def test_the_usage_of_an_inner_chat_is_counted_if_the_stream_is_closed_early() -> None:
     office = Office()
     async with office.chat(2, 5).stream(Messages.from_user("pay")) as stream:
         async for event in stream:
@@ -234,7 +234,7 @@ async def test_what_a_chat_inside_has_cost_counts_when_the_stream_is_left() -> N
     assert stream.usage == Usage(20, 10)
 
 
-async def test_chats_inside_are_left_in_order_wherever_the_stream_is_left() -> None:
+async def test_inner_conversations_are_valid_if_the_stream_is_closed_at_any_event() -> None:
     events = 0
     left = True
     while left:
@@ -260,7 +260,7 @@ async def test_chats_inside_are_left_in_order_wherever_the_stream_is_left() -> N
     assert events > 6
 
 
-async def test_waits_stand_in_the_order_of_the_calls_whether_they_are_inside_or_not() -> None:
+async def test_waits_of_inner_and_outer_calls_are_in_the_order_of_the_calls() -> None:
     office = Office()
     inner = office.chat(1, 5)
     model = ScriptedProvider(
@@ -282,7 +282,7 @@ async def test_waits_stand_in_the_order_of_the_calls_whether_they_are_inside_or_
     assert [wait.path for wait in end.waiting] == [("first", "pay_5"), ("second",), ("third", "pay_5")]
 
 
-async def test_a_chat_that_is_given_up_while_its_siblings_run_does_not_pause_the_run() -> None:
+async def test_an_inner_chat_cancelled_while_its_siblings_run_does_not_pause_the_run() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     siblings = ToolCollection()
@@ -308,7 +308,7 @@ async def test_a_chat_that_is_given_up_while_its_siblings_run_does_not_pause_the
     assert office.paid == []
 
 
-async def test_a_barrier_does_not_start_past_a_chat_that_pauses_before_it() -> None:
+async def test_a_sequential_tool_does_not_start_after_an_inner_chat_that_pauses() -> None:
     office = Office()
     ran: list[str] = []
     siblings = ToolCollection()
@@ -336,7 +336,7 @@ async def test_a_barrier_does_not_start_past_a_chat_that_pauses_before_it() -> N
     assert ran == ["alone", "behind"]
 
 
-async def test_a_structured_answer_of_a_chat_inside_is_its_json() -> None:
+async def test_the_result_of_an_inner_chat_with_structured_output_is_json() -> None:
     inner = ChatBuilder().with_model(ScriptedProvider('{"value": [1, 2]}')).with_structured_output(list[int]).build()
     model = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="a")], "thanks")
     outer = ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
@@ -430,7 +430,7 @@ class Firm:
         return stored
 
 
-async def test_an_interrupted_inner_call_is_named_by_its_path_and_others_stay() -> None:
+async def test_an_interrupted_inner_call_is_reported_by_its_path_after_a_crash() -> None:
     first, firm = Firm("ship bo"), Firm()
     stored = await first.crash(Messages.from_user("go"))
     assert isinstance(stored.tool("desk_0").status, Running)
@@ -442,7 +442,7 @@ async def test_an_interrupted_inner_call_is_named_by_its_path_and_others_stay() 
     assert not {key for _, key in first.effects} & {key for _, key in firm.effects}
 
 
-async def test_after_a_crash_inside_every_call_runs_once_and_approvals_stay_given() -> None:
+async def test_inner_calls_run_once_and_keep_their_approvals_after_a_crash() -> None:
     for crash_in in ("ship ana", "ship bo", "pay ana", "pay bo"):
         first, firm = Firm(crash_in), Firm()
         messages = Messages.from_user("go")
@@ -492,7 +492,7 @@ async def test_an_inner_chat_whose_process_died_in_a_model_call_resumes() -> Non
     assert office.paid == [5]
 
 
-async def test_a_conversation_inside_is_durable_before_its_model_is_asked() -> None:
+async def test_an_inner_conversation_is_stored_before_its_first_request() -> None:
     conversation = MemoryConversation(Messages.from_user("go"))
     seen: list[str] = []
 
@@ -508,7 +508,7 @@ async def test_a_conversation_inside_is_durable_before_its_model_is_asked() -> N
     assert seen == ["please"]
 
 
-async def test_a_failed_write_inside_ends_the_run_and_is_not_told_to_the_model() -> None:
+async def test_a_failed_write_of_an_inner_call_ends_the_run() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(3, 5).complete(messages)
@@ -527,7 +527,7 @@ async def test_a_failed_write_inside_ends_the_run_and_is_not_told_to_the_model()
     assert office.paid == [5]
 
 
-async def test_a_lease_lost_inside_ends_the_run() -> None:
+async def test_a_lease_lost_in_an_inner_chat_ends_the_run() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)
@@ -544,7 +544,7 @@ async def test_a_lease_lost_inside_ends_the_run() -> None:
     assert [str(call) for call in conversation.late] == ["write_tool pay_5 Running"]
 
 
-async def test_siblings_that_only_wait_are_not_started_and_nothing_is_written() -> None:
+async def test_inner_chats_whose_calls_all_wait_are_not_started_and_not_written() -> None:
     firm = Firm()
     conversation = MemoryConversation(Messages.from_user("go"))
     assert isinstance(await firm.chat().complete(conversation), Paused)
@@ -561,7 +561,7 @@ async def test_siblings_that_only_wait_are_not_started_and_nothing_is_written() 
     assert not any("office_1" in operation for operation in conversation.operations)
 
 
-async def test_a_policy_that_now_rejects_a_call_of_a_waiting_chat_is_applied() -> None:
+async def test_a_waiting_inner_call_is_rejected_if_the_policy_now_rejects_it() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5, 6).complete(messages)
@@ -578,7 +578,7 @@ async def test_a_policy_that_now_rejects_a_call_of_a_waiting_chat_is_applied() -
     ]
 
 
-async def test_the_last_call_inside_that_a_policy_rejects_lets_the_chat_go_on() -> None:
+async def test_an_inner_chat_continues_after_the_policy_rejects_its_last_waiting_call() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)
@@ -587,7 +587,7 @@ async def test_the_last_call_inside_that_a_policy_rejects_lets_the_chat_go_on() 
     assert messages.tool("ask_1").status == Completed("The clerk has paid.")
 
 
-async def test_an_approval_that_is_accepted_while_a_sibling_runs_takes_effect() -> None:
+async def test_an_inner_call_approved_while_a_sibling_runs_is_executed_in_the_same_run() -> None:
     firm = Firm()
     messages = Messages.from_user("go")
     await firm.chat().complete(messages)
@@ -626,7 +626,7 @@ async def test_an_inner_chat_interrupted_in_an_earlier_version_resumes_after_ret
     assert office.paid == [5]
 
 
-async def test_a_final_answer_inside_that_was_stored_is_not_asked_for_again() -> None:
+async def test_a_stored_response_of_an_inner_chat_is_used_without_a_request() -> None:
     office = Office()
     messages = Messages.from_user("pay")
     await office.chat(2, 5).complete(messages)
@@ -646,7 +646,7 @@ async def test_a_final_answer_inside_that_was_stored_is_not_asked_for_again() ->
     assert stored[0].tool("ask_1").status == Completed("The clerk has paid.")
 
 
-async def test_the_model_learns_what_ran_in_a_chat_that_failed() -> None:
+async def test_the_result_of_a_failed_inner_chat_lists_the_calls_that_ran() -> None:
     paid: list[int] = []
     tools = ToolCollection()
 
@@ -667,7 +667,7 @@ async def test_the_model_learns_what_ran_in_a_chat_that_failed() -> None:
     assert '- pay({"cents":5}): paid' in messages.tool("c").result_text()
 
 
-async def test_waits_of_a_stored_conversation_name_it_and_its_owner_at_any_depth() -> None:
+async def test_waits_of_an_inner_chat_have_the_id_and_owner_of_the_conversation() -> None:
     office = Office()
     conversation = MemoryConversation(Messages.from_user("pay"), id="chat-7", owner="ana")
     paused = await office.chat(2, 5).complete(conversation)

@@ -92,7 +92,7 @@ async def test_a_failed_inner_chat_keeps_its_conversation() -> None:
     assert firm.paid == [5]
 
 
-async def test_the_usage_of_a_failed_inner_chat_counts_once() -> None:
+async def test_the_usage_of_a_failed_inner_chat_is_counted_once() -> None:
     messages = await fail_after_payment(Firm())
     assert messages.tool("ask_1").usage == Usage(10, 5)
     assert messages.usage == Usage(30, 15)
@@ -112,7 +112,7 @@ async def test_a_store_keeps_the_conversation_of_a_failed_inner_chat() -> None:
 
 
 @pytest.mark.parametrize("fails_again", [False, True])
-async def test_after_a_crash_at_any_write_of_a_failing_inner_chat_nothing_is_lost(*, fails_again: bool) -> None:
+async def test_calls_run_once_after_a_crash_at_any_write_of_a_failing_inner_chat(*, fails_again: bool) -> None:
     first = Firm()
     messages = Messages.from_user("pay")
     await first.chat().complete(messages)

@@ -10,7 +10,7 @@ from chat_core.response import Paused
 from chat_core.usage import Usage
 
 
-def test_the_things_it_can_tell_are_values() -> None:
+def test_reports_of_an_inner_chat_compare_by_value() -> None:
     messages = Messages()
     assert InnerPause(Paused(()), messages) == InnerPause(Paused(()), messages)
     assert InnerUsage(Usage(1, 2)) == InnerUsage(Usage(1, 2))
@@ -20,7 +20,7 @@ def test_the_things_it_can_tell_are_values() -> None:
 
 
 @pytest.mark.parametrize("kind", [PendingToolsError, InterruptedToolsError])
-def test_what_halts_a_chat_inside_is_raised_outside_with_paths_for_ids(
+def test_prefix_error_adds_the_outer_call_id_to_the_ids_of_inner_calls(
     kind: type[PendingToolsError | InterruptedToolsError],
 ) -> None:
     error = prefix_error(kind("2 call(s) wait", ["a", "b"]), "ask")

@@ -16,7 +16,7 @@ from chat_core.engine.tasks import Mailbox, RunTaskGroup, call_in_loop, call_in_
 
 
 @pytest.mark.anyio
-async def test_an_error_of_the_block_is_not_wrapped() -> None:
+async def test_run_task_group_does_not_wrap_an_error_of_its_block() -> None:
     with pytest.raises(ZeroDivisionError):
         async with RunTaskGroup() as group:
             group.start_soon(anyio.sleep_forever)
@@ -24,7 +24,7 @@ async def test_an_error_of_the_block_is_not_wrapped() -> None:
 
 
 @pytest.mark.anyio
-async def test_leaving_the_block_cancels_its_tasks_and_waits_for_them() -> None:
+async def test_exiting_a_run_task_group_cancels_its_tasks_and_waits_for_them() -> None:
     ended = False
 
     async def task() -> None:
@@ -41,7 +41,7 @@ async def test_leaving_the_block_cancels_its_tasks_and_waits_for_them() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancellation_from_outside_goes_on() -> None:
+async def test_run_task_group_propagates_the_cancellation_of_an_outer_scope() -> None:
     with anyio.CancelScope() as scope:
         async with RunTaskGroup():
             scope.cancel()
@@ -50,7 +50,7 @@ async def test_a_cancellation_from_outside_goes_on() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancellation_of_the_group_itself_ends_with_the_block() -> None:
+async def test_cancelling_a_run_task_group_ends_its_block_without_an_error() -> None:
     after = False
     async with RunTaskGroup() as group:
         group.cancel_scope.cancel()
@@ -61,7 +61,7 @@ async def test_a_cancellation_of_the_group_itself_ends_with_the_block() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_a_cancellation_that_a_nursery_in_the_block_has_grouped_ends_with_the_block() -> None:
+async def test_cancelling_a_run_task_group_around_a_nursery_ends_its_block() -> None:
     after = False
     async with RunTaskGroup() as group, trio.open_nursery() as nursery:
         nursery.start_soon(trio.sleep_forever)
@@ -73,7 +73,7 @@ async def test_a_cancellation_that_a_nursery_in_the_block_has_grouped_ends_with_
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_an_error_grouped_with_a_cancellation_in_the_block_is_wrapped_once() -> None:
+async def test_an_error_grouped_with_a_cancellation_is_wrapped_in_one_exception_group() -> None:
     async def fail() -> None:
         try:
             await trio.sleep_forever()
@@ -90,7 +90,7 @@ async def test_an_error_grouped_with_a_cancellation_in_the_block_is_wrapped_once
 
 
 @pytest.mark.anyio
-async def test_everything_that_is_there_is_taken_in_order() -> None:
+async def test_take_all_returns_all_items_of_a_mailbox_in_order() -> None:
     mailbox: Mailbox[int] = Mailbox()
     mailbox.put(1)
     mailbox.put(2)
@@ -98,7 +98,7 @@ async def test_everything_that_is_there_is_taken_in_order() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_empty_mailbox_is_waited_for() -> None:
+async def test_take_all_waits_while_the_mailbox_is_empty() -> None:
     mailbox: Mailbox[int] = Mailbox()
     taken: list[int] = []
     async with anyio.create_task_group() as group:
@@ -116,7 +116,7 @@ async def test_an_empty_mailbox_is_waited_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_the_thread_raises_is_raised_in_the_task() -> None:
+async def test_call_in_thread_raises_the_error_of_its_function() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -125,7 +125,7 @@ async def test_what_the_thread_raises_is_raised_in_the_task() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_call_leaves_its_thread_alone() -> None:
+async def test_cancelling_call_in_thread_does_not_wait_for_the_thread() -> None:
     release, ended = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -140,7 +140,7 @@ async def test_a_cancelled_call_leaves_its_thread_alone() -> None:
     assert await anyio.to_thread.run_sync(ended.wait, 30)
 
 
-def test_waking_a_loop_that_has_ended_does_nothing() -> None:
+def test_call_in_loop_does_nothing_if_the_loop_has_ended() -> None:
     async def token() -> object:
         return current_token()
 
@@ -151,7 +151,7 @@ def test_waking_a_loop_that_has_ended_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_thread_that_hangs_does_not_hold_up_the_end_of_the_program(backend: str) -> None:
+def test_a_program_exits_while_a_thread_of_call_in_thread_hangs(backend: str) -> None:
     program = f"""
 import anyio, threading
 from chat_core.engine.tasks import call_in_thread
@@ -167,7 +167,7 @@ print("over")
 
 @pytest.mark.parametrize("outside", ["asyncio", "trio"])
 @pytest.mark.parametrize("inside", ["asyncio", "trio"])
-def test_a_function_in_a_thread_may_run_an_event_loop_of_its_own(outside: str, inside: str) -> None:
+def test_a_function_in_a_thread_can_run_its_own_event_loop(outside: str, inside: str) -> None:
     async def rest() -> str:
         await checkpoint()
         return "rested"
@@ -179,7 +179,7 @@ def test_a_function_in_a_thread_may_run_an_event_loop_of_its_own(outside: str, i
 
 
 @pytest.mark.parametrize("outside", ["asyncio", "trio"])
-def test_a_function_in_a_thread_may_call_asyncio_run(outside: str) -> None:
+def test_a_function_in_a_thread_can_call_asyncio_run(outside: str) -> None:
     async def rest() -> str:
         await checkpoint()
         return "rested"

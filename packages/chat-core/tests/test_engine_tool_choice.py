@@ -88,7 +88,9 @@ class ObedientModel:
 
 @pytest.mark.parametrize("choice", FORCED)
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_an_obedient_model_calls_once_per_question_and_answers(choice: ToolChoice, *, streaming: bool) -> None:
+async def test_a_forced_choice_makes_the_model_call_once_per_user_message(
+    choice: ToolChoice, *, streaming: bool
+) -> None:
     paid: list[str] = []
     model = ObedientModel()
     chat = ChatBuilder().with_model(model).with_tools(payer(paid)).with_options(ChatOptions(tool_choice=choice)).build()
@@ -107,7 +109,7 @@ async def test_an_obedient_model_calls_once_per_question_and_answers(choice: Too
 
 
 @pytest.mark.parametrize("choice", [None, "none", "auto"])
-async def test_other_choices_are_sent_with_every_step(choice: Literal["none", "auto"] | None) -> None:
+async def test_choices_that_are_not_forced_are_sent_with_every_request(choice: Literal["none", "auto"] | None) -> None:
     model = ScriptedProvider(PAY, "Done.")
     options = ChatOptions(tool_choice=choice)
     chat = ChatBuilder().with_model(model).with_tools(payer([])).with_options(options).build()
@@ -125,7 +127,7 @@ async def test_other_choices_are_sent_with_every_step(choice: Literal["none", "a
     ],
     ids=["arguments", "json", "name", "truncated"],
 )
-async def test_a_call_that_the_engine_failed_does_not_end_the_choice(failed: Scripted) -> None:
+async def test_a_call_that_fails_before_it_runs_does_not_satisfy_a_forced_choice(failed: Scripted) -> None:
     paid: list[str] = []
     model = ObedientModel([failed])
     chat = ChatBuilder().with_model(model).with_tools(payer(paid)).build()
@@ -134,7 +136,7 @@ async def test_a_call_that_the_engine_failed_does_not_end_the_choice(failed: Scr
     assert model.asked == ["required", "required", "auto"]
 
 
-async def test_a_tool_that_raised_and_a_rejected_call_end_the_choice() -> None:
+async def test_a_tool_that_raises_and_a_rejected_call_satisfy_a_forced_choice() -> None:
     model = ObedientModel([FunctionCall("pay", {"to": "nobody"})])
     options = ChatOptions(tool_choice="required")
     await (
@@ -155,14 +157,14 @@ async def test_a_tool_that_raised_and_a_rejected_call_end_the_choice() -> None:
     assert model.asked == ["required", "auto"] * 2
 
 
-async def test_a_correction_of_a_structured_answer_is_not_a_question() -> None:
+async def test_a_correction_of_a_structured_response_does_not_force_another_call() -> None:
     model = ScriptedProvider(PAY, "three", '{"cents": 3}')
     chat = ChatBuilder().with_model(model).with_tools(payer([])).with_structured_output(Payment).build()
     await chat.complete(Messages.from_user("Pay Bo."), options=ChatOptions(tool_choice="required"))
     assert [call.options.tool_choice for call in model.asked] == ["required", "auto", "auto"]
 
 
-async def test_a_forced_choice_ends_in_a_conversation_that_began_without_a_user() -> None:
+async def test_a_forced_choice_is_sent_once_in_a_conversation_without_user_messages() -> None:
     model = ObedientModel()
     chat = ChatBuilder().with_model(model).with_tools(payer([])).build()
     await chat.complete(Messages.from_system("Pay Bo."), options=ChatOptions(tool_choice="required"))

@@ -100,7 +100,7 @@ async def test_an_approved_call_keeps_its_approval_until_its_tool_exists() -> No
     assert bank.ran == ["pay"]
 
 
-async def test_a_waiting_call_keeps_its_wait_until_it_expires() -> None:
+async def test_a_waiting_call_without_its_tool_waits_until_it_expires() -> None:
     bank = Bank("pay")
     messages = await paused(bank)
     bank.deployed = {"send"}
@@ -117,7 +117,7 @@ async def test_a_waiting_call_keeps_its_wait_until_it_expires() -> None:
     assert status.source == "expiry"
 
 
-async def test_a_scheduled_call_waits_for_its_tool_after_its_time() -> None:
+async def test_a_scheduled_call_that_is_due_waits_until_its_tool_exists() -> None:
     bank = Bank("pay", action=Schedule(NOON + HOUR))
     messages = await paused(bank)
     bank.deployed = {"send"}
@@ -129,7 +129,7 @@ async def test_a_scheduled_call_waits_for_its_tool_after_its_time() -> None:
     assert bank.ran == ["pay"]
 
 
-async def test_other_decided_calls_run_before_the_error_and_the_conversation_is_not_due() -> None:
+async def test_other_decided_calls_run_before_tool_missing_error_is_raised() -> None:
     bank = Bank("pay", "send")
     messages = await paused(bank)
     for tool in messages.pending():
@@ -145,7 +145,7 @@ async def test_other_decided_calls_run_before_the_error_and_the_conversation_is_
     assert conversation.looked_at == NOON
 
 
-async def test_a_call_that_was_never_decided_fails_for_the_model() -> None:
+async def test_a_new_call_of_an_unknown_tool_fails_with_a_message_for_the_model() -> None:
     bank = Bank("fly", action=Execute())
     messages = Messages.from_user("Fly.")
     assert isinstance(await bank.chat().complete(messages), ChatResponse)
@@ -179,7 +179,7 @@ async def test_a_tool_that_is_missing_in_an_inner_chat_is_named_by_the_path_of_i
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "function"])
-async def test_a_chat_that_is_missing_keeps_its_conversation(*, replaced: bool) -> None:
+async def test_a_suspended_call_keeps_its_conversation_if_its_chat_is_missing(*, replaced: bool) -> None:
     bank = Bank("pay")
     messages = Messages.from_user("Pay.")
     await bank.outer(2).complete(messages)
@@ -200,7 +200,7 @@ async def test_a_chat_that_is_missing_keeps_its_conversation(*, replaced: bool) 
     assert bank.ran == ["pay"]
 
 
-async def test_a_chat_that_is_missing_after_a_crash_is_resumed_when_it_exists() -> None:
+async def test_an_inner_chat_missing_after_a_crash_is_resumed_when_it_exists() -> None:
     bank = Bank("pay")
     messages = Messages.from_user("Pay.")
     await bank.outer(2).complete(messages)

@@ -56,7 +56,7 @@ async def result_of(value: object, *, max_kept: int | None = None) -> Completed 
     return status
 
 
-async def test_data_comes_after_the_result_is_stored_and_before_the_result_event() -> None:
+async def test_data_events_follow_the_stored_result_and_precede_the_result_event() -> None:
     log: list[object] = []
 
     def record(call: Call) -> None:
@@ -74,7 +74,7 @@ async def test_data_comes_after_the_result_is_stored_and_before_the_result_event
     assert conversation.resting().tool("a").status == Completed("text", data=(CHART,), state={"shown": True})
 
 
-async def test_each_event_of_data_is_delivered_after_the_durable_write() -> None:
+async def test_data_events_are_yielded_after_the_data_is_stored() -> None:
     conversation = MemoryConversation(Messages.from_user("go"))
     async with chat_of(ToolOutput("text", data=CHART)).stream(conversation) as stream:
         async for event in stream:
@@ -82,7 +82,7 @@ async def test_each_event_of_data_is_delivered_after_the_durable_write() -> None
                 assert conversation.resting().tool("a").data == (CHART,)
 
 
-async def test_the_model_receives_the_content_alone() -> None:
+async def test_the_model_receives_only_the_content_of_a_tool_output() -> None:
     messages = Messages.from_user("go")
     model = ScriptedProvider([FunctionCall("run", {}, id="a")], "done")
     chat = ChatBuilder().with_model(model).with_tools(one_tool(ToolOutput("", data=CHART, state={"a": 1}))).build()
@@ -120,7 +120,7 @@ async def test_an_invalid_part_of_an_output_fails_the_whole_call() -> None:
     assert messages.state == {}
 
 
-async def test_kept_data_has_a_limit_in_bytes() -> None:
+async def test_a_call_fails_if_its_kept_data_exceeds_the_limit_in_bytes() -> None:
     exact = Data("text", "x" * 8, keep=True)
     assert isinstance(await result_of(ToolOutput(1, data=exact), max_kept=10), Completed)
     status = await result_of(ToolOutput(1, data=[exact, Data("one", 1, keep=True)]), max_kept=10)
@@ -138,14 +138,14 @@ async def test_the_limit_of_kept_data_is_64_kib_and_files_and_events_are_exempt(
     assert kept == Completed(1, data=(Data("chart", file, keep=True),))
 
 
-async def test_kept_data_survives_a_document() -> None:
+async def test_kept_data_survives_the_round_trip_through_a_document() -> None:
     messages = Messages.from_user("go")
     file = Data("page", File("text/html", url="https://example.org"), keep=True)
     await chat_of(ToolOutput("text", data=[CHART, file])).complete(messages)
     assert Messages.from_json(messages.to_json()).tool("a").data == (CHART, file)
 
 
-async def test_a_tool_sees_the_state_of_the_beginning_of_its_turn() -> None:
+async def test_a_tool_reads_the_state_from_the_beginning_of_its_turn() -> None:
     tools = ToolCollection()
 
     @tools.tool(sequential=True)
@@ -162,7 +162,7 @@ async def test_a_tool_sees_the_state_of_the_beginning_of_its_turn() -> None:
     assert messages.state == {"n": 7}
 
 
-async def test_the_state_of_an_inner_chat_stays_inside_and_its_data_is_nested() -> None:
+async def test_state_of_an_inner_chat_is_separate_and_its_data_events_are_nested() -> None:
     outer = ScriptedProvider([FunctionCall("ask", {"request": "go"}, id="outer")], "done")
     inner = chat_of(ToolOutput("text", data=NOTE, state={"secret": 1}))
     chat = ChatBuilder().with_model(outer).with_scoped_tools(inner.as_tool(name="ask", description="")).build()
@@ -189,7 +189,7 @@ def report(response: ChatResponse, messages: Messages) -> ToolOutput:
     return ToolOutput(f"It said: {response.text}", data=CHART, state={"shape": messages.state["shape"]})
 
 
-async def test_an_inner_chat_reports_to_its_parent_with_an_output() -> None:
+async def test_the_output_function_of_an_inner_chat_sets_result_data_and_state() -> None:
     inner = (
         ChatBuilder().with_model(ScriptedProvider([FunctionCall("run", {})], "a circle")).with_tools(drawing()).build()
     )
@@ -208,7 +208,7 @@ async def test_an_inner_chat_reports_to_its_parent_with_an_output() -> None:
     assert restored.tool("outer").data == (CHART,)
 
 
-async def test_an_inner_chat_that_paused_reports_when_it_has_ended() -> None:
+async def test_the_output_function_of_a_paused_inner_chat_runs_after_it_ends() -> None:
     def policy(call: FunctionCall, meta: None) -> RequireApproval:
         return RequireApproval()
 
@@ -230,7 +230,7 @@ async def test_an_inner_chat_that_paused_reports_when_it_has_ended() -> None:
     assert resumed.state == {"shape": "circle"}
 
 
-async def test_each_level_of_inner_chats_reports_to_its_own_parent() -> None:
+async def test_output_functions_of_nested_chats_change_only_the_state_of_their_parent() -> None:
     inner = (
         ChatBuilder().with_model(ScriptedProvider([FunctionCall("run", {})], "a circle")).with_tools(drawing()).build()
     )
@@ -252,7 +252,7 @@ async def test_each_level_of_inner_chats_reports_to_its_own_parent() -> None:
     assert messages.state == {"seen": 1}
 
 
-async def test_a_report_of_an_inner_chat_that_fails_changes_nothing() -> None:
+async def test_a_call_fails_and_changes_no_state_if_the_output_function_raises() -> None:
     def broken(_response: ChatResponse, messages: Messages) -> ToolOutput:
         return ToolOutput("fine", state={"shape": messages.state["missing"]})
 
@@ -270,7 +270,7 @@ async def test_a_report_of_an_inner_chat_that_fails_changes_nothing() -> None:
     assert messages.state == {}
 
 
-def test_a_report_must_be_a_function() -> None:
+def test_as_tool_refuses_an_output_that_is_no_function() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider()).build()
     with pytest.raises(UsageError, match=r"output of as_tool\(\) must be a function"):
         chat.as_tool(name="ask", description="", output=ToolOutput("text"))  # type: ignore[arg-type]

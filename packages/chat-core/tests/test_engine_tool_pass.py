@@ -36,7 +36,7 @@ def calls(name: str, count: int) -> list[FunctionCall]:
     return [FunctionCall(name, {"n": n}, id=f"call_{n}") for n in range(count)]
 
 
-async def test_calls_run_together_up_to_the_limit_and_results_stand_in_order_of_emission() -> None:
+async def test_calls_run_concurrently_up_to_the_limit_and_results_keep_their_order() -> None:
     running = 0
     most = 0
     gates = [anyio.Event() for _ in range(6)]
@@ -62,7 +62,7 @@ async def test_calls_run_together_up_to_the_limit_and_results_stand_in_order_of_
     assert [tool.status for tool in messages[1].tools] == [Completed(n) for n in range(6)]
 
 
-async def test_eight_run_together_unless_told_otherwise() -> None:
+async def test_eight_tools_run_concurrently_by_default() -> None:
     running: set[int] = set()
     seen: list[int] = []
     together = anyio.Event()
@@ -85,7 +85,7 @@ async def test_eight_run_together_unless_told_otherwise() -> None:
     assert len(seen) == 20
 
 
-async def test_calls_that_await_nothing_share_a_task_and_others_have_their_own() -> None:
+async def test_calls_that_wait_run_in_separate_tasks() -> None:
     tasks: dict[int, int] = {}
     gate = anyio.Event()
     tools = ToolCollection()
@@ -108,7 +108,7 @@ async def test_calls_that_await_nothing_share_a_task_and_others_have_their_own()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_one_task_serves_the_calls_of_an_answer_that_wait_for_nothing() -> None:
+async def test_up_to_eight_calls_that_do_not_wait_share_one_task() -> None:
     # The tasks themselves: the number of one that has ended may be given to another.
     tasks: list[object] = []
     tools = ToolCollection()
@@ -124,7 +124,7 @@ async def test_one_task_serves_the_calls_of_an_answer_that_wait_for_nothing() ->
     assert [tasks.count(task) for task in dict.fromkeys(tasks)] == [8, 8, 4]
 
 
-async def test_what_a_call_sets_in_its_context_is_not_seen_by_the_next() -> None:
+async def test_a_context_variable_set_by_a_call_is_not_visible_to_the_next_call() -> None:
     variable: ContextVar[int] = ContextVar("variable", default=-1)
     seen: list[int] = []
     tools = ToolCollection()
@@ -139,7 +139,7 @@ async def test_what_a_call_sets_in_its_context_is_not_seen_by_the_next() -> None
     assert seen == [-1] * 4
 
 
-async def test_a_context_value_set_by_a_call_is_not_seen_by_the_next_call() -> None:
+async def test_an_equal_context_value_set_by_a_call_is_not_visible_to_the_next_call() -> None:
     class Session(list[int]):
         pass
 
@@ -160,7 +160,7 @@ async def test_a_context_value_set_by_a_call_is_not_seen_by_the_next_call() -> N
     assert all(session is own for session in seen)
 
 
-async def test_a_call_that_has_waited_takes_no_other_into_its_context() -> None:
+async def test_calls_that_start_later_see_context_variables_set_by_the_reader() -> None:
     variable: ContextVar[str] = ContextVar("variable", default="early")
     seen: dict[int, str] = {}
     early: set[int] = set()
@@ -188,7 +188,7 @@ async def test_a_call_that_has_waited_takes_no_other_into_its_context() -> None:
 @pytest.mark.parametrize(
     ("sequential", "concurrency", "most"), [(False, 8, 8), (False, 3, 3), (False, 1, 1), (True, 8, 1)]
 )
-async def test_who_leaves_at_a_result_has_begun_no_more_calls_than_may_run_at_once(
+async def test_a_stream_closed_at_a_result_has_started_no_more_calls_than_the_limit(
     *, sequential: bool, concurrency: int, most: int
 ) -> None:
     begun: list[int] = []
@@ -210,7 +210,7 @@ async def test_who_leaves_at_a_result_has_begun_no_more_calls_than_may_run_at_on
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_nothing_begins_behind_a_barrier_in_which_the_run_was_cancelled_by_asyncio() -> None:
+async def test_no_call_starts_after_a_sequential_tool_cancels_the_run_with_asyncio() -> None:
     begun: list[int] = []
     tools = ToolCollection()
     runs: list[asyncio.Task[ChatResponse]] = []
@@ -227,7 +227,7 @@ async def test_nothing_begins_behind_a_barrier_in_which_the_run_was_cancelled_by
     assert begun == [0]
 
 
-async def test_values_in_a_context_that_cannot_be_compared_are_no_trouble() -> None:
+async def test_context_values_that_raise_on_comparison_do_not_fail_a_run() -> None:
     class Odd:
         __hash__ = object.__hash__
 
@@ -247,7 +247,7 @@ async def test_values_in_a_context_that_cannot_be_compared_are_no_trouble() -> N
     assert answer.text == "done"
 
 
-async def test_a_sequential_tool_is_a_barrier() -> None:
+async def test_a_sequential_tool_runs_alone_and_in_order() -> None:
     log: list[str] = []
     tools = ToolCollection()
 
@@ -273,7 +273,7 @@ async def test_a_sequential_tool_is_a_barrier() -> None:
     assert log.index("end 2") < log.index("begin 3")
 
 
-async def test_a_sequential_tool_does_not_start_past_a_call_that_waits() -> None:
+async def test_a_sequential_tool_does_not_start_while_an_earlier_call_waits() -> None:
     ran: list[str] = []
     tools = ToolCollection()
 
@@ -299,7 +299,7 @@ async def test_a_sequential_tool_does_not_start_past_a_call_that_waits() -> None
     assert ran == ["ask 0", "alone 1"]
 
 
-async def test_what_a_tool_raises_is_told_to_the_model_and_siblings_finish() -> None:
+async def test_the_error_of_a_tool_is_its_result_and_its_siblings_finish() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -314,7 +314,7 @@ async def test_what_a_tool_raises_is_told_to_the_model_and_siblings_finish() -> 
     assert [tool.status for tool in messages[1].tools] == [Failed("ValueError: no such thing"), Completed(1)]
 
 
-async def test_a_tool_out_of_time_fails_and_may_have_taken_effect() -> None:
+async def test_a_tool_that_exceeds_its_timeout_fails_with_a_message() -> None:
     tools = ToolCollection()
 
     @tools.tool(timeout=0.01)
@@ -328,7 +328,7 @@ async def test_a_tool_out_of_time_fails_and_may_have_taken_effect() -> None:
     assert messages.tool("h").result_text() == "hang did not end within 0.01 s; it may have taken effect"
 
 
-async def test_a_thread_that_hangs_is_abandoned_and_its_late_result_ignored() -> None:
+async def test_a_hanging_tool_thread_is_abandoned_and_its_late_result_is_ignored() -> None:
     release = threading.Event()
     ended = threading.Event()
     tools = ToolCollection()
@@ -347,7 +347,7 @@ async def test_a_thread_that_hangs_is_abandoned_and_its_late_result_ignored() ->
     assert isinstance(messages.tool("h").status, Failed)
 
 
-async def test_more_hanging_threads_than_a_pool_would_hold_do_not_hold_up_the_chat() -> None:
+async def test_fifty_hanging_tool_threads_do_not_block_the_run() -> None:
     release = threading.Event()
     tools = ToolCollection()
 
@@ -361,7 +361,7 @@ async def test_more_hanging_threads_than_a_pool_would_hold_do_not_hold_up_the_ch
     release.set()
 
 
-async def test_a_synchronous_tool_runs_in_a_thread_of_its_own() -> None:
+async def test_a_synchronous_tool_runs_in_another_thread() -> None:
     threads: list[int] = []
     tools = ToolCollection()
 
@@ -374,7 +374,7 @@ async def test_a_synchronous_tool_runs_in_a_thread_of_its_own() -> None:
     assert threads != [threading.get_ident()]
 
 
-async def test_context_variables_reach_tasks_and_threads() -> None:
+async def test_async_and_synchronous_tools_see_the_context_variables_of_the_caller() -> None:
     user: ContextVar[str] = ContextVar("user", default="nobody")
     tools = ToolCollection()
 
@@ -393,7 +393,7 @@ async def test_context_variables_reach_tasks_and_threads() -> None:
     assert [tool.result_text() for tool in messages[1].tools] == ["ana", "ana"]
 
 
-async def test_a_tool_knows_its_call_and_may_tell_its_progress() -> None:
+async def test_a_tool_context_describes_the_call_and_reports_progress() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -418,7 +418,7 @@ async def test_a_tool_knows_its_call_and_may_tell_its_progress() -> None:
     assert b.result_text() == b.idempotency_key != ""
 
 
-async def test_each_resolved_tool_is_told_once_failures_and_rejections_too() -> None:
+async def test_each_resolved_call_has_one_result_event_even_if_it_failed() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -432,7 +432,7 @@ async def test_each_resolved_tool_is_told_once_failures_and_rejections_too() -> 
     assert sorted(results) == ["again", "call_0", "call_1", "u"]
 
 
-async def test_a_result_may_have_files() -> None:
+async def test_a_tool_may_return_a_file() -> None:
     tools = ToolCollection()
     image = File("image/png", data=b"png")
 
@@ -446,7 +446,7 @@ async def test_a_result_may_have_files() -> None:
     assert messages.tool("d").result_files == (image,)
 
 
-async def test_a_result_that_json_cannot_say_is_a_failure_not_a_crash() -> None:
+async def test_a_call_fails_if_its_result_cannot_be_encoded_as_json() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -460,7 +460,7 @@ async def test_a_result_that_json_cannot_say_is_a_failure_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_a_tool_cancelled_in_the_middle_is_unknown_unless_it_is_idempotent(*, idempotent: bool) -> None:
+async def test_a_cancelled_tool_is_interrupted_unless_it_is_idempotent(*, idempotent: bool) -> None:
     started = anyio.Event()
     tools = ToolCollection()
 
@@ -483,7 +483,7 @@ async def test_a_tool_cancelled_in_the_middle_is_unknown_unless_it_is_idempotent
     assert not messages.busy
 
 
-async def test_siblings_that_finished_are_recorded_when_the_stream_is_left() -> None:
+async def test_finished_siblings_are_recorded_if_the_stream_is_closed_early() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -517,7 +517,7 @@ async def cancelled_by_itself() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_a_tool_that_awaits_a_cancelled_task_fails_like_by_any_error(*, idempotent: bool) -> None:
+async def test_a_tool_that_awaits_a_cancelled_future_fails(*, idempotent: bool) -> None:
     tools = ToolCollection()
     tools.tool(name="odd", idempotent=idempotent)(cancelled_future)
     model = ScriptedProvider([FunctionCall("odd", {}, id="o")], "sorry")
@@ -528,7 +528,7 @@ async def test_a_tool_that_awaits_a_cancelled_task_fails_like_by_any_error(*, id
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_tool_that_cancels_its_own_task_and_returns_has_returned() -> None:
+async def test_a_tool_that_cancels_its_own_task_and_returns_is_completed() -> None:
     tools = ToolCollection()
 
     @tools.tool
@@ -557,7 +557,7 @@ async def test_a_tool_that_cancels_its_own_task_is_interrupted_and_does_not_hang
     assert isinstance(messages.tool("o").status, Interrupted)
 
 
-async def test_a_result_that_is_no_number_fails_in_words() -> None:
+async def test_a_run_continues_after_a_tool_returns_nan() -> None:
     tools = ToolCollection()
     tools.register("odd", {"type": "object"}, lambda arguments: float("nan"))
     messages = Messages.from_user("go")
@@ -569,7 +569,7 @@ async def test_a_result_that_is_no_number_fails_in_words() -> None:
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
-async def test_a_tool_that_wants_to_end_the_program_fails(*, blocking: bool) -> None:
+async def test_a_tool_that_raises_system_exit_fails(*, blocking: bool) -> None:
     tools = ToolCollection()
 
     async def in_task() -> None:
@@ -591,7 +591,7 @@ class Stop(BaseException):
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_an_interruption_of_the_program_in_a_tool_ends_the_run_as_it_is(
+async def test_a_base_exception_of_a_tool_ends_the_run_and_is_raised_unchanged(
     *, blocking: bool, streaming: bool
 ) -> None:
     tools = ToolCollection()
@@ -629,7 +629,7 @@ async def test_an_interruption_of_the_program_in_a_tool_ends_the_run_as_it_is(
 # --- What comes late -----------------------------------------------------------------------------------------------
 
 
-async def test_what_an_abandoned_thread_reports_is_not_told() -> None:
+async def test_progress_of_an_abandoned_tool_thread_is_not_reported() -> None:
     abandoned = threading.Event()
     said = anyio.Event()
     token = current_token()
@@ -660,7 +660,7 @@ async def test_what_an_abandoned_thread_reports_is_not_told() -> None:
     assert "late" not in progress
 
 
-async def test_what_was_said_of_a_call_while_it_ran_holds_and_its_result_comes_late() -> None:
+async def test_a_failure_recorded_during_a_call_takes_precedence_over_its_result() -> None:
     tools = ToolCollection()
     messages = Messages.from_user("go")
 
@@ -674,7 +674,7 @@ async def test_what_was_said_of_a_call_while_it_ran_holds_and_its_result_comes_l
     assert messages.tool("w").status == Failed("somebody looked, and it did not work")
 
 
-async def test_no_call_begins_once_the_run_is_cancelled() -> None:
+async def test_no_call_starts_after_the_run_is_cancelled() -> None:
     begun: list[int] = []
     tools = ToolCollection()
     streams: list[ChatStream[ChatResponse]] = []
@@ -700,7 +700,7 @@ async def test_no_call_begins_once_the_run_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 3])
-async def test_a_run_whose_calls_hear_of_its_end_before_it_does_ends_all_the_same(*, waiting: int) -> None:
+async def test_a_run_cancelled_by_one_of_its_calls_ends_while_other_calls_wait(*, waiting: int) -> None:
     tools = ToolCollection()
     streams: list[ChatStream[ChatResponse]] = []
 
@@ -740,7 +740,7 @@ async def test_an_interrupted_idempotent_call_with_invalid_arguments_is_not_repe
     assert isinstance(messages.tool("p").status, Interrupted)
 
 
-async def test_a_tool_that_keeps_within_its_time_is_none_the_worse_for_it() -> None:
+async def test_a_tool_that_ends_within_its_timeout_completes() -> None:
     tools = ToolCollection()
 
     @tools.tool(timeout=30)
@@ -753,7 +753,7 @@ async def test_a_tool_that_keeps_within_its_time_is_none_the_worse_for_it() -> N
     assert messages.tool("w").status == Completed("in time")
 
 
-async def test_what_was_said_of_a_call_while_it_ran_holds_whatever_it_raises_then() -> None:
+async def test_a_result_recorded_during_a_call_takes_precedence_over_its_error() -> None:
     tools = ToolCollection()
     messages = Messages.from_user("go")
 

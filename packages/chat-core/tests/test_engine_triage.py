@@ -31,7 +31,7 @@ from chat_core.testing.memory_conversation import Call
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_that_needs_approval_halts_the_loop_and_says_what_would_run() -> None:
+async def test_a_call_that_requires_approval_pauses_the_run_and_shows_its_arguments() -> None:
     bank = Bank()
     messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=24))))
     (wait,) = pause.waiting
@@ -44,7 +44,7 @@ async def test_a_call_that_needs_approval_halts_the_loop_and_says_what_would_run
     assert messages.tool("call_1").status == Pending("approval", NOON + timedelta(hours=24))
 
 
-async def test_a_pause_costs_what_every_step_before_it_has_cost() -> None:
+async def test_the_usage_of_a_pause_includes_all_steps_before_it() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo, if there is enough")
     end = await bank.chat(ScriptedProvider(BALANCE, PAY), Policy(RequireApproval())).complete(messages)
@@ -72,7 +72,7 @@ async def test_every_call_is_decided_before_any_of_them_runs() -> None:
     assert sorted(log[3:]) == ["run 0", "run 1", "run 2"]
 
 
-async def test_where_the_policy_raises_nothing_runs_and_the_loop_goes_on() -> None:
+async def test_a_call_is_rejected_if_the_policy_raises_and_the_run_continues() -> None:
     bank = Bank()
 
     def broken(_call: FunctionCall, _risk: Risk) -> Execute:
@@ -86,7 +86,7 @@ async def test_where_the_policy_raises_nothing_runs_and_the_loop_goes_on() -> No
     assert isinstance(messages.tool("call_1").status, Rejected)
 
 
-async def test_a_strategy_is_told_the_conversation_and_what_was_decided_before() -> None:
+async def test_a_policy_receives_the_conversation_id_and_earlier_decisions() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"to": "cy"}, by="ana", note="to cy instead")
@@ -102,7 +102,7 @@ async def test_a_strategy_is_told_the_conversation_and_what_was_decided_before()
     ]
 
 
-async def test_a_strategy_sees_what_would_run_and_what_the_model_wrote() -> None:
+async def test_a_policy_receives_the_validated_arguments_and_the_raw_text() -> None:
     bank = Bank()
     policy = Policy(RequireApproval())
     await paused(bank, policy, FunctionCall.parse("pay", '{"to": "bo", "cents": "250"}'))
@@ -128,7 +128,7 @@ async def test_an_approved_call_runs_in_another_process_without_asking_the_polic
     assert [(decision.action, decision.by) for decision in tool.decisions] == [("approve", "ana@example.com")]
 
 
-async def test_an_edited_approval_runs_the_edit_and_tells_the_model() -> None:
+async def test_an_edited_approval_runs_the_edited_arguments_and_informs_the_model() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"to": "cy", "cents": 5})
@@ -142,7 +142,7 @@ async def test_an_edited_approval_runs_the_edit_and_tells_the_model() -> None:
     )
 
 
-async def test_an_edit_is_shown_to_the_policy_and_its_rejection_wins() -> None:
+async def test_an_edited_call_is_rejected_if_the_policy_rejects_the_edit() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"to": "cy", "cents": 5})
@@ -166,7 +166,7 @@ async def test_an_edit_that_the_policy_schedules_waits_for_its_time() -> None:
     assert bank.paid == [("cy", 5)]
 
 
-async def test_an_edit_that_does_not_fit_the_schema_waits_again_with_the_error() -> None:
+async def test_a_call_with_an_invalid_edit_waits_again_with_the_error() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
     messages.tool("call_1").approve(at=NOON, arguments={"to": "cy", "cents": "many"})
@@ -180,7 +180,7 @@ async def test_an_edit_that_does_not_fit_the_schema_waits_again_with_the_error()
     assert bank.paid == [("cy", 6)]
 
 
-async def test_a_rejection_reaches_the_model_with_its_reason() -> None:
+async def test_the_model_receives_the_reason_of_a_rejection_by_an_approver() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").reject("not this month", by="ana")
@@ -190,7 +190,7 @@ async def test_a_rejection_reaches_the_model_with_its_reason() -> None:
     assert bank.paid == []
 
 
-async def test_a_policys_rejection_is_not_laid_at_a_persons_door() -> None:
+async def test_the_result_of_a_call_rejected_by_policy_names_the_policy() -> None:
     bank = Bank()
     model = ScriptedProvider([PAY], "understood")
     messages = Messages.from_user("pay")
@@ -205,7 +205,7 @@ async def test_siblings_are_run_and_recorded_before_a_pause_is_returned() -> Non
     assert messages.tool("call_2").status == Completed(7)
 
 
-async def test_some_may_be_decided_while_others_wait() -> None:
+async def test_some_calls_can_be_decided_while_others_wait() -> None:
     bank = Bank()
     second = FunctionCall("pay", {"to": "cy"}, id="call_3")
     messages, pause = await paused(bank, Policy(RequireApproval()), PAY, second)
@@ -222,7 +222,7 @@ async def test_some_may_be_decided_while_others_wait() -> None:
     assert bank.paid == [("cy", 100), ("bo", 100)]
 
 
-async def test_a_call_that_waits_keeps_its_terms_however_often_it_is_asked_about() -> None:
+async def test_a_waiting_call_keeps_its_deadline_when_the_run_is_repeated() -> None:
     bank = Bank()
     messages, first = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
     bank.now = NOON + timedelta(minutes=30)
@@ -231,7 +231,7 @@ async def test_a_call_that_waits_keeps_its_terms_however_often_it_is_asked_about
     assert again.waiting == first.waiting
 
 
-async def test_a_policy_that_would_now_execute_does_not_run_what_was_promised_to_a_person() -> None:
+async def test_a_run_raises_if_the_policy_now_executes_a_waiting_call() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     with pytest.raises(PendingToolsError) as caught:
@@ -241,14 +241,14 @@ async def test_a_policy_that_would_now_execute_does_not_run_what_was_promised_to
     assert messages.tool("call_1").status == Pending("approval")
 
 
-async def test_a_policy_that_would_now_reject_does() -> None:
+async def test_a_waiting_call_is_rejected_if_the_policy_now_rejects_it() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     await bank.chat(ScriptedProvider("ok"), Policy(Reject("frozen"))).complete(messages)
     assert messages.tool("call_1").status == Rejected("frozen", "policy")
 
 
-async def test_an_approval_that_came_too_late_is_a_rejection() -> None:
+async def test_an_approval_after_the_deadline_is_refused_and_the_call_is_rejected() -> None:
     bank = Bank()
     messages, pause = await paused(bank, Policy(RequireApproval(expires_in=timedelta(hours=1))))
     deadline = pause.waiting[0].expires_at
@@ -263,7 +263,7 @@ async def test_an_approval_that_came_too_late_is_a_rejection() -> None:
     assert bank.paid == []
 
 
-async def test_a_schedule_pauses_until_its_time_and_then_runs_by_itself() -> None:
+async def test_a_scheduled_call_waits_until_its_time_and_then_runs() -> None:
     bank = Bank()
     at = NOON + timedelta(hours=8)
     messages, pause = await paused(bank, Policy(Schedule(at)))
@@ -294,7 +294,7 @@ async def test_each_wait_of_a_mixed_pause_keeps_its_own_kind_and_time() -> None:
     assert [(wait.kind, wait.at) for wait in end.waiting] == [("approval", None), ("schedule", at)]
 
 
-async def test_a_wait_anywhere_in_the_history_is_found() -> None:
+async def test_an_unresolved_call_before_the_last_turn_is_executed() -> None:
     bank = Bank()
     messages = Messages.from_user("pay")
     messages.append("model", Turn([Tool(PAY, call_id="call_1")]))
@@ -319,7 +319,7 @@ async def test_a_new_message_is_refused_until_the_waiting_calls_are_cancelled() 
 # --- Decided while the run looks at it -----------------------------------------------------------------------------
 
 
-async def test_a_call_rejected_during_the_policy_does_not_run_and_raises_nothing() -> None:
+async def test_a_call_rejected_while_the_policy_runs_is_not_executed() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")
 
@@ -336,7 +336,7 @@ async def test_a_call_rejected_during_the_policy_does_not_run_and_raises_nothing
     assert messages.tool("call_1").status == Rejected("no")
 
 
-async def test_a_call_approved_with_an_edit_during_the_policy_is_triaged_again() -> None:
+async def test_a_call_edited_while_the_policy_runs_is_decided_again() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")
     shown: list[object] = []
@@ -356,7 +356,7 @@ async def test_a_call_approved_with_an_edit_during_the_policy_is_triaged_again()
     assert bank.paid == [("cy", 5)]
 
 
-async def test_a_refusal_by_policy_that_came_after_a_persons_approval_gives_way_to_it() -> None:
+async def test_an_approval_stored_elsewhere_overrides_a_rejection_by_the_policy() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     elsewhere = Messages.from_json(messages.to_json()).tool("call_1")
@@ -373,7 +373,7 @@ async def test_a_refusal_by_policy_that_came_after_a_persons_approval_gives_way_
     assert bank.paid == [("bo", 100)]
 
 
-async def test_a_call_that_another_run_has_moved_on_is_not_looked_at_again() -> None:
+async def test_a_call_started_by_another_run_raises_conflict_error() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     elsewhere = Messages.from_json(messages.to_json()).tool("call_1")
@@ -395,7 +395,7 @@ async def test_a_call_that_another_run_has_moved_on_is_not_looked_at_again() -> 
 # --- Told, whatever comes after ------------------------------------------------------------------------------------
 
 
-async def test_what_was_resolved_is_told_before_interrupted_calls_are_an_error() -> None:
+async def test_result_events_are_yielded_before_interrupted_tools_error_is_raised() -> None:
     bank = Bank()
     messages = left_running(bank)
     messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
@@ -408,7 +408,7 @@ async def test_what_was_resolved_is_told_before_interrupted_calls_are_an_error()
     assert results == ["u"]
 
 
-async def test_what_was_resolved_is_told_before_a_broken_promise_is_an_error() -> None:
+async def test_result_events_are_yielded_before_pending_tools_error_is_raised() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.append("model", Turn([Tool(FunctionCall("unheard_of"), id="u")]))
@@ -421,7 +421,7 @@ async def test_what_was_resolved_is_told_before_a_broken_promise_is_an_error() -
     assert results == ["u"]
 
 
-async def test_an_edit_that_was_refused_is_promised_to_a_person_too() -> None:
+async def test_a_call_waiting_after_an_invalid_edit_is_kept_if_the_policy_now_executes() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"cents": "many"})
@@ -431,7 +431,7 @@ async def test_an_edit_that_was_refused_is_promised_to_a_person_too() -> None:
     assert isinstance(messages.tool("call_1").status, Pending)
 
 
-async def test_a_policy_cannot_change_what_runs_by_changing_what_it_is_shown() -> None:
+async def test_a_policy_cannot_change_the_arguments_of_a_call() -> None:
     bank = Bank()
 
     def meddling(call: FunctionCall, _risk: Risk) -> Execute:
@@ -446,7 +446,7 @@ async def test_a_policy_cannot_change_what_runs_by_changing_what_it_is_shown() -
     assert messages.tool("call_1").status == Rejected("the policy could not decide (TypeError)", "policy")
 
 
-async def test_what_an_approver_is_shown_cannot_be_changed_and_is_what_runs() -> None:
+async def test_the_arguments_shown_to_an_approver_are_read_only_and_are_executed() -> None:
     ran: list[object] = []
     tools = ToolCollection()
 
@@ -478,7 +478,7 @@ async def test_what_an_approver_is_shown_cannot_be_changed_and_is_what_runs() ->
     assert messages.tool("call_1").decisions[0].arguments is None
 
 
-async def test_a_policy_cannot_empty_the_history_that_it_is_shown() -> None:
+async def test_a_policy_cannot_change_the_history() -> None:
     bank = Bank()
 
     def meddling(call: FunctionCall, _risk: Risk) -> Execute:
@@ -506,7 +506,7 @@ async def test_a_call_with_an_invalid_edit_is_rejected_if_the_policy_rejects_it(
     assert messages.tool("call_1").status == Rejected("frozen", "policy")
 
 
-async def test_an_invalid_edit_fails_if_the_policy_requires_no_approval_any_more() -> None:
+async def test_a_call_with_an_invalid_edit_fails_if_the_policy_now_executes() -> None:
     bank = Bank()
     messages, _ = await paused(bank, Policy(RequireApproval()))
     messages.tool("call_1").approve(arguments={"cents": "many"})
@@ -515,7 +515,7 @@ async def test_an_invalid_edit_fails_if_the_policy_requires_no_approval_any_more
     assert bank.paid == []
 
 
-async def test_a_schedule_that_is_due_already_runs_at_once() -> None:
+async def test_a_call_scheduled_for_the_current_time_runs_immediately() -> None:
     bank = Bank()
     messages = Messages.from_user("pay bo")
     end = await bank.chat(ScriptedProvider(PAY, "done"), Policy(Schedule(NOON))).complete(messages)

@@ -47,7 +47,7 @@ class Hostile:
 
 
 @pytest.mark.parametrize("error", [LookupError("no such account"), RecursionError("deep"), OverflowError("big")])
-async def test_what_a_validator_of_the_application_raises_goes_to_the_model(error: Exception) -> None:
+async def test_the_error_of_an_application_validator_is_sent_to_the_model(error: Exception) -> None:
     messages = Messages.from_user("pay")
     model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
     await ChatBuilder().with_model(model).with_tools(Hostile(error).tools).build().complete(messages)
@@ -87,7 +87,7 @@ class RaisingScope(ToolScope[Never]):
         return Execute()
 
 
-async def test_what_a_definition_of_the_application_raises_goes_to_the_model() -> None:
+async def test_the_error_of_a_custom_tool_definition_is_sent_to_the_model() -> None:
     messages = Messages.from_user("pay")
     model = ScriptedProvider(FunctionCall("pay", {"cents": 1}, id="call_1"), "sorry")
     await ChatBuilder().with_model(model).with_scoped_tools(RaisingScope()).build().complete(messages)
@@ -147,7 +147,7 @@ DEFINITIONS = {"list": {"items": {"$ref": "#/$defs/list"}}, "pattern": {"pattern
     st.booleans(),
 )
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_arguments_and_no_schema_end_a_run(
+def test_a_run_handles_any_arguments_with_any_schema(
     properties: dict[str, object], arguments: dict[str, object], action: Action[Paused], parsed: bool
 ) -> None:
     tools = ToolCollection()

@@ -36,7 +36,7 @@ def pause(name: str) -> Paused:
         (True, None, ["first", "second", "third"]),
     ],
 )
-def test_a_sequential_call_does_not_start_behind_a_waiting_call(
+def test_a_sequential_call_does_not_start_after_a_waiting_call(
     waits: str | None, started: list[str], *, sequential: bool
 ) -> None:
     tools = [call(name) for name in ("first", "second", "third")]

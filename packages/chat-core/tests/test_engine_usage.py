@@ -42,7 +42,7 @@ async def run(chat: StreamingChat[ChatResponse], target: Messages | MemoryConver
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_failed_attempts_are_stored_with_the_turn_that_followed(*, streaming: bool) -> None:
+async def test_usage_of_failed_attempts_is_stored_with_the_following_turn(*, streaming: bool) -> None:
     model = ScriptedProvider(busy(100), busy(900), "Hello.")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     conversation = MemoryConversation(Messages.from_user("hi"))
@@ -54,7 +54,7 @@ async def test_failed_attempts_are_stored_with_the_turn_that_followed(*, streami
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_a_request_that_failed_for_good_is_stored_with_the_turn_before_it(*, streaming: bool) -> None:
+async def test_usage_of_a_failed_request_is_stored_with_the_preceding_turn(*, streaming: bool) -> None:
     model = ScriptedProvider(busy(100), busy(200), busy(300), busy(400), "Hello.")
     chat = ChatBuilder().with_model(model).with_retry(NO_WAIT).build()
     conversation = MemoryConversation(Messages.from_user("hi"))
@@ -70,7 +70,7 @@ async def test_a_request_that_failed_for_good_is_stored_with_the_turn_before_it(
     ]
 
 
-async def test_a_stream_that_is_left_and_a_response_that_is_refused_count() -> None:
+async def test_usage_of_invalid_responses_and_of_streams_closed_early_is_counted() -> None:
     model = ScriptedProvider(
         Answer([FunctionCall("pay", {})], finish_reason="other"), Answer(["one two three"], usage=Usage(7, 3))
     )
@@ -130,7 +130,7 @@ async def test_the_usage_of_an_inner_chat_is_stored_with_its_call() -> None:
     assert Messages.from_json(stored.to_json()).usage == Usage(1520, 60)
 
 
-async def test_the_usage_of_an_inner_chat_counts_while_it_waits_and_once_after_it() -> None:
+async def test_the_usage_of_an_inner_chat_is_counted_once_during_and_after_its_wait() -> None:
     office = Office()
     pay = Answer([FunctionCall("pay", {"cents": 5}, id="pay")], usage=Usage(500, 50))
     chat = office.chat(pay, Answer(["Paid."], usage=Usage(300, 30)))
@@ -145,7 +145,7 @@ async def test_the_usage_of_an_inner_chat_counts_while_it_waits_and_once_after_i
     assert messages.tool("ask").inner is None
 
 
-async def test_the_usage_of_an_inner_chat_that_failed_or_was_cancelled_stays() -> None:
+async def test_the_usage_of_an_inner_chat_that_failed_or_was_cancelled_is_kept() -> None:
     office = Office()
     failing = office.chat(busy(100), busy(200), busy(300))
     messages = Messages.from_user("pay")

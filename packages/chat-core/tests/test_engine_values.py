@@ -160,7 +160,7 @@ async def test_plain_messages_have_no_owner_unless_it_is_passed() -> None:
     assert desk.contexts[0].conversation_id is None
 
 
-async def test_the_model_sees_neither_the_parameter_nor_the_value() -> None:
+async def test_the_model_receives_neither_injected_parameters_nor_their_values() -> None:
     desk = Desk()
     model = ScriptedProvider(READ, "done")
     chat = ChatBuilder().with_model(model).with_tools(desk.tools).build()
@@ -196,7 +196,7 @@ async def test_injected_values_replace_factories() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_missing_value_is_refused_before_anything_is_sent(stream: bool) -> None:
+async def test_a_missing_value_is_refused_before_any_request(stream: bool) -> None:
     desk = Desk()
     model = ScriptedProvider("never")
     chat = ChatBuilder().with_model(model).with_tools(desk.tools).with_values(Database, desk.database).build()
@@ -309,7 +309,7 @@ async def test_values_are_closed_with_the_error_of_the_run(stream: bool) -> None
     assert desk.opened[0].closed_with is failure
 
 
-async def test_values_are_closed_when_a_stream_is_left() -> None:
+async def test_values_are_closed_when_a_stream_is_closed_early() -> None:
     desk = Desk()
 
     async with desk.chat(READ, "done").stream(Messages.from_user("hi")) as events:
@@ -353,7 +353,7 @@ async def test_a_run_can_be_cancelled_while_a_factory_waits() -> None:
     assert desk.all_closed
 
 
-async def test_an_error_of_closing_is_raised_after_a_good_run() -> None:
+async def test_an_error_while_closing_a_value_is_raised_after_a_successful_run() -> None:
     @asynccontextmanager
     async def user(_: RunContext) -> AsyncGenerator[User, None]:
         yield User("ana")
@@ -369,7 +369,9 @@ async def test_an_error_of_closing_is_raised_after_a_good_run() -> None:
     assert desk.all_closed
 
 
-async def test_an_error_of_closing_does_not_hide_the_error_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_while_closing_a_value_does_not_hide_the_error_of_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     @asynccontextmanager
     async def user(_: RunContext) -> AsyncGenerator[User, None]:
         try:
@@ -397,7 +399,7 @@ async def test_an_error_of_closing_does_not_hide_the_error_of_the_run(caplog: py
     assert desk.all_closed
 
 
-async def test_a_policy_reads_values_and_the_owner() -> None:
+async def test_a_policy_can_read_the_values_of_the_run() -> None:
     desk = Desk()
     seen: list[tuple[str | None, str]] = []
 
@@ -427,7 +429,7 @@ async def test_a_policy_reads_values_and_the_owner() -> None:
     assert seen[2][0] == "cy"
 
 
-async def test_a_resumed_run_gets_values_of_its_own() -> None:
+async def test_a_resumed_run_creates_new_values() -> None:
     desk = Desk()
     chat = (
         ChatBuilder()
@@ -470,7 +472,7 @@ async def test_values_are_in_no_repr_log_or_document(caplog: pytest.LogCaptureFi
         assert "s3cret" not in text
 
 
-async def test_a_call_without_a_model_gets_values_and_evaluates_no_instructions() -> None:
+async def test_a_direct_call_receives_values_and_evaluates_no_instructions() -> None:
     desk = Desk()
 
     def never(_: RunContext) -> str:
@@ -523,7 +525,7 @@ async def test_an_inner_chat_uses_its_factories_and_the_values_of_the_outer_run(
     assert len({context.run_id for context in desk.contexts}) == 1
 
 
-async def test_injected_values_reach_inner_chats() -> None:
+async def test_injected_values_are_passed_to_inner_chats() -> None:
     desk = Desk()
     chat = nested(desk, inner_builder(desk).with_values(Database, desk.database)).build()
 
@@ -533,7 +535,7 @@ async def test_injected_values_reach_inner_chats() -> None:
     assert desk.opened == []
 
 
-async def test_a_value_that_an_inner_chat_misses_is_named_with_its_path() -> None:
+async def test_a_missing_value_of_an_inner_chat_is_reported_with_the_tool_path() -> None:
     desk = Desk()
     chat = nested(desk, inner_builder(desk)).build()
 
@@ -541,7 +543,7 @@ async def test_a_value_that_an_inner_chat_misses_is_named_with_its_path() -> Non
         await chat.complete(Messages.from_user("hi"))
 
 
-async def test_an_inner_chat_that_resumes_gets_values_for_its_policy_and_its_tools() -> None:
+async def test_a_resumed_inner_chat_has_values_for_its_policy_and_its_tools() -> None:
     desk = Desk()
     asked: list[str | None] = []
 

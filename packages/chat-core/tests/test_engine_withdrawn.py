@@ -28,7 +28,7 @@ def payer(ran: list[int]) -> ToolCollection[None]:
 
 @pytest.mark.parametrize("finish", ["content_filter", "refusal"])
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_calls_of_an_answer_that_was_withdrawn_do_not_run(
+async def test_calls_of_a_filtered_or_refused_response_do_not_run(
     finish: Literal["content_filter", "refusal"], streamed: bool
 ) -> None:
     ran: list[int] = []
@@ -52,7 +52,7 @@ async def test_calls_of_an_answer_that_was_withdrawn_do_not_run(
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "refusal"])
-async def test_a_stored_answer_that_was_withdrawn_is_the_answer_of_the_next_run(
+async def test_a_stored_filtered_or_refused_response_is_returned_by_the_next_run(
     finish: Literal["content_filter", "refusal"],
 ) -> None:
     ran: list[int] = []
@@ -66,7 +66,7 @@ async def test_a_stored_answer_that_was_withdrawn_is_the_answer_of_the_next_run(
     assert (ran, len(model.asked)) == ([], 1)
 
 
-async def test_a_structured_answer_that_was_refused_says_so() -> None:
+async def test_a_refused_structured_response_raises_refusal_error() -> None:
     model = ScriptedProvider(Answer([CALL], finish_reason="refusal"))
     chat = ChatBuilder().with_model(model).with_tools(payer([])).with_structured_output(int).build()
     with pytest.raises(RefusalError):

@@ -89,7 +89,7 @@ def named(name: str, *script: str | Answer | OverloadedError) -> ScriptedProvide
 
 
 @pytest.mark.parametrize("middleware", [(), (Middleware(),)])
-async def test_a_provider_falls_back_within_the_budget_of_the_engine(
+async def test_a_fallback_provider_uses_its_next_model_on_a_retry(
     middleware: tuple[Middleware, ...],
 ) -> None:
     first, second = named("first", OverloadedError("busy")), named("second", "hello")
@@ -102,7 +102,7 @@ async def test_a_provider_falls_back_within_the_budget_of_the_engine(
     assert (len(first.asked), len(second.asked)) == (1, 1)
 
 
-async def test_a_fallback_uses_up_the_retries_of_the_call() -> None:
+async def test_each_fallback_counts_as_a_retry() -> None:
     models = [named(str(index), OverloadedError(f"busy {index}")) for index in range(3)]
     chat = ChatBuilder().with_model(Fallback(*models)).with_retry(Retry(times=1)).build()
 
@@ -113,7 +113,7 @@ async def test_a_fallback_uses_up_the_retries_of_the_call() -> None:
     assert [len(model.asked) for model in models] == [1, 1, 0]
 
 
-async def test_a_stream_that_breaks_continues_with_the_next_model() -> None:
+async def test_a_broken_stream_is_retried_with_the_next_model() -> None:
     broken = named("first", Answer(["one two three"], fail_after=1, error=OverloadedError("busy")))
     retry = Retry(after_delivery=True, base=1_000)
     chat = ChatBuilder().with_model(Fallback(broken, named("second", "hello"))).with_retry(retry).build()
@@ -125,7 +125,7 @@ async def test_a_stream_that_breaks_continues_with_the_next_model() -> None:
     assert stream.response.text == "hello"
 
 
-async def test_each_model_call_begins_with_its_first_attempt() -> None:
+async def test_each_model_call_starts_with_the_first_model() -> None:
     first, second = named("first", OverloadedError("busy"), "again"), named("second", "hello")
     chat = ChatBuilder().with_model(Fallback(first, second)).build()
 
