@@ -73,7 +73,9 @@ def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bo
         ("later\n", Pending, {"to": "Bo", "cents": 500}),
     ],
 )
-def test_verbs_may_be_abbreviated(typed: str, status: type[object], arguments: dict[str, object]) -> None:
+def test_prompt_accepts_every_verb_and_its_abbreviation(
+    typed: str, status: type[object], arguments: dict[str, object]
+) -> None:
     messages, outcome = paused(RequireApproval())
     said(typed, messages, outcome.waiting)
 
@@ -87,7 +89,7 @@ def test_verbs_may_be_abbreviated(typed: str, status: type[object], arguments: d
     ("typed", "status"),
     [("complete\nit was paid\n", Completed), ("retry\n", Approved), ("fail\nthe bank is shut\n", Failed)],
 )
-def test_interrupted_call_prompts_for_its_outcome(typed: str, status: type[object]) -> None:
+def test_interrupted_call_is_prompted_for_its_outcome(typed: str, status: type[object]) -> None:
     messages, outcome = paused(RequireApproval())
     tool = messages.tool("call_1")
     tool.approve()
@@ -102,14 +104,14 @@ def test_interrupted_call_prompts_for_its_outcome(typed: str, status: type[objec
     assert isinstance(tool.status, status)
 
 
-def test_scheduled_call_is_not_prompted() -> None:
+def test_prompt_skips_a_scheduled_call() -> None:
     messages, outcome = paused(Schedule(LATER))
 
     assert "waits until 2100-01-01" in said("", messages, outcome.waiting)
     assert isinstance(messages.tool("call_1").status, Pending)
 
 
-def test_late_decision_prints_an_error() -> None:
+def test_decision_about_a_call_decided_elsewhere_prints_an_error() -> None:
     messages, outcome = paused(RequireApproval())
     decided: list[Callable[[], object]] = [lambda: messages.tool("call_1").reject("no", by="bob")]
     decided[0]()
@@ -141,7 +143,7 @@ def test_unprintable_text_is_edited_as_json(typed: str, to: str) -> None:
     assert messages.tool("call_1").effective_arguments == {"to": to, "cents": 300}
 
 
-def test_removed_call_prints_an_error() -> None:
+def test_decision_about_a_removed_call_prints_an_error() -> None:
     _, outcome = paused(RequireApproval())
 
     assert "no tool with id 'call_1'" in said("approve\n", Messages.from_user("Hello."), outcome.waiting)

@@ -17,7 +17,7 @@ from chat_terminal.sessions import Sessions
 ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
 
 
-def test_response_alone_is_on_stdout(chat: Any, user_dir: Any) -> None:
+def test_stdout_contains_only_the_response(chat: Any, user_dir: Any) -> None:
     ended = chat("Name", "a", "river.", *user_dir.talker)
 
     assert (ended.code, ended.out, ended.err) == (ANSWERED, "The Loire.\n", "")
@@ -62,7 +62,7 @@ def test_continue_resumes_last_session_with_its_model(chat: Any, user_dir: Any) 
     ]
 
 
-def test_named_session_can_be_resumed(chat: Any, user_dir: Any) -> None:
+def test_named_session_can_be_continued(chat: Any, user_dir: Any) -> None:
     chat("Name a river.", "--session", "rivers", *user_dir.talker)
     chat("Something else.", *user_dir.talker)
 
@@ -88,7 +88,7 @@ def test_json_output_is_one_object(chat: Any, user_dir: Any) -> None:
     assert ended.err == ""
 
 
-def test_undecided_call_waits_in_the_store(chat: Any, user_dir: Any) -> None:
+def test_undecided_call_exits_with_code_3_and_is_stored(chat: Any, user_dir: Any) -> None:
     ended = chat("Pay Bo.", *user_dir.payer)
 
     assert (ended.code, ended.out, user_dir.paid) == (WAITS, "", [])
@@ -98,7 +98,7 @@ def test_undecided_call_waits_in_the_store(chat: Any, user_dir: Any) -> None:
     assert 'pay(to="Bo", cents=500): pending' in chat("show").out
 
 
-def test_json_lists_waiting_calls(chat: Any, user_dir: Any) -> None:
+def test_json_output_lists_waiting_calls(chat: Any, user_dir: Any) -> None:
     ended = chat("Pay Bo.", "--json", *user_dir.payer)
 
     told = json.loads(ended.out)
@@ -108,14 +108,14 @@ def test_json_lists_waiting_calls(chat: Any, user_dir: Any) -> None:
     ]
 
 
-def test_approve_all_runs_without_a_prompt(chat: Any, user_dir: Any) -> None:
+def test_approve_all_runs_calls_without_a_prompt(chat: Any, user_dir: Any) -> None:
     ended = chat("Pay Bo.", "--approve", "all", *user_dir.payer)
 
     assert (ended.code, ended.out, user_dir.paid) == (ANSWERED, "It is done.\n", ["500 cents to Bo"])
     assert '▶ pay(to="Bo", cents=500)' in ended.err
 
 
-def test_question_fails_while_a_call_waits(chat: Any, user_dir: Any) -> None:
+def test_new_question_fails_while_a_call_of_the_session_waits(chat: Any, user_dir: Any) -> None:
     chat("Pay Bo.", "--session", "bills", *user_dir.payer)
     ended = chat("-c", "And Maria?")
 
@@ -124,7 +124,7 @@ def test_question_fails_while_a_call_waits(chat: Any, user_dir: Any) -> None:
     assert "And Maria?" not in chat("show").out
 
 
-def test_resumed_session_may_still_wait(chat: Any, user_dir: Any) -> None:
+def test_resume_exits_with_code_3_if_a_call_still_waits(chat: Any, user_dir: Any) -> None:
     chat("Pay Bo.", *user_dir.payer)
 
     assert chat("resume").code == WAITS
@@ -147,7 +147,7 @@ def test_sessions_json_prints_one_line_per_session(chat: Any, user_dir: Any) -> 
 
 
 @pytest.mark.parametrize("command", ["show", "resume", "-c"])
-def test_continue_without_sessions_is_a_usage_error(chat: Any, command: str) -> None:
+def test_command_for_the_last_session_without_sessions_is_a_usage_error(chat: Any, command: str) -> None:
     ended = chat(command, *(["hello"] if command == "-c" else []))
 
     assert ended.code == MISUSED
@@ -169,7 +169,7 @@ def test_store_option_is_accepted_before_or_after_the_command(chat: Any, user_di
     assert chat("sessions").out == ""
 
 
-def test_session_without_conversation_can_be_forgotten(chat: Any, user_dir: Any) -> None:
+def test_session_without_a_stored_conversation_can_be_forgotten(chat: Any, user_dir: Any) -> None:
     Sessions(user_dir.folder / "state" / "chats.db").record_use("ghost", "nothing", {})
 
     assert chat("show", "ghost").code == FAILED
@@ -178,7 +178,7 @@ def test_session_without_conversation_can_be_forgotten(chat: Any, user_dir: Any)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "caf\udce9"])
-def test_unprintable_session_name_is_rejected(chat: Any, user_dir: Any, name: str) -> None:
+def test_empty_or_unprintable_session_name_is_a_usage_error(chat: Any, user_dir: Any, name: str) -> None:
     ended = chat("Name a river.", "--session", name, *user_dir.talker)
 
     assert (ended.code, ended.out) == (MISUSED, "")
@@ -186,14 +186,16 @@ def test_unprintable_session_name_is_rejected(chat: Any, user_dir: Any, name: st
     assert chat("sessions").out == ""
 
 
-def test_continue_and_session_are_exclusive(chat: Any, user_dir: Any) -> None:
+def test_continue_and_session_options_are_mutually_exclusive(chat: Any, user_dir: Any) -> None:
     ended = chat("-c", "--session", "rivers", "Another?", *user_dir.talker)
 
     assert ended.code == MISUSED
     assert "use one of them" in ended.err
 
 
-def test_session_keeps_its_model_in_any_directory(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_keeps_its_model_and_tools_in_any_directory(
+    chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(user_dir.folder)
     chat("Name a river.", "--model", "python:mine.py:talker", "--tools", "mine.py:tools")
     (user_dir.folder / "elsewhere").mkdir()
@@ -203,7 +205,7 @@ def test_session_keeps_its_model_in_any_directory(chat: Any, user_dir: Any, monk
     assert chat("-c", "Another?").out == "The Seine.\n"
 
 
-def test_base_url_belongs_to_its_model(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_url_is_used_only_with_its_model(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = "http://127.0.0.1:9/v1"
     assert chat("Hello?", "--model", "completions:x", "--base-url", nowhere).code == FAILED
     assert chat("resume").err.startswith("NetworkError: ")  # the base URL is remembered
@@ -215,13 +217,13 @@ def test_base_url_belongs_to_its_model(chat: Any, user_dir: Any, monkeypatch: py
     assert chat("Name a river.", "--base-url", nowhere, *user_dir.talker).code == MISUSED
 
 
-def test_printed_resume_command_is_quoted(chat: Any, user_dir: Any) -> None:
+def test_session_name_in_the_printed_resume_command_is_quoted(chat: Any, user_dir: Any) -> None:
     ended = chat("Pay Bo.", "--session", "two words", *user_dir.payer)
 
     assert "chat resume 'two words'" in ended.err
 
 
-def test_unnamed_user_is_prompted(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_login_name_is_prompted(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found: 1234")
 
@@ -273,7 +275,9 @@ def watched(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[float 
 
 
 @pytest.mark.parametrize("choice", ["required", "pay"])
-def test_required_tool_choice_ends_after_the_first_call(chat: Any, user_dir: Any, watched: Any, choice: str) -> None:
+def test_required_tool_choice_applies_only_to_the_first_step(
+    chat: Any, user_dir: Any, watched: Any, choice: str
+) -> None:
     words = ("--model", "python:watched:model", "--tools", "mine:tools", "--approve", "all", "--tool-choice", choice)
     forced = NamedTool("pay") if choice == "pay" else "required"
 
@@ -306,7 +310,7 @@ def test_tool_choice_none_applies_to_every_step(chat: Any, user_dir: Any, watche
         (("--tools", "mine.py", "--tool-choice", "fly"), "one of pay; not 'fly'"),
     ],
 )
-def test_unknown_tool_choice_is_a_usage_error(
+def test_invalid_tool_choice_is_a_usage_error(
     chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
 ) -> None:
     monkeypatch.chdir(user_dir.folder)
@@ -320,7 +324,7 @@ def test_unknown_tool_choice_is_a_usage_error(
     ("model", "temperature"),
     [("local", 0), ("local --temperature 0.7", 0.7), ("local:own.gguf", None), ("openai:x", None)],
 )
-def test_default_temperature_applies_to_the_bundled_model_only(
+def test_default_temperature_applies_only_to_the_bundled_model(
     chat: Any, watched: Any, monkeypatch: pytest.MonkeyPatch, model: str, temperature: float | None
 ) -> None:
     def chosen(_name: str, _base_url: str | None) -> object:
@@ -344,7 +348,7 @@ def test_help_lists_the_options_of_ask(chat: Any) -> None:
     assert told.count("--store ") == 1
 
 
-def test_usage_error_suggests_ask(chat: Any) -> None:
+def test_usage_error_of_a_command_suggests_ask(chat: Any) -> None:
     ended = chat("show", "me", "a", "river's", "bed")
 
     assert ended.code == MISUSED
@@ -352,7 +356,7 @@ def test_usage_error_suggests_ask(chat: Any) -> None:
     assert "chat ask" not in chat("show", "--bogus", "x").err
 
 
-def test_json_reports_failures(chat: Any, user_dir: Any) -> None:
+def test_json_output_reports_failures(chat: Any, user_dir: Any) -> None:
     failed = chat(
         "Hello?", "--session", "a", "--json", "--model", "completions:x", "--base-url", "http://127.0.0.1:9/v1"
     )
@@ -367,14 +371,14 @@ def test_json_reports_failures(chat: Any, user_dir: Any) -> None:
     assert "there is no provider 'nobody'" in told["error"]["message"]
 
 
-def test_json_reports_usage_errors(chat: Any, user_dir: Any) -> None:
+def test_json_output_reports_usage_errors(chat: Any, user_dir: Any) -> None:
     for words in (("Hello?", "--bogus", "--json"), ("--store", str(user_dir.folder), "Hello?", "--json")):
         ended = chat(*words)
         assert (ended.code, json.loads(ended.out)["error"]["type"]) == (MISUSED, "UsageError")
     assert chat("--model", "nobody:x", "--", "--json").out == ""
 
 
-def test_json_reports_pending_calls(chat: Any, user_dir: Any) -> None:
+def test_json_output_reports_pending_calls(chat: Any, user_dir: Any) -> None:
     chat("Pay Bo.", "--session", "bills", *user_dir.payer)
     told = json.loads(chat("-c", "And Maria?", "--json").out)
 

@@ -50,7 +50,7 @@ def test_approver_is_none_without_a_terminal(no_terminal: None, monkeypatch: pyt
     assert find_approver() is None
 
 
-def test_approver_is_the_user_when_stdin_is_a_terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_approver_is_the_user_if_stdin_is_a_terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", TerminalStream())
     monkeypatch.setattr(getpass, "getuser", lambda: "ana")
 

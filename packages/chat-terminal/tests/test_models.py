@@ -36,7 +36,9 @@ def test_provider_prefix_selects_the_provider(
         ("gemini:g", "GOOGLE_API_KEY (or GEMINI_API_KEY): export GOOGLE_API_KEY=…"),
     ],
 )
-def test_missing_key_is_explained_for_a_shell(name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_error_names_the_variable_and_the_export_command(
+    name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(click.UsageError) as caught:
@@ -85,7 +87,7 @@ def test_missing_file_raises_usage_error(user_dir: Any) -> None:
         ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name'"),
     ],
 )
-def test_failing_module_reports_error_and_line(user_dir: Any, text: str, told: str) -> None:
+def test_failing_module_reports_its_error_and_line(user_dir: Any, text: str, told: str) -> None:
     (user_dir.folder / "broken.py").write_text(text)
 
     for _ in range(2):  # a failed import leaves no partial module behind
@@ -124,7 +126,7 @@ def test_module_in_the_current_directory_is_found(user_dir: Any, monkeypatch: py
     assert load_module("module_of_the_folder").number == 5
 
 
-def test_file_references_become_absolute(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_file_references_become_absolute(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(user_dir.folder)
     (user_dir.folder / "model.gguf").write_text("")
     (user_dir.folder / "openai").write_text("")

@@ -33,7 +33,7 @@ def test_chat_error_prints_one_line_and_exits_1(chat: Any, user_dir: Any) -> Non
 
 
 @pytest.mark.parametrize("question", [["Name a river."], ["sessions"]])
-def test_broken_pipe_prints_nothing(chat: Any, user_dir: Any, question: list[str]) -> None:
+def test_broken_pipe_exits_with_code_1_and_prints_nothing(chat: Any, user_dir: Any, question: list[str]) -> None:
     chat("Name a river.", *user_dir.talker)
     ours, theirs = os.pipe()
     os.close(ours)
@@ -50,14 +50,14 @@ def test_broken_pipe_prints_nothing(chat: Any, user_dir: Any, question: list[str
 @pytest.mark.parametrize(
     ("closed", "out"), [("<&-", "The Loire.\n"), ("2>&- </dev/null", "The Loire.\n"), (">&- </dev/null", "")]
 )
-def test_closed_streams_are_replaced(user_dir: Any, closed: str, out: str) -> None:
+def test_command_runs_with_closed_standard_streams(user_dir: Any, closed: str, out: str) -> None:
     words = shlex.join([*COMMAND, "Name a river.", *user_dir.talker])
     ended = subprocess.run(["/bin/sh", "-c", f"{words} {closed}"], check=False, capture_output=True, text=True)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, out, "")
 
 
-def test_limited_encoding_escapes_output(user_dir: Any) -> None:
+def test_characters_outside_the_output_encoding_are_escaped(user_dir: Any) -> None:
     command = [*COMMAND, "Pay Bo.", *user_dir.payer, "--approve", "none"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
     ended = subprocess.run(command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=environment)
@@ -67,7 +67,7 @@ def test_limited_encoding_escapes_output(user_dir: Any) -> None:
 
 
 @pytest.mark.parametrize(("file", "told"), [("junk.db", "is not a database"), ("junk.db/chats.db", "Error: ")])
-def test_invalid_session_file_prints_one_line(chat: Any, user_dir: Any, file: str, told: str) -> None:
+def test_invalid_session_file_prints_a_one_line_error(chat: Any, user_dir: Any, file: str, told: str) -> None:
     (user_dir.folder / "junk.db").write_text("no database " * 100)
     ended = chat("sessions", "--store", str(user_dir.folder / file))
 
@@ -76,7 +76,7 @@ def test_invalid_session_file_prints_one_line(chat: Any, user_dir: Any, file: st
     assert len(ended.err.splitlines()) == 1
 
 
-def test_error_of_a_user_model_prints_one_escaped_line(chat: Any, user_dir: Any) -> None:
+def test_error_of_a_user_model_prints_one_line_without_control_characters(chat: Any, user_dir: Any) -> None:
     (user_dir.folder / "raising.py").write_text(
         "from chat_core.testing import Answer, ScriptedProvider\n"
         "async def fall():\n"

@@ -44,7 +44,7 @@ def stored(sessions: Sessions, session: str) -> Messages:
     return anyio.run(load)
 
 
-def test_session_stores_question_and_response(tmp_path: Path) -> None:
+def test_ask_stores_the_question_and_the_response(tmp_path: Path) -> None:
     user_dir = runner(tmp_path, "The Loire.")
     outcome = user_dir.ask("a", ["Name a river."], "Be brief.")
 
@@ -61,7 +61,7 @@ def test_failed_run_keeps_the_question(tmp_path: Path) -> None:
     assert [content.text for content in stored(failing.sessions, "a")] == ["Name a river.", "The Loire."]
 
 
-def test_outcome_is_one_line_of_json(tmp_path: Path) -> None:
+def test_format_outcome_returns_one_line_of_json(tmp_path: Path) -> None:
     outcome = runner(tmp_path, "The\nLoire.").ask("a", ["Name a river."], None)
 
     line = format_outcome("a", outcome)
@@ -79,9 +79,7 @@ def test_resume_of_a_deleted_session_raises(tmp_path: Path) -> None:
         stored(user_dir.sessions, "a")
 
 
-def test_the_user_is_prompted_only_for_calls_that_they_may_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_is_prompted_only_for_calls_that_they_may_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prompted: list[tuple[str, str | None]] = []
 
     def prompt(waiting: Sequence[Wait], _screen: Screen, _person: str) -> list[Decision]:
@@ -108,6 +106,8 @@ def test_the_user_is_prompted_only_for_calls_that_they_may_decide(
 
 
 @pytest.mark.parametrize(("owner", "allowed"), [(None, True), ("ana", True), ("ben", False)])
-def test_users_decide_their_own_sessions_and_sessions_of_no_one(owner: str | None, *, allowed: bool) -> None:
+def test_user_may_decide_in_their_own_sessions_and_in_sessions_without_owner(
+    owner: str | None, *, allowed: bool
+) -> None:
     wait = Wait("approval", "a", ("a",), "pay", {}, owner=owner)
     assert user_may_decide(Principal("ana"), wait) is allowed

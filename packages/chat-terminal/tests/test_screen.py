@@ -16,7 +16,7 @@ ESCAPES = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 PAGE = "# Rivers\n\nOne *and* two.\n\n```\na\n\nb\n```\n\nlast"
 
 
-def test_split_keeps_code_blocks_whole() -> None:
+def test_split_finished_keeps_code_blocks_together() -> None:
     assert split_finished("a\n\nb") == ("a\n\n", "b")
     assert split_finished("a\n```\nb\n\nc") == ("", "a\n```\nb\n\nc")
     assert split_finished(PAGE)[1] == "last"
@@ -26,14 +26,14 @@ def test_split_keeps_code_blocks_whole() -> None:
 
 
 @given(st.text(alphabet="ab`~# \n", max_size=60))
-def test_split_loses_no_text(text: str) -> None:
+def test_split_finished_loses_no_text(text: str) -> None:
     done, rest = split_finished(text)
 
     assert done + rest == text
 
 
 @given(st.lists(st.text(alphabet="ab \n", max_size=8), max_size=12))
-def test_piped_output_is_unchanged(pieces: list[str]) -> None:
+def test_text_written_to_a_pipe_is_unchanged(pieces: list[str]) -> None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         screen = Screen()
@@ -82,7 +82,7 @@ def test_one_blank_line_separates_streamed_paragraphs(monkeypatch: pytest.Monkey
     assert shown == ["One.", "", "Two.", "", "1 three", "", "• four", "", "Five", "", "Six.", "Seven."]
 
 
-def test_quiet_screen_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_screen_prints_no_events(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen(quiet=True)
     screen.show_event(TextDelta("hello"))
     screen.show_event(ToolStarted(Tool(FunctionCall("pay", {}, id="call_1"))))
@@ -91,7 +91,7 @@ def test_quiet_screen_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr() == ("", "")
 
 
-def test_call_is_formatted_like_code() -> None:
+def test_format_call_looks_like_python_code() -> None:
     assert format_call("pay", {"to": "Zoë", "cents": [1, None]}) == 'pay(to="Zoë", cents=[1, null])'
 
 
@@ -109,7 +109,7 @@ def test_control_characters_of_model_output_are_replaced(monkeypatch: pytest.Mon
     assert "a�]0;title�b�31mcd" in err.getvalue()
 
 
-def test_a_line_shows_invisible_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_line_shows_invisible_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().print_line("why: a\u3164b\ufe0f\u202e")
 
     assert capsys.readouterr().err == "why: a\\u3164b\\ufe0f\\u202e\n"
@@ -122,13 +122,13 @@ def test_format_call_escapes_invisible_characters() -> None:
     assert format_call("pay", arguments) == r'pay(to\u001b="Bo\u202egnp\u009b\u200b", many=["\udb40\udc41"])'
 
 
-def test_print_line_ignores_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_line_prints_on_a_quiet_screen(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(quiet=True).print_line("decide")
 
     assert capsys.readouterr() == ("", "decide\n")
 
 
-def test_status_line_is_not_wrapped_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_line_written_to_a_pipe_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().print_progress("word " * 60)
 
     assert capsys.readouterr().err == "word " * 60 + "\n"

@@ -41,7 +41,7 @@ def test_long_title_is_truncated_to_one_line(tmp_path: Path) -> None:
     assert "\n" not in session.title
 
 
-def test_list_and_conversations_share_one_file(tmp_path: Path) -> None:
+def test_session_list_and_conversations_share_one_file(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "state" / "chats.db")
     sessions.record_use("a", "x", {})
 

@@ -48,7 +48,7 @@ def outcome(place: str, tool: str, approve: Literal["ask", "all", "none"]) -> st
 
 
 @pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("none", "paused"), ("all", "Completed")])
-def test_plain_collection_requires_approval_unless_all(
+def test_collection_without_a_policy_requires_approval_unless_approve_is_all(
     tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
 ) -> None:
     (tmp_path / "tools.py").write_text(MODULE)
@@ -56,14 +56,14 @@ def test_plain_collection_requires_approval_unless_all(
     assert outcome(f"{tmp_path / 'tools.py'}:bare", "free", approve) == became
 
 
-def test_scope_keeps_its_policy(tmp_path: Path) -> None:
+def test_scope_of_the_module_keeps_its_policy(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(MODULE + RULED)
 
     assert outcome(str(tmp_path / "tools.py"), "ruled", "all") == "Rejected"
 
 
 @pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("all", "Completed")])
-def test_plain_collection_next_to_a_scope_requires_approval(
+def test_collection_without_a_policy_requires_approval_beside_a_scope(
     tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
 ) -> None:
     (tmp_path / "tools.py").write_text(MODULE + RULED)
