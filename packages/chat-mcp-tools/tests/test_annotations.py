@@ -12,7 +12,7 @@ def told(**hints: bool) -> McpAnnotations:
     return annotations_of("s", tool)
 
 
-def test_without_annotations_a_tool_is_destructive_and_not_to_be_repeated() -> None:
+def test_a_tool_without_annotations_is_destructive_and_not_idempotent() -> None:
     assert told() == McpAnnotations(
         "s", "t", None, read_only=False, destructive=True, idempotent=False, open_world=True
     )
@@ -27,17 +27,17 @@ def test_without_annotations_a_tool_is_destructive_and_not_to_be_repeated() -> N
         ("readOnlyHint", True, "read_only"),
     ],
 )
-def test_each_hint_is_read(hint: str, value: bool, field: str) -> None:
+def test_each_annotation_hint_is_read(hint: str, value: bool, field: str) -> None:
     assert getattr(told(**{hint: value}), field) is value
     assert getattr(told(), field) is not value
 
 
-def test_what_is_read_only_destroys_nothing_whatever_else_is_said() -> None:
+def test_a_read_only_tool_is_never_destructive() -> None:
     meta = told(readOnlyHint=True, destructiveHint=True, idempotentHint=False)
     assert (meta.destructive, meta.idempotent) == (False, True)
 
 
-def test_a_title_is_found_in_either_place() -> None:
+def test_a_title_is_read_from_the_tool_or_its_annotations() -> None:
     hints = ToolAnnotations(title="inner")
     assert annotations_of("s", Tool(name="t", input_schema={}, annotations=hints)).title == "inner"
     assert annotations_of("s", Tool(name="t", title="outer", input_schema={}, annotations=hints)).title == "outer"

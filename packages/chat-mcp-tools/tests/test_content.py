@@ -21,13 +21,13 @@ def text(words: str) -> dict[str, object]:
     return {"type": "text", "text": words}
 
 
-def test_one_thing_is_itself_several_are_a_list_and_nothing_is_nothing() -> None:
+def test_content_blocks_are_converted_to_a_value_a_list_or_none() -> None:
     assert value_of(result()) is None
     assert value_of(result(text("a"))) == "a"
     assert value_of(result(text("a"), text("b"))) == ["a", "b"]
 
 
-def test_structured_content_is_told_once() -> None:
+def test_structured_content_that_repeats_the_text_is_returned_once() -> None:
     assert value_of(result(text('{"n": 1}'), structured={"n": 1})) == {"n": 1}
     assert value_of(result(text("one"), structured={"n": 1})) == [{"n": 1}, "one"]
     assert value_of(result(structured={"result": 1})) == {"result": 1}
@@ -61,9 +61,7 @@ def test_structured_content_is_told_once() -> None:
         (["hello"], {"path": "a.txt", "content": "hello"}, {"path": "a.txt", "content": "hello"}),
     ],
 )
-def test_a_text_that_says_structured_content_again_is_left_out(
-    texts: list[str], structured: object, told: object
-) -> None:
+def test_a_text_that_repeats_structured_content_is_omitted(texts: list[str], structured: object, told: object) -> None:
     assert value_of(result(*map(text, texts), structured=structured)) == told
 
 
@@ -81,11 +79,13 @@ def test_a_text_that_says_structured_content_again_is_left_out(
         ([], {"result": []}, {"result": []}),
     ],
 )
-def test_what_says_something_else_is_told_beside_it(texts: list[str], structured: object, told: object) -> None:
+def test_a_text_that_differs_from_structured_content_is_kept(
+    texts: list[str], structured: object, told: object
+) -> None:
     assert value_of(result(*map(text, texts), structured=structured)) == told
 
 
-def test_structured_content_that_is_the_blocks_is_left_to_them() -> None:
+def test_structured_content_that_repeats_the_blocks_is_omitted() -> None:
     image = {"type": "image", "data": DATA, "mimeType": "image/png"}
     assert value_of(result(image, structured={"content": [image]})) == File("image/png", data=b"bytes")
     assert value_of(result(text("a"), structured={"content": [text("a")]})) == "a"
@@ -93,13 +93,13 @@ def test_structured_content_that_is_the_blocks_is_left_to_them() -> None:
     assert value_of(result(image, structured=more)) == [more, File("image/png", data=b"bytes")]
 
 
-def test_images_and_sounds_are_files() -> None:
+def test_images_and_audio_are_converted_to_files() -> None:
     image = {"type": "image", "data": DATA, "mimeType": "image/png"}
     sound = {"type": "audio", "data": DATA, "mimeType": "audio/wav"}
     assert value_of(result(image, sound)) == [File("image/png", data=b"bytes"), File("audio/wav", data=b"bytes")]
 
 
-def test_resources_are_what_is_in_them_and_links_are_told() -> None:
+def test_resources_are_converted_to_their_content_and_links_to_names() -> None:
     words = {"type": "resource", "resource": {"uri": "note:1", "text": "hello"}}
     blob = {"type": "resource", "resource": {"uri": "note:2", "blob": DATA, "mimeType": "application/pdf"}}
     bare = {"type": "resource", "resource": {"uri": "note:3", "blob": DATA}}
@@ -112,18 +112,18 @@ def test_resources_are_what_is_in_them_and_links_are_told() -> None:
     ]
 
 
-def test_a_file_that_is_not_base64_is_refused() -> None:
+def test_a_file_with_invalid_base64_is_refused() -> None:
     with pytest.raises(ValueError, match="the server sent a file that is not base64"):
         value_of(result({"type": "image", "data": "!", "mimeType": "image/png"}))
 
 
-def test_a_failure_has_words() -> None:
+def test_an_error_result_is_converted_to_text() -> None:
     assert error_text_of(result(text("a"), text("b"))) == "a\nb"
     assert error_text_of(result(structured={"code": 1})) == '{"code": 1}'
     assert error_text_of(result()) == "it failed, and gave no reason"
 
 
-def test_structured_content_is_also_data_for_the_front_end() -> None:
+def test_structured_content_is_also_returned_as_data() -> None:
     wrapped = output_of(result(text("4 cents"), structured={"cents": 4}))
     assert wrapped == ToolOutput([{"cents": 4}, "4 cents"], data=Data("structured", {"cents": 4}))
     alone = output_of(result(structured={"cents": 4}))

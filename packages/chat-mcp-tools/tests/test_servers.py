@@ -7,7 +7,7 @@ from chat_core.errors import UsageError
 from chat_mcp_tools import HttpServer, StdioServer
 
 
-def test_nothing_secret_is_shown() -> None:
+def test_server_labels_and_reprs_hide_secrets() -> None:
     http = HttpServer("https://user:word@example.com/mcp?key=abc", headers={"Authorization": "Bearer xyz"})
     assert http.label == "https://example.com/mcp"
     started = StdioServer("python", ["server.py"], env={"KEY": "xyz"})
@@ -16,12 +16,12 @@ def test_nothing_secret_is_shown() -> None:
         assert secret not in f"{http!r} {started!r}"
 
 
-def test_a_name_is_the_label() -> None:
+def test_the_name_of_a_server_is_its_label() -> None:
     assert HttpServer("http://localhost/mcp", name="files").label == "files"
     assert StdioServer("python", name="files").label == "files"
 
 
-def test_what_cannot_be_a_server_is_refused() -> None:
+def test_an_invalid_server_is_refused_without_leaking_secrets() -> None:
     for url in (
         "localhost:8000",
         "htps://ana:secret@host/mcp",

@@ -49,7 +49,7 @@ ADD = FunctionCall("add", {"a": 1, "b": 2})
 # --- Listed ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_s_tools_are_a_collection_with_its_annotations(by_http: Toolbox) -> None:
+async def test_mcp_tools_returns_a_collection_with_annotations(by_http: Toolbox) -> None:
     async with mcp_tools(by_http.server) as tools:
         names = ("look_up", "add", "wipe", "weather", "names", "draw", "fail", "count")
         assert tools.names() == (*names, "never_ends")
@@ -63,7 +63,7 @@ async def test_a_server_s_tools_are_a_collection_with_its_annotations(by_http: T
         assert definition.declaration.description == "Look a word up."
 
 
-async def test_a_prefix_keeps_two_servers_apart(by_stdio: Toolbox, by_http: Toolbox) -> None:
+async def test_prefixes_distinguish_the_tools_of_two_servers(by_stdio: Toolbox, by_http: Toolbox) -> None:
     async with (
         mcp_tools(by_stdio.server, prefix="a_") as first,
         mcp_tools(by_http.server, prefix="b_") as second,
@@ -76,7 +76,7 @@ async def test_a_prefix_keeps_two_servers_apart(by_stdio: Toolbox, by_http: Tool
     assert f"wiped {there}" in by_http.notes()
 
 
-async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_left_out(tmp_path: Path) -> None:
+async def test_a_tool_with_an_invalid_schema_is_refused_unless_excluded(tmp_path: Path) -> None:
     server = odd(
         tmp_path,
         good={"type": "object", "properties": {"n": {"type": "integer"}}},
@@ -97,13 +97,13 @@ async def test_a_schema_that_cannot_be_checked_is_refused_by_name_and_can_be_lef
         assert status.error.startswith("ToolRefusedError: ")
 
 
-async def test_a_server_that_does_not_tell_its_tools_is_unavailable(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_list_its_tools_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(ServerUnavailableError, match="the MCP server 'odd' does not list its tools: MCPError"):
         async with mcp_tools(odd(tmp_path, wrong={"type": "string"})):
             pass
 
 
-async def test_leaving_out_what_is_not_there_is_a_mistake(by_http: Toolbox) -> None:
+async def test_excluding_an_unknown_tool_is_refused(by_http: Toolbox) -> None:
     with pytest.raises(UsageError, match=r"without=\['wype'\]: the MCP server 'toolbox' has no such tools"):
         async with mcp_tools(by_http.server, without=["wype"]):
             pass
@@ -112,13 +112,13 @@ async def test_leaving_out_what_is_not_there_is_a_mistake(by_http: Toolbox) -> N
             pass
 
 
-async def test_what_is_no_server_is_refused() -> None:
+async def test_a_value_that_is_not_a_server_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a StdioServer or an HttpServer, not 'python'"):
         async with mcp_tools("python"):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the mistake
             pass
 
 
-async def test_a_server_is_not_believed_that_a_tool_may_be_repeated_unless_it_is_trusted(by_http: Toolbox) -> None:
+async def test_idempotent_hints_are_used_only_for_a_trusted_server(by_http: Toolbox) -> None:
     async with mcp_tools(by_http.server) as tools:
         assert tools.meta("add").idempotent
         assert not any(definition.idempotent for definition, _ in tools.snapshot().values())
@@ -130,7 +130,7 @@ async def test_a_server_is_not_believed_that_a_tool_may_be_repeated_unless_it_is
 # --- Decided and called ---------------------------------------------------------------------------------------------
 
 
-async def test_a_policy_asks_about_what_is_destructive_and_runs_the_rest(toolbox: Toolbox) -> None:
+async def test_a_policy_can_require_an_approval_for_destructive_tools(toolbox: Toolbox) -> None:
     disk = uuid4().hex
     calls = [FunctionCall("look_up", {"word": "oak"}), FunctionCall("wipe", {"disk": disk})]
     async with mcp_tools(toolbox.server) as tools:
@@ -145,7 +145,7 @@ async def test_a_policy_asks_about_what_is_destructive_and_runs_the_rest(toolbox
     assert toolbox.notes().count(f"wiped {disk}") == 1
 
 
-async def test_what_is_rejected_does_not_reach_the_server(by_http: Toolbox) -> None:
+async def test_a_rejected_call_is_not_sent_to_the_server(by_http: Toolbox) -> None:
     disk = uuid4().hex
     calls = [FunctionCall("wipe", {"disk": disk})]
     async with mcp_tools(by_http.server) as tools:
@@ -156,7 +156,7 @@ async def test_what_is_rejected_does_not_reach_the_server(by_http: Toolbox) -> N
     assert f"wiped {disk}" not in by_http.notes()
 
 
-async def test_results_are_values_texts_and_files(by_http: Toolbox) -> None:
+async def test_tool_results_are_values_texts_and_files(by_http: Toolbox) -> None:
     calls = [ADD, FunctionCall("weather", {"city": "Rome"}), FunctionCall("names", {"letter": "A"})]
     async with mcp_tools(by_http.server) as tools:
         called = await run(tools, [*calls, FunctionCall("draw", {}), FunctionCall("fail", {})])
@@ -170,7 +170,7 @@ async def test_results_are_values_texts_and_files(by_http: Toolbox) -> None:
     assert called.tools["fail"].status == Failed("ToolRefusedError: Error executing tool fail: the disk is full")
 
 
-async def test_a_file_s_text_that_a_server_also_structures_is_told_once(tmp_path: Path) -> None:
+async def test_a_text_file_that_is_also_structured_content_is_returned_once(tmp_path: Path) -> None:
     # What `read_text_file` of server-filesystem answers.
     answer = {"content": [{"type": "text", "text": "a\nb\n"}], "structuredContent": {"content": "a\nb\n"}}
     (tmp_path / "read_text_file").write_text(json.dumps(answer))
@@ -179,7 +179,7 @@ async def test_a_file_s_text_that_a_server_also_structures_is_told_once(tmp_path
     assert called.tools["read_text_file"].status == Completed("a\nb\n")
 
 
-async def test_arguments_that_the_schema_does_not_allow_do_not_reach_the_server(by_http: Toolbox) -> None:
+async def test_arguments_that_do_not_match_the_schema_are_not_sent_to_the_server(by_http: Toolbox) -> None:
     disk = uuid4().hex
     async with mcp_tools(by_http.server) as tools:
         called = await run(tools, [FunctionCall("wipe", {"disc": disk})])
@@ -188,7 +188,7 @@ async def test_arguments_that_the_schema_does_not_allow_do_not_reach_the_server(
     assert not status.error.startswith("ToolRefusedError")
 
 
-async def test_progress_reaches_the_stream(toolbox: Toolbox) -> None:
+async def test_progress_notifications_are_streamed(toolbox: Toolbox) -> None:
     async with mcp_tools(toolbox.server) as tools:
         chat = chat_of(tools, [FunctionCall("count", {"to": 3})])
         async with chat.stream(Messages.from_user("Count.")) as stream:
@@ -199,7 +199,7 @@ async def test_progress_reaches_the_stream(toolbox: Toolbox) -> None:
 # --- Ended in the middle --------------------------------------------------------------------------------------------
 
 
-async def test_leaving_the_stream_cancels_the_request_at_the_server(toolbox: Toolbox) -> None:
+async def test_closing_the_stream_cancels_the_request_on_the_server(toolbox: Toolbox) -> None:
     mark, messages = uuid4().hex, Messages.from_user("Wait.")
     async with mcp_tools(toolbox.server) as tools:
         chat = chat_of(tools, [FunctionCall("never_ends", {"mark": mark}, id="call")])
@@ -213,7 +213,7 @@ async def test_leaving_the_stream_cancels_the_request_at_the_server(toolbox: Too
         assert (await run(tools, [ADD])).tools["add"].status == Completed(3)
 
 
-async def test_a_call_that_takes_too_long_is_given_up(by_http: Toolbox) -> None:
+async def test_a_call_that_exceeds_the_timeout_fails(by_http: Toolbox) -> None:
     async with mcp_tools(by_http.server, timeout=0.05) as tools:
         called = await run(tools, [FunctionCall("never_ends", {"mark": "late"})])
         status = called.tools["never_ends"].status
@@ -222,7 +222,7 @@ async def test_a_call_that_takes_too_long_is_given_up(by_http: Toolbox) -> None:
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
-async def test_a_server_that_dies_in_the_middle_fails_the_call_and_nothing_else(kind: str, tmp_path: Path) -> None:
+async def test_a_server_that_dies_during_a_call_fails_only_that_call(kind: str, tmp_path: Path) -> None:
     if kind == "stdio":
         await dies(stdio(tmp_path), tmp_path)
     else:
@@ -248,7 +248,7 @@ async def dies(server: StdioServer | HttpServer, folder: Path) -> None:
     assert messages.contents[-1].turns[-1].text == "Done."
 
 
-async def test_leaving_the_block_ends_the_calls_that_another_task_is_at(toolbox: Toolbox) -> None:
+async def test_exiting_the_block_ends_the_calls_of_other_tasks(toolbox: Toolbox) -> None:
     mark, messages = uuid4().hex, Messages.from_user("Wait.")
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group, mcp_tools(toolbox.server) as tools:
@@ -260,7 +260,7 @@ async def test_leaving_the_block_ends_the_calls_that_another_task_is_at(toolbox:
     assert "which may have taken effect" in status.error
 
 
-async def test_a_new_block_is_a_new_connection(by_stdio: Toolbox) -> None:
+async def test_a_new_block_opens_a_new_connection(by_stdio: Toolbox) -> None:
     async with mcp_tools(by_stdio.server) as tools:
         kill(by_stdio.folder)
         assert isinstance((await run(tools, [ADD])).tools["add"].status, Failed)
@@ -268,7 +268,7 @@ async def test_a_new_block_is_a_new_connection(by_stdio: Toolbox) -> None:
         assert (await run(tools, [ADD])).tools["add"].status == Completed(3)
 
 
-async def test_tools_are_of_no_use_behind_their_block(by_http: Toolbox) -> None:
+async def test_calling_a_tool_after_its_block_fails(by_http: Toolbox) -> None:
     async with mcp_tools(by_http.server) as tools:
         pass
     status = (await run(tools, [ADD])).tools["add"].status
@@ -276,7 +276,7 @@ async def test_tools_are_of_no_use_behind_their_block(by_http: Toolbox) -> None:
     assert "this was not run" in status.error
 
 
-async def test_an_error_of_the_block_comes_out_as_it_is(by_stdio: Toolbox) -> None:
+async def test_an_exception_in_the_block_is_raised_unchanged(by_stdio: Toolbox) -> None:
     with pytest.raises(LookupError, match="mine"):
         async with mcp_tools(by_stdio.server):
             msg = "mine"
@@ -286,7 +286,7 @@ async def test_an_error_of_the_block_comes_out_as_it_is(by_stdio: Toolbox) -> No
 # --- Not there ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_a_server_that_cannot_be_started_or_reached_is_unavailable() -> None:
     wrong: list[tuple[McpServer, str]] = [
         (StdioServer("no-such-program"), "'no-such-program' is not available: FileNotFoundError"),
         (StdioServer(sys.executable, ["-c", "pass"], name="silent"), "'silent' is not available: MCPError"),
@@ -301,7 +301,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
                     pass
 
 
-async def test_a_key_in_the_address_of_a_server_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_in_the_url_of_a_server_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     with http(tmp_path) as server:
         keyed = HttpServer(f"{server.url}?api_key=sk-in-no-log", name="keyed")
@@ -314,7 +314,7 @@ async def test_a_key_in_the_address_of_a_server_is_not_logged(tmp_path: Path, ca
     assert logging.getLogger("httpx2").filters == []
 
 
-async def test_an_error_of_a_server_has_no_key_of_its_address_or_headers() -> None:
+async def test_server_errors_contain_no_key_of_the_url_or_headers() -> None:
     secret = "sk-in-no-frame"  # noqa: S105 - of this test
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -333,7 +333,7 @@ async def test_an_error_of_a_server_has_no_key_of_its_address_or_headers() -> No
         current = current.__cause__ or current.__context__
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
+async def test_a_server_that_never_answers_is_unavailable_after_the_timeout() -> None:
     silent = StdioServer(sys.executable, ["-c", "import sys; sys.stdin.read()"], name="silent")
     with pytest.raises(ServerUnavailableError, match=r"'silent' is not available: it did not answer within 0\.05 s"):
         async with mcp_tools(silent, connect_timeout=0.05):
