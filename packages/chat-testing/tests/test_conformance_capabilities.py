@@ -17,35 +17,35 @@ CALL = Tape(whole=Reply(), calls=(FunctionCall("f"),), order=(Text, Tool))
 STREAM = Reply(body=(b"1", b"2", b"3"))
 
 
-def test_a_claim_needs_what_it_is_built_on() -> None:
+def test_capability_requires_the_capabilities_that_it_is_based_on() -> None:
     for claim, base in REQUIRED_CLAIMS.items():
         bases = {base, *[lower for upper, lower in REQUIRED_CLAIMS.items() if upper == base]} - {base}
         with pytest.raises(UsageError, match=f"{claim}=True requires {base}=True"):
             Capabilities(**{"text": False, claim: True, **dict.fromkeys(bases, True), base: False})
 
 
-def test_what_is_claimed_is_told_by_name() -> None:
+def test_claimed_returns_the_names_of_the_claimed_capabilities() -> None:
     assert Capabilities().claimed == {"text", "json"}
     assert Capabilities(**dict.fromkeys(CLAIMS, True)).claimed == set(CLAIMS)
 
 
-def test_every_tape_belongs_to_a_claim() -> None:
+def test_every_tape_is_required_by_a_capability() -> None:
     needed = {name for names in REQUIRED_TAPES.values() for name in names}
 
     assert needed | {"finishes"} == {item.name for item in fields(ProviderTapes)}
 
 
-def test_claims_with_their_tapes_are_founded() -> None:
+def test_capabilities_with_their_tapes_have_no_inconsistencies() -> None:
     assert list_inconsistencies(Capabilities(), TEXT) == []
 
 
-def test_a_claim_without_its_tape_is_told() -> None:
+def test_capability_without_its_tape_is_an_inconsistency() -> None:
     (said,) = list_inconsistencies(Capabilities(structured=True), TEXT)
 
     assert said == "structured is claimed, and there is no tape 'structured' to show it by"
 
 
-def test_a_tape_without_its_claim_is_told() -> None:
+def test_tape_without_its_capability_is_an_inconsistency() -> None:
     tapes = replace(TEXT, structured=Tape(whole=Reply(), text="{}"))
 
     assert list_inconsistencies(Capabilities(), tapes) == [
@@ -53,7 +53,7 @@ def test_a_tape_without_its_claim_is_told() -> None:
     ]
 
 
-def test_a_tape_lacks_no_way_of_asking_that_is_claimed() -> None:
+def test_tape_must_have_a_reply_for_each_claimed_method() -> None:
     streamed = replace(TEXT, noise=(b": a comment\n\n",))
 
     assert list_inconsistencies(Capabilities(stream=True), streamed) == [
@@ -95,13 +95,15 @@ def test_a_tape_lacks_no_way_of_asking_that_is_claimed() -> None:
         ),
     ],
 )
-def test_a_tape_that_cannot_show_its_claim_is_told(capabilities: Capabilities, tapes: ProviderTapes, said: str) -> None:
+def test_tape_that_cannot_show_its_capability_is_an_inconsistency(
+    capabilities: Capabilities, tapes: ProviderTapes, said: str
+) -> None:
     (sentence,) = list_inconsistencies(capabilities, tapes)
 
     assert sentence.endswith(said)
 
 
-def test_broken_arguments_may_be_known_from_streams_alone() -> None:
+def test_broken_arguments_tape_may_have_only_a_stream() -> None:
     call = replace(CALL, stream=STREAM)
     tapes = replace(
         TEXT,

@@ -16,12 +16,12 @@ def mutated(body: bytes, count: int = 300) -> list[bytes]:
     return [mutate_response(body, Random(seed)) for seed in range(count)]  # noqa: S311 - reproducible
 
 
-def test_a_seed_reproduces_a_mutation() -> None:
+def test_mutation_is_reproducible_from_its_seed() -> None:
     assert mutated(DOCUMENT) == mutated(DOCUMENT)
     assert len(set(mutated(DOCUMENT))) > 200
 
 
-def test_documents_stay_json() -> None:
+def test_mutated_json_documents_are_valid_json() -> None:
     parsed = 0
     for body in mutated(DOCUMENT):
         try:
@@ -36,15 +36,15 @@ def test_documents_stay_json() -> None:
     "words",
     [b"NaN", b"-1", b"1" + b"0" * 400, b"[" * 200, b'{"a":' * 100, b'"unexpected":', b"\\ud83d", b'\\"cents\\":-1'],
 )
-def test_values_of_every_kind_occur(words: bytes) -> None:
+def test_mutations_insert_values_of_every_kind(words: bytes) -> None:
     assert any(words in body for body in mutated(DOCUMENT, 5000))
 
 
-def test_fields_are_removed() -> None:
+def test_mutations_remove_fields() -> None:
     assert any(b'"usage"' not in body for body in mutated(DOCUMENT))
 
 
-def test_json_lines_are_mutated_one_at_a_time() -> None:
+def test_mutation_changes_one_json_line_at_a_time() -> None:
     lines = b'{"text":"a"}\n{"text":"b","end":true}\n'
     for body in mutated(lines):
         first, second, rest = body.split(b"\n")
@@ -53,7 +53,7 @@ def test_json_lines_are_mutated_one_at_a_time() -> None:
     assert len(set(mutated(lines))) > 100
 
 
-def test_only_the_data_of_events_is_mutated() -> None:
+def test_mutation_changes_only_the_data_of_events() -> None:
     for body in mutated(STREAM):
         lines = body.split(b"\n")
         assert len(lines) == len(STREAM.split(b"\n"))
@@ -63,5 +63,5 @@ def test_only_the_data_of_events_is_mutated() -> None:
         assert lines[6] == b"data: [DONE]"
 
 
-def test_text_that_is_not_json_stays() -> None:
+def test_mutation_leaves_text_that_is_not_json_unchanged() -> None:
     assert mutate_response(b"<html>", Random(0)) == b"<html>"  # noqa: S311 - reproducible

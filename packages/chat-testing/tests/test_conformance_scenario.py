@@ -15,7 +15,7 @@ def of(run: Run) -> Scenario:
     return Scenario("polite", "A provider says please", frozenset(), run)
 
 
-def test_a_scenario_is_named_and_promises_what_its_function_does() -> None:
+def test_scenario_has_the_name_and_docstring_of_its_function() -> None:
     @scenario("text", "tools")
     async def polite(subject: Subject) -> None:
         """A provider
@@ -25,19 +25,19 @@ def test_a_scenario_is_named_and_promises_what_its_function_does() -> None:
     assert polite.needs == {"text", "tools"}
 
 
-def test_what_a_scenario_needs_can_be_claimed() -> None:
+def test_scenario_that_needs_an_unknown_capability_raises() -> None:
     with pytest.raises(UsageError, match="unknown capabilities manners"):
         scenario("manners")
 
 
-def test_a_scenario_is_claimed_where_all_that_it_needs_is() -> None:
+def test_scenario_is_claimed_if_all_its_capabilities_are_claimed() -> None:
     needing = Scenario("polite", "", frozenset({"text", "tools"}), of(_keeps).run)
 
     assert needing.is_claimed(Capabilities(tools=True))
     assert not needing.is_claimed(Capabilities())
 
 
-async def test_a_promise_that_is_kept_says_nothing() -> None:
+async def test_scenario_returns_without_an_error_if_the_provider_conforms() -> None:
     seen: list[Subject] = []
 
     async def polite(subject: Subject) -> None:
@@ -48,12 +48,12 @@ async def test_a_promise_that_is_kept_says_nothing() -> None:
     assert seen == [SUBJECT]
 
 
-async def test_a_fault_is_told_with_the_name_of_its_scenario() -> None:
+async def test_nonconforming_error_begins_with_the_name_of_the_scenario() -> None:
     with pytest.raises(NonconformingError, match=r"^polite: it never said please$"):
         await of(_breaks)(SUBJECT)
 
 
-async def test_an_error_of_the_provider_is_a_fault_that_names_the_promise() -> None:
+async def test_provider_error_in_a_scenario_raises_nonconforming_error_with_the_promise() -> None:
     with pytest.raises(
         NonconformingError, match=r"polite: the requirement is “A provider says please”; .* ChatError: rude"
     ) as e:

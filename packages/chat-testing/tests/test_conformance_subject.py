@@ -42,7 +42,7 @@ def mute() -> AnyProvider:
     return provider  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
-async def test_a_provider_is_asked_either_way_and_an_error_is_kept() -> None:
+async def test_call_provider_completes_or_streams_and_captures_errors() -> None:
     provider = ScriptedProvider("Yes.", "Yes.", Answer(error=NO))
 
     whole = await call_provider(provider, "complete")
@@ -56,19 +56,19 @@ async def test_a_provider_is_asked_either_way_and_an_error_is_kept() -> None:
         failed.result  # noqa: B018 - it raises
 
 
-async def test_vectors_are_heard_as_parts() -> None:
+async def test_call_provider_returns_embeddings_as_parts() -> None:
     outcome = await call_provider(ScriptedProvider(), "embed")
 
     assert len(outcome.result.parts) == 1
 
 
-def test_a_provider_that_lacks_what_it_claims_is_told_so() -> None:
+def test_provider_without_a_claimed_method_is_nonconforming() -> None:
     for look, word in ((require_completion, "complete"), (require_streaming, "stream"), (require_embeddings, "embed")):
         with pytest.raises(NonconformingError, match=rf"Mute has no {word}\(\)"):
             look(mute())
 
 
-def test_a_body_is_searched_wherever_its_words_stand() -> None:
+def test_sent_body_finds_text_in_json_keys_values_and_nested_json() -> None:
     sent = SentBody('{"a": [{"text": "Où est Lyon?"}, {"Lyon": 1}], "raw": "{\\"x\\": 2}"}'.encode())
 
     assert sent.contains("Où est")
@@ -78,7 +78,7 @@ def test_a_body_is_searched_wherever_its_words_stand() -> None:
     assert SentBody(b"--part\nno JSON").contains("no JSON")
 
 
-def test_a_file_is_carried_by_its_url_its_bytes_or_its_text() -> None:
+def test_sent_body_finds_a_file_by_its_url_bytes_or_text() -> None:
     picture, page = File("image/png", data=b"\x89PNG"), File("text/plain", data="Où?".encode())
 
     assert SentBody(b'{"u": "data:image/png;base64,iVBORw=="}').contains_file(picture)
@@ -87,7 +87,7 @@ def test_a_file_is_carried_by_its_url_its_bytes_or_its_text() -> None:
     assert not SentBody(b"{}").contains_file(picture)
 
 
-def test_a_value_satisfies_its_schema_and_another_does_not() -> None:
+def test_schema_of_a_value_accepts_the_value_and_rejects_another() -> None:
     value: dict[str, object] = {"city": "Lyon", "rivers": 2, "names": ["Rhône"], "at": {"north": 45.7, "old": True}}
     schema = schema_of(value)
 
@@ -97,14 +97,14 @@ def test_a_value_satisfies_its_schema_and_another_does_not() -> None:
             validate(wrong, schema)
 
 
-def test_tools_are_declared_once_for_the_calls_of_all_tapes() -> None:
+def test_declare_tools_declares_each_tool_once_for_all_tapes() -> None:
     lyon, paris = FunctionCall("weather", {"city": "Lyon"}), FunctionCall("weather", {"city": "Paris"})
     tools = declare_tools(Tape(calls=(lyon, paris)), None, Tape(calls=(FunctionCall("clock"),)))
 
     assert [tool.name for tool in tools] == ["weather", "clock"]
 
 
-def test_a_conversation_goes_on_behind_resolved_calls() -> None:
+def test_conversation_after_resolves_the_calls_and_adds_a_question() -> None:
     turn = make_turn_with_calls("somebody", [FunctionCall("weather", {"city": "Lyon"}, "call_1")], lambda _: None)
     messages = conversation_after(turn, "Go on.")
 
@@ -113,7 +113,7 @@ def test_a_conversation_goes_on_behind_resolved_calls() -> None:
     assert turn.tools[0].call_id == "call_1"
 
 
-async def test_the_ways_of_a_subject_are_those_that_it_claims() -> None:
+async def test_subject_methods_are_the_claimed_methods() -> None:
     def methods(capabilities: Capabilities) -> tuple[str, ...]:
         return Subject(lambda _: ScriptedProvider(), capabilities, ProviderTapes()).methods
 
@@ -122,7 +122,7 @@ async def test_the_ways_of_a_subject_are_those_that_it_claims() -> None:
     assert methods(Capabilities(text=False, embeddings=True)) == ("embed",)
 
 
-async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
+async def test_replies_of_returns_one_reply_per_recorded_method() -> None:
     whole, streamed = Reply(body=b"whole"), Reply(body=b"streamed")
     subject = Subject(lambda _: ScriptedProvider("a"), Capabilities(stream=True), ProviderTapes())
     tapes = (Tape(whole=whole, stream=streamed), None, Tape(stream=streamed))
@@ -134,7 +134,7 @@ async def test_a_tape_is_played_once_for_each_way_that_it_has() -> None:
     ]
 
 
-async def test_a_question_carries_what_it_is_given() -> None:
+async def test_call_provider_sends_the_messages_and_options() -> None:
     provider = ScriptedProvider("Yes.")
     await call_provider(
         provider, "complete", ProviderInput(Messages.from_user(Text("Ready?")), options=ChatOptions(seed=7))

@@ -5,12 +5,12 @@ import json
 from chat_testing import Reply, sse_event
 
 
-def test_an_event_is_framed_as_the_server_would() -> None:
+def test_sse_event_encodes_data_and_an_event_name() -> None:
     assert sse_event("[DONE]") == b"data: [DONE]\n\n"
     assert sse_event({"a": 1}, "news") == b'event: news\ndata: {"a":1}\n\n'
 
 
-def test_a_stream_has_a_chunk_for_each_event() -> None:
+def test_sse_reply_has_one_chunk_per_event() -> None:
     reply = Reply.sse({"type": "begin"}, {"type": "end"}, named=True)
 
     assert reply.chunks == (
@@ -20,18 +20,18 @@ def test_a_stream_has_a_chunk_for_each_event() -> None:
     assert reply.headers["content-type"] == "text/event-stream"
 
 
-def test_a_stream_without_names_may_hold_words() -> None:
+def test_sse_reply_may_contain_text_events_without_names() -> None:
     assert Reply.sse({"a": 1}, "[DONE]").data == b'data: {"a":1}\n\ndata: [DONE]\n\n'
 
 
-def test_a_whole_answer_is_one_chunk_of_json() -> None:
+def test_json_reply_is_one_chunk_with_status_and_headers() -> None:
     reply = Reply.json({"ok": True}, 429, {"retry-after": "2"})
 
     assert (reply.status, reply.headers["retry-after"], len(reply.chunks)) == (429, "2", 1)
     assert json.loads(reply.data) == {"ok": True}
 
 
-def test_lines_and_arrays_are_cut_between_values() -> None:
+def test_json_lines_and_json_array_replies_have_one_chunk_per_value() -> None:
     assert Reply.json_lines({"a": 1}, {"b": 2}).chunks == (b'{"a":1}\n', b'{"b":2}\n')
     assert Reply.json_array({"a": 1}, {"b": 2}).chunks == (b'[{"a":1}', b',{"b":2}', b"]")
     assert json.loads(Reply.json_array({"a": 1}, {"b": 2}).data) == [{"a": 1}, {"b": 2}]

@@ -5,7 +5,7 @@ from chat_testing import NonconformingError
 from chat_testing.errors import fail
 
 
-def test_a_broken_promise_is_a_failed_assertion_with_a_sentence() -> None:
+def test_fail_raises_nonconforming_error_with_its_message() -> None:
     with pytest.raises(AssertionError, match=r"^the provider dropped a call$") as caught:
         fail("the provider dropped a call")
 

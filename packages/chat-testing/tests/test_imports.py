@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_importing_what_tests_need_loads_neither_pytest_nor_the_engine() -> None:
+def test_importing_chat_testing_does_not_load_pytest_or_the_engine() -> None:
     script = "import chat_testing, sys; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 

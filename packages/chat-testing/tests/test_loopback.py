@@ -19,7 +19,7 @@ def talk(host: str, *requests: bytes) -> bytes:
     return answer
 
 
-def test_a_request_is_read_whole_and_answered() -> None:
+def test_server_reads_a_whole_request_and_answers_it() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"x": "y"}, b"body")) as server:
         answer = talk(server.host, b"POST /p?q HTTP/1.1\r\nContent-Length: 4\r\nX-A: b\r\n\r\nwh", b"at")
     assert answer == b"HTTP/1.1 200 Whatever\r\nx: y\r\ncontent-length: 4\r\n\r\nbody"
@@ -28,13 +28,13 @@ def test_a_request_is_read_whole_and_answered() -> None:
     assert server.connections == 1
 
 
-def test_events_come_in_chunks() -> None:
+def test_server_sends_events_in_chunks() -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         answer = talk(server.host, b"GET / HTTP/1.1\r\n\r\n")
     assert answer.endswith(b"transfer-encoding: chunked\r\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n")
 
 
-def test_what_a_handler_raises_is_raised_where_the_test_sees_it() -> None:
+def test_assertion_error_of_a_handler_is_raised_when_the_server_closes() -> None:
     def handler(_: Exchange) -> None:
         msg = "wrong"
         raise AssertionError(msg)
@@ -43,12 +43,12 @@ def test_what_a_handler_raises_is_raised_where_the_test_sees_it() -> None:
         assert talk(server.host, b"GET / HTTP/1.1\r\n\r\n") == b""
 
 
-def test_a_reset_is_a_reset() -> None:
+def test_reset_closes_the_connection_with_an_error() -> None:
     with LoopbackServer(lambda exchange: exchange.reset()) as server, pytest.raises(OSError):
         talk(server.host, b"GET / HTTP/1.1\r\n\r\n")
 
 
-def test_a_client_that_leaves_is_seen_and_one_that_stays_is_not() -> None:
+def test_wait_closed_returns_whether_the_client_disconnected() -> None:
     seen: list[bool] = []
     still_here, gone = threading.Event(), threading.Event()
 

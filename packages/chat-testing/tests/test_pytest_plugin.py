@@ -83,7 +83,7 @@ def tapes(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "tapes").glob("*")) if (folder / "tapes").exists() else []
 
 
-def test_a_missing_tape_is_an_error_that_says_what_to_do(run: Run, folder: Path) -> None:
+def test_missing_tape_fails_the_test_and_names_the_command_to_record_it(run: Run, folder: Path) -> None:
     ran = run(ONE)
 
     assert ran.code == 1
@@ -95,7 +95,7 @@ def test_a_missing_tape_is_an_error_that_says_what_to_do(run: Run, folder: Path)
     assert tapes(folder) == []
 
 
-def test_a_missing_tape_is_the_same_error_in_a_process_of_its_own(folder: Path) -> None:
+def test_missing_tape_fails_the_test_in_a_separate_pytest_process(folder: Path) -> None:
     (folder / "test_them.py").write_text(HEAD + ONE, encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "chat_testing.pytest_plugin"],
@@ -110,7 +110,7 @@ def test_a_missing_tape_is_the_same_error_in_a_process_of_its_own(folder: Path) 
     assert "no tape at" in ran.stdout
 
 
-def test_it_is_recorded_once_and_replayed_on_every_loop_from_then_on(run: Run, folder: Path) -> None:
+def test_tape_is_recorded_once_and_replayed_on_every_event_loop(run: Run, folder: Path) -> None:
     first = run(ONE.replace("EXPECTED", "[1]"), "--record-tapes=once")
     written = (folder / "tapes" / "test_them.test_one.json").read_text(encoding="utf-8")
     second = run(ONE.replace("EXPECTED", "[]"))
@@ -123,7 +123,7 @@ def test_it_is_recorded_once_and_replayed_on_every_loop_from_then_on(run: Run, f
     assert (folder / "tapes" / "test_them.test_one.json").read_text(encoding="utf-8") == written
 
 
-def test_all_records_what_is_there_anew(run: Run, folder: Path) -> None:
+def test_record_tapes_all_replaces_an_existing_tape(run: Run, folder: Path) -> None:
     run(ONE.replace("EXPECTED", "[1]"), "--record-tapes=once")
     (folder / "tapes" / "test_them.test_one.json").write_text("worn out", encoding="utf-8")
     again = run(ONE.replace("made == EXPECTED", "made"), "--record-tapes=all")
@@ -143,7 +143,7 @@ class TestThem:
 """
 
 
-def test_each_test_each_parameter_and_each_name_has_a_tape_of_its_own(run: Run, folder: Path) -> None:
+def test_each_test_parameter_and_name_has_its_own_tape_file(run: Run, folder: Path) -> None:
     recorded = run(SEVERAL, "--record-tapes=once")
     replayed = run()
 
@@ -181,7 +181,7 @@ async def test_one(tape):
         (3, False, {"failed": 2}, "request 3 is not on the tape"),
     ],
 )
-def test_what_was_recorded_must_be_asked_for_by_a_test_that_passes(
+def test_passing_test_must_request_every_recorded_exchange(
     times: int, fails: bool, counts: dict[str, int], says: str, run: Run
 ) -> None:
     run(MORE.replace("TIMES", "2").replace("FAILS", "False"), "--record-tapes=once")
@@ -207,7 +207,9 @@ async def test_one(tape):
 
 
 @pytest.mark.parametrize(("reason", "counts"), [("skip", {"skipped": 2}), ("xfail", {"xfailed": 2})])
-def test_what_a_skipped_test_did_not_ask_for_is_no_news(reason: str, counts: dict[str, int], run: Run) -> None:
+def test_skipped_or_xfailed_test_need_not_request_every_recorded_exchange(
+    reason: str, counts: dict[str, int], run: Run
+) -> None:
     module = UNFINISHED.replace("REASON", reason)
     run(module.replace("RECORDS", "True"), "--record-tapes=once")
     ran = run(module.replace("RECORDS", "False"))
@@ -225,27 +227,27 @@ async def test_one(tape):
 """
 
 
-def test_one_tape_serves_one_transport(run: Run, folder: Path) -> None:
+def test_using_a_tape_name_twice_in_a_test_raises(run: Run, folder: Path) -> None:
     ran = run(TWICE, "--record-tapes=once")
 
     assert ran.counts == {"passed": 2}, ran.output
 
 
-def test_another_word_for_recording_is_refused(run: Run, folder: Path) -> None:
+def test_invalid_value_of_record_tapes_is_a_usage_error(run: Run, folder: Path) -> None:
     ran = run(ONE, "--record-tapes=sometimes")
 
     assert ran.code == 4
     assert "invalid choice: 'sometimes'" in ran.output
 
 
-def test_a_conftest_may_name_the_plugin(run: Run, folder: Path) -> None:
+def test_conftest_can_enable_the_plugin(run: Run, folder: Path) -> None:
     (folder / "conftest.py").write_text('pytest_plugins = ["chat_testing.pytest_plugin"]\n', encoding="utf-8")
     ran = run(ONE.replace("EXPECTED", "[1]"), "--record-tapes=once")
 
     assert ran.counts == {"passed": 2}, ran.output
 
 
-def test_an_installed_package_enables_nothing(pytester: pytest.Pytester) -> None:
+def test_plugin_is_not_enabled_by_installing_the_package(pytester: pytest.Pytester) -> None:
     (pytester.path / "test_them.py").write_text(HEAD + ONE, encoding="utf-8")
     ran = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
 

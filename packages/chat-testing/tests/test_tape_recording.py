@@ -60,7 +60,7 @@ def recorder(mock: MockTransport, path: Path, **settings: Any) -> RecordingTrans
 
 
 @pytest.mark.anyio
-async def test_a_whole_answer_is_replayed_to_the_byte(tmp_path: Path) -> None:
+async def test_whole_response_is_replayed_byte_for_byte(tmp_path: Path) -> None:
     bodies = (b'{"a": 1,\n  "b": "\xc3\xa9"}\r\n', b'{"a":1}', b"", b"\x00\xff\xfe", b"text", b"1.0", b"two\nlines\n")
     mock = MockTransport()
     recording = recorder(mock, tmp_path / "tape.json")
@@ -75,7 +75,7 @@ async def test_a_whole_answer_is_replayed_to_the_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_stream_is_replayed_in_the_batches_in_which_it_came(tmp_path: Path) -> None:
+async def test_stream_is_replayed_in_its_original_batches(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(202, {"content-type": "text/event-stream"}, [b"data: 1\n\nevent: x\nid: 7\ndata: 2\n\n", b"data:\n\n"])
     recorded = await batches(recorder(mock, tmp_path / "tape.json"), asking())
@@ -89,7 +89,7 @@ async def test_a_stream_is_replayed_in_the_batches_in_which_it_came(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_nothing_is_waited_for_unless_it_is_asked_for(tmp_path: Path) -> None:
+async def test_replay_waits_only_if_a_sleep_function_is_passed(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(200, {}, [b"data: 1\n\n", b"data: 2\n\n"])
     mock.answer(200, {}, b"whole")
@@ -111,7 +111,7 @@ async def test_nothing_is_waited_for_unless_it_is_asked_for(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_what_went_wrong_takes_as_long_again(tmp_path: Path) -> None:
+async def test_replayed_errors_take_as_long_as_recorded(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(429, {}, b"")
     mock.fail(TransportError("timeout", "too slow"))
@@ -134,7 +134,7 @@ async def test_what_went_wrong_takes_as_long_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_refused_stream_is_refused_again(tmp_path: Path) -> None:
+async def test_refused_stream_is_replayed_as_a_refusal(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(429, {"retry-after": "7"}, '{"error": 1}')
     with pytest.raises(TransportError):
@@ -148,7 +148,7 @@ async def test_a_refused_stream_is_refused_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_error_of_the_transport_is_raised_again_where_it_was(tmp_path: Path) -> None:
+async def test_transport_error_is_replayed_at_its_original_position(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.fail(TransportError("connect", "no route"))
     mock.fail(TransportError("timeout", "too slow"))
@@ -186,7 +186,7 @@ class Kept:
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_was_left_says_so_to_who_reads_on(tmp_path: Path) -> None:
+async def test_reading_past_the_end_of_a_stream_closed_early_raises_usage_error(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.events("1", "2", "3")
     await batches(recorder(mock, tmp_path / "tape.json"), asking(), leave_behind=2)
@@ -197,7 +197,7 @@ async def test_a_stream_that_was_left_says_so_to_who_reads_on(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_was_left_at_its_last_event_is_whole(tmp_path: Path) -> None:
+async def test_stream_closed_after_its_last_event_is_recorded_as_complete(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.events("1", "[DONE]")
     request = replace(asking(), is_last=is_done)
@@ -207,7 +207,7 @@ async def test_a_stream_that_was_left_at_its_last_event_is_whole(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_exchanges_stand_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+async def test_exchanges_are_stored_in_the_order_in_which_they_began(tmp_path: Path) -> None:
     mock = MockTransport()
     go_on, first_asked = anyio.Event(), anyio.Event()
 
@@ -230,7 +230,7 @@ async def test_exchanges_stand_in_the_order_in_which_they_began(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_what_was_cancelled_before_its_answer_and_what_was_a_bug_is_not_on_the_tape(tmp_path: Path) -> None:
+async def test_cancelled_requests_and_unexpected_errors_are_not_recorded(tmp_path: Path) -> None:
     mock = MockTransport()
     asked = anyio.Event()
 
@@ -252,7 +252,7 @@ async def test_what_was_cancelled_before_its_answer_and_what_was_a_bug_is_not_on
 
 
 @pytest.mark.anyio
-async def test_the_file_says_what_was_recorded_and_when(tmp_path: Path) -> None:
+async def test_tape_file_contains_its_date_transport_note_and_readable_lines(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(200, {}, "é\nline")
     await recorder(mock, tmp_path / "new" / "tape.json", note="with the cheap model").send(asking())
@@ -272,7 +272,7 @@ async def test_the_file_says_what_was_recorded_and_when(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tape_that_is_there_is_not_replaced_unless_told(tmp_path: Path) -> None:
+async def test_existing_tape_is_not_replaced_unless_overwrite_is_true(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(body=b"new")
     path = tmp_path / "tape.json"
@@ -314,7 +314,7 @@ anyio.run(main)
 
 
 @pytest.mark.anyio
-async def test_a_recording_that_is_killed_leaves_the_exchanges_before(tmp_path: Path) -> None:
+async def test_killed_recording_keeps_the_exchanges_completed_before(tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     ran = await anyio.to_thread.run_sync(
         lambda: subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
@@ -331,9 +331,7 @@ async def test_a_recording_that_is_killed_leaves_the_exchanges_before(tmp_path: 
 
 
 @pytest.mark.anyio
-async def test_what_cannot_be_written_leaves_the_tape_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_write_leaves_the_previous_tape_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mock = MockTransport()
     mock.answer(body=b"first")
     mock.answer(body=b"second")
@@ -353,7 +351,7 @@ async def test_what_cannot_be_written_leaves_the_tape_as_it_was(
 
 
 @pytest.mark.anyio
-async def test_half_a_character_survives(tmp_path: Path) -> None:
+async def test_lone_surrogate_in_a_response_is_replayed(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(body=b'{"a":"\\ud83d"}')
     await recorder(mock, tmp_path / "tape.json").send(asking())
@@ -373,7 +371,9 @@ async def test_half_a_character_survives(tmp_path: Path) -> None:
         ('{"tape": 1}', InvalidDocumentError, "the tape is damaged"),
     ],
 )
-def test_what_is_no_tape_is_refused(text: str, kind: type[Exception], says: str, tmp_path: Path) -> None:
+def test_invalid_tape_file_raises_and_names_the_file(
+    text: str, kind: type[Exception], says: str, tmp_path: Path
+) -> None:
     (tmp_path / "tape.json").write_text(text, encoding="utf-8")
     with pytest.raises(kind, match=says) as caught:
         TapeTransport(tmp_path / "tape.json")
@@ -381,13 +381,13 @@ def test_what_is_no_tape_is_refused(text: str, kind: type[Exception], says: str,
     assert "tape.json" in str(caught.value)
 
 
-def test_a_tape_that_is_missing_says_how_to_make_one(tmp_path: Path) -> None:
+def test_missing_tape_raises_and_says_how_to_record_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no tape at .*: record it"):
         TapeTransport(tmp_path / "tape.json")
 
 
 @pytest.mark.anyio
-async def test_a_middleware_outside_or_inside_the_recorder_changes_nothing_of_the_answer(tmp_path: Path) -> None:
+async def test_recording_does_not_change_the_request_or_the_response(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(200, Headers({"content-type": "text/plain"}), b"x")
     recording = recorder(mock, tmp_path / "tape.json")
@@ -400,7 +400,7 @@ async def test_a_middleware_outside_or_inside_the_recorder_changes_nothing_of_th
 
 
 @pytest.mark.anyio
-async def test_a_tape_of_a_core_that_is_run_from_its_source_says_so(
+async def test_tape_of_an_uninstalled_chat_core_has_the_version_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> str:

@@ -47,7 +47,7 @@ async def taped(folder: Path, request: Request, *answers: Any, secrets: Secrets 
 
 
 @pytest.mark.anyio
-async def test_of_a_request_only_harmless_headers_are_written(tmp_path: Path) -> None:
+async def test_only_harmless_request_headers_are_written(tmp_path: Path) -> None:
     text = await taped(tmp_path, asking())
     headers = json.loads(text)["exchanges"][0]["request"]["headers"]
 
@@ -58,7 +58,7 @@ async def test_of_a_request_only_harmless_headers_are_written(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_of_an_answer_only_harmless_headers_are_written_and_replayed(tmp_path: Path) -> None:
+async def test_only_harmless_response_headers_are_written_and_replayed(tmp_path: Path) -> None:
     fields = {
         "set-cookie": "a=b0123456",
         "openai-organization": "acme-corp",
@@ -74,14 +74,14 @@ async def test_of_an_answer_only_harmless_headers_are_written_and_replayed(tmp_p
 
 
 @pytest.mark.anyio
-async def test_a_query_keeps_its_names_and_the_values_that_are_harmless(tmp_path: Path) -> None:
+async def test_query_keeps_its_names_and_hides_values_that_are_not_harmless(tmp_path: Path) -> None:
     text = await taped(tmp_path, asking(f"/v1/chat?alt=sse&key={KEY}&token=t%20k-99887766&flag"))
 
     assert '"url": "https://llm.example/v1/chat?alt=sse&key=…&token=…&flag"' in text
 
 
 @pytest.mark.anyio
-async def test_a_secret_of_the_request_is_hidden_wherever_it_stands(tmp_path: Path) -> None:
+async def test_secret_of_the_request_is_hidden_everywhere_on_the_tape(tmp_path: Path) -> None:
     request = asking("/v1/chat?token=t%20k-99887766", f'{{"key": "{KEY}", "t": "t k-99887766"}}'.encode())
     text = await taped(tmp_path, request, f"your key is {KEY}", "and your cookie session=c00kie-value")
 
@@ -91,7 +91,7 @@ async def test_a_secret_of_the_request_is_hidden_wherever_it_stands(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_a_secret_in_an_error_is_hidden(tmp_path: Path) -> None:
+async def test_secret_in_an_error_is_hidden_on_the_tape(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.answer(401, {}, f"wrong key: {KEY}")
     mock.fail(TransportError("connect", f"no route for {KEY}"))
@@ -106,14 +106,14 @@ async def test_a_secret_in_an_error_is_hidden(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_ids_of_organisations_are_hidden(tmp_path: Path) -> None:
+async def test_organization_and_project_ids_are_hidden(tmp_path: Path) -> None:
     text = await taped(tmp_path, asking(), "Rate limit in organization org-AbCdEfGh1234 of proj_0123456789, done")
 
     assert "in organization org-… of proj-…, done" in text
 
 
 @pytest.mark.anyio
-async def test_what_looks_like_a_key_is_hidden_in_bodies_on_request(tmp_path: Path) -> None:
+async def test_texts_that_look_like_keys_are_hidden_if_keys_is_true(tmp_path: Path) -> None:
     said = "use sk-ant-api03-zzzz or Bearer abcdefgh12345678 or AIzaSyA0123456789012345678901234567890 please"
 
     assert said in await taped(tmp_path, asking(), said)
@@ -121,7 +121,7 @@ async def test_what_looks_like_a_key_is_hidden_in_bodies_on_request(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_more_may_be_hidden_and_more_may_be_shown(tmp_path: Path) -> None:
+async def test_secrets_options_show_and_hide_additional_values(tmp_path: Path) -> None:
     secrets = Secrets(
         headers=["X-Of-Tomorrow"],
         query=["region"],
@@ -136,7 +136,7 @@ async def test_more_may_be_hidden_and_more_may_be_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_request_with_another_key_finds_its_answer(tmp_path: Path) -> None:
+async def test_request_with_another_key_matches_its_recorded_response(tmp_path: Path) -> None:
     body = '{{"user": "{}", "text": "x"}}'
     await taped(tmp_path, asking(f"/v1?key={KEY}", body.format(KEY).encode()), b"found")
     other = "none-needed-here"
@@ -146,7 +146,7 @@ async def test_a_request_with_another_key_finds_its_answer(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_the_users_own_hook_reads_a_replayed_request_too(tmp_path: Path) -> None:
+async def test_hook_of_secrets_is_applied_to_replayed_requests(tmp_path: Path) -> None:
     secrets = Secrets(hook=lambda text: text.replace("today", "a day").replace("tomorrow", "a day"))
     await taped(tmp_path, asking(body=b'{"when": "today"}'), b"x", secrets=secrets)
     tape = TapeTransport(tmp_path / "tape.json", secrets=secrets)
@@ -155,7 +155,7 @@ async def test_the_users_own_hook_reads_a_replayed_request_too(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_bytes_that_are_no_text_are_kept_as_they_are(tmp_path: Path) -> None:
+async def test_binary_bodies_are_recorded_unchanged(tmp_path: Path) -> None:
     image = bytes(range(256))
     text = await taped(tmp_path, asking(body=image), image)
 
@@ -164,7 +164,7 @@ async def test_bytes_that_are_no_text_are_kept_as_they_are(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_a_short_value_is_hidden_in_its_place_and_not_looked_for_elsewhere(tmp_path: Path) -> None:
+async def test_short_header_value_is_hidden_only_in_its_header(tmp_path: Path) -> None:
     request = Request("GET", "http", "h", "/", (("x-flag", "on"),))
     text = await taped(tmp_path, request, "go on")
 
@@ -173,7 +173,7 @@ async def test_a_short_value_is_hidden_in_its_place_and_not_looked_for_elsewhere
 
 
 @pytest.mark.anyio
-async def test_a_secret_is_found_however_json_spells_it(tmp_path: Path) -> None:
+async def test_secret_is_hidden_in_every_json_spelling(tmp_path: Path) -> None:
     value = 'ab/cd+é"0123=='
     spelled = [r"ab\/cd+é\"0123==", r"ab/cd\u002b\u00e9\u00220123\u003d\u003d"]
     for text in spelled:
@@ -188,7 +188,7 @@ async def test_a_secret_is_found_however_json_spells_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_json_without_a_secret_is_kept_to_the_byte(tmp_path: Path) -> None:
+async def test_json_without_a_secret_is_recorded_byte_for_byte(tmp_path: Path) -> None:
     said = b'{ "a": "\\u00e9\\/", "b": 1.50, "b": 1 }'
     await taped(tmp_path, asking(), said)
 
@@ -196,7 +196,7 @@ async def test_json_without_a_secret_is_kept_to_the_byte(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-async def test_a_secret_between_bytes_that_are_no_text_is_hidden(tmp_path: Path) -> None:
+async def test_secret_in_a_binary_body_is_hidden(tmp_path: Path) -> None:
     form = b"--x\r\n\r\n" + KEY.encode() + b"\r\n--x\r\n\r\n\xff\xfe\x00\r\n--x--"
     await taped(tmp_path, asking(body=form), form, secrets=Secrets(hook=str.upper))
     exchange = json.loads((tmp_path / "tape.json").read_text(encoding="utf-8"))["exchanges"][0]
@@ -207,7 +207,7 @@ async def test_a_secret_between_bytes_that_are_no_text_is_hidden(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_what_stands_before_a_host_is_hidden_in_an_error(tmp_path: Path) -> None:
+async def test_user_info_of_a_url_in_an_error_is_hidden(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.fail(TransportError("connect", "POST https://me:pa55@llm.example/: nobody listens; me:pa55 was refused"))
     with pytest.raises(TransportError):

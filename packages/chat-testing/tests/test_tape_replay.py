@@ -47,7 +47,7 @@ async def refused(tape: TapeTransport, request: Request) -> str:
 
 
 @pytest.mark.anyio
-async def test_strict_matching_ignores_spaces_and_key_order_of_json(tmp_path: Path) -> None:
+async def test_strict_matching_ignores_white_space_and_key_order_of_json(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking('{"a": 1, "b": [true, null]}')))
 
     assert (await tape.send(asking('{"b":[true,null],\n"a":1}'))).body == b"1"
@@ -71,14 +71,16 @@ async def test_strict_matching_ignores_spaces_and_key_order_of_json(tmp_path: Pa
     ],
 )
 @pytest.mark.anyio
-async def test_strict_says_where_the_nearest_request_differs(came: Request, where: str, tmp_path: Path) -> None:
+async def test_strict_matching_reports_the_difference_to_the_nearest_request(
+    came: Request, where: str, tmp_path: Path
+) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": 1, "c": [1, {"d": "x"}]})))
 
     assert where in await refused(tape, came)
 
 
 @pytest.mark.anyio
-async def test_a_request_without_a_body_is_not_one_with_a_body(tmp_path: Path) -> None:
+async def test_request_with_a_body_does_not_match_one_without_in_strict_mode(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking())
 
     assert "body: recorded none, came" in await refused(TapeTransport(path), asking({"a": 1}))
@@ -86,7 +88,7 @@ async def test_a_request_without_a_body_is_not_one_with_a_body(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_the_nearest_one_is_named_with_its_place_and_the_request_with_its_number(tmp_path: Path) -> None:
+async def test_mismatch_error_numbers_the_request_and_the_nearest_exchange(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking({"a": 1, "b": 1}), asking({"a": 2, "b": 2}), asking({"a": 3, "b": 3}))
     tape = TapeTransport(path)
     await tape.send(asking({"a": 1, "b": 1}))
@@ -100,7 +102,7 @@ async def test_the_nearest_one_is_named_with_its_place_and_the_request_with_its_
 
 
 @pytest.mark.anyio
-async def test_strict_keeps_the_order_and_says_whose_turn_it_is(tmp_path: Path) -> None:
+async def test_strict_matching_enforces_the_recorded_order(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2})))
 
     assert (
@@ -114,7 +116,7 @@ async def test_strict_keeps_the_order_and_says_whose_turn_it_is(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_a_stream_is_not_a_whole_answer_in_any_mode(tmp_path: Path) -> None:
+async def test_stream_does_not_match_a_whole_response_in_any_mode(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking({"a": 1}))
     for match in ("strict", "lenient", "order"):
         with pytest.raises(UsageError, match=r"asked by: recorded send\(\), came stream\(\)"):
@@ -123,7 +125,7 @@ async def test_a_stream_is_not_a_whole_answer_in_any_mode(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_another_framing_is_another_stream(tmp_path: Path) -> None:
+async def test_stream_with_another_framing_does_not_match(tmp_path: Path) -> None:
     mock = MockTransport()
     mock.events("1")
     async with RecordingTransport(mock, tmp_path / "tape.json").stream(asking()) as stream:
@@ -135,7 +137,7 @@ async def test_another_framing_is_another_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_headers_count_where_they_were_chosen(tmp_path: Path) -> None:
+async def test_headers_are_compared_only_if_they_are_selected(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking(headers=[("Anthropic-Beta", "a"), ("user-agent", "x")]))
     other = asking(headers=[("anthropic-beta", "b"), ("user-agent", "y")])
 
@@ -146,7 +148,7 @@ async def test_headers_count_where_they_were_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_lenient_takes_any_order_any_host_and_whatever_else_came(tmp_path: Path) -> None:
+async def test_lenient_matching_ignores_order_host_and_additional_fields(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking({"a": {"x": 1}}), asking({"b": [{"y": 1}]}), asking({"a": {"x": 1}}))
     tape = TapeTransport(path, match="lenient")
 
@@ -156,7 +158,7 @@ async def test_lenient_takes_any_order_any_host_and_whatever_else_came(tmp_path:
 
 
 @pytest.mark.anyio
-async def test_lenient_still_wants_all_that_was_recorded(tmp_path: Path) -> None:
+async def test_lenient_matching_requires_every_recorded_field(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": {"x": 1}, "b": [1]})), match="lenient")
 
     assert "body.a.x: recorded 1, did not come" in await refused(tape, asking({"a": {}, "b": [1]}))
@@ -167,7 +169,7 @@ async def test_lenient_still_wants_all_that_was_recorded(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-async def test_order_takes_whatever_was_asked(tmp_path: Path) -> None:
+async def test_order_matching_accepts_any_request(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2})), match="order")
 
     assert [(await tape.send(asking({"z": 0}, "/elsewhere"))).body for _ in range(2)] == [b"1", b"2"]
@@ -175,7 +177,7 @@ async def test_order_takes_whatever_was_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_long_values_and_many_differences_are_shortened(tmp_path: Path) -> None:
+async def test_long_values_and_many_differences_are_truncated(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({f"k{n}": "x" * 200 for n in range(20)})))
     text = await refused(tape, asking({}))
 
@@ -184,7 +186,7 @@ async def test_long_values_and_many_differences_are_shortened(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_an_empty_tape_says_so(tmp_path: Path) -> None:
+async def test_mismatch_error_says_that_the_tape_is_empty(tmp_path: Path) -> None:
     (tmp_path / "tape.json").write_text('{"tape": 1, "exchanges": []}', encoding="utf-8")
 
     assert (await refused(TapeTransport(tmp_path / "tape.json"), asking())).endswith("the tape is empty")
@@ -204,7 +206,7 @@ async def test_closing_reports_unrequested_exchanges_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_tape_that_was_played_to_its_end_closes_in_silence(tmp_path: Path) -> None:
+async def test_closing_a_completely_played_tape_raises_nothing(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking()))
     await tape.send(asking())
     await tape.aclose()
@@ -212,7 +214,7 @@ async def test_a_tape_that_was_played_to_its_end_closes_in_silence(tmp_path: Pat
     assert tape.unplayed == []
 
 
-def test_another_way_to_match_is_refused() -> None:
+def test_unknown_match_mode_raises() -> None:
     wrong: Any = "fuzzy"
     with pytest.raises(UsageError, match="'strict', 'lenient', 'order', not 'fuzzy'"):
         TapeTransport("tape.json", match=wrong)

@@ -149,13 +149,13 @@ def said(module: object) -> str:
     return " ".join(" ".join(texts).split())
 
 
-def test_each_clause_is_a_sentence_of_the_documentation_or_a_part_of_one() -> None:
+def test_every_clause_is_quoted_from_the_documentation() -> None:
     documentation = " ".join(said(module) for module in MODULES)
 
     assert [clause for clause in CLAUSES.values() if clause not in documentation] == []
 
 
-def test_the_documentation_of_the_protocol_has_no_sentence_that_is_no_clause() -> None:
+def test_every_sentence_of_the_protocol_documentation_is_a_clause_or_advice() -> None:
     rest = said(protocol)
     for text in (*CLAUSES.values(), *ADVICE):
         rest = rest.replace(text, " ")
@@ -169,7 +169,7 @@ def test_every_clause_has_a_scenario() -> None:
     assert looked_at == set(CLAUSES)
 
 
-def test_every_scenario_has_a_name_of_its_own_and_says_what_it_looks_at() -> None:
+def test_scenarios_have_unique_names_and_a_promise() -> None:
     names = [scenario.name for scenario in TRANSPORT_SCENARIOS]
 
     assert len(set(names)) == len(names)
@@ -179,12 +179,12 @@ def test_every_scenario_has_a_name_of_its_own_and_says_what_it_looks_at() -> Non
 # Claims, and what becomes of them
 
 
-def test_a_claim_that_makes_no_sense_alone_is_refused() -> None:
+def test_capability_that_requires_another_raises_without_it() -> None:
     with pytest.raises(UsageError, match="pooling=True requires chunked=True"):
         TransportCapabilities(chunked=False, pooling=True)
 
 
-def test_what_is_not_claimed_has_no_test_and_is_reported() -> None:
+def test_unclaimed_scenarios_have_no_test_and_are_reported() -> None:
     tests = {name for name in dir(TestPlainTransport) if name.startswith("test_") and getattr(TestPlainTransport, name)}
 
     assert "test_any_status_on_trio" in tests
@@ -196,7 +196,7 @@ def test_what_is_not_claimed_has_no_test_and_is_reported() -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_report_needs_no_test_framework(backend: str) -> None:
+def test_transport_report_runs_without_a_test_framework(backend: str) -> None:
     class Refusing(PlainTransport):
         async def send(self, request: Request, /) -> Response:
             response = await super().send(request)
@@ -217,7 +217,7 @@ def test_a_report_needs_no_test_framework(backend: str) -> None:
     assert report.not_claimed["at_once"] == ("concurrent",)
 
 
-async def test_what_a_kit_needs_is_said(anyio_backend_name: str) -> None:
+async def test_missing_factory_method_or_hook_of_a_kit_raises_usage_error(anyio_backend_name: str) -> None:
     class Empty(TransportConformance):
         capabilities = TransportCapabilities()
 
@@ -229,12 +229,12 @@ async def test_what_a_kit_needs_is_said(anyio_backend_name: str) -> None:
         subject.passed_in(peer)
 
 
-def test_a_kit_without_claims_says_so(request: pytest.FixtureRequest) -> None:
+def test_kit_without_capabilities_raises_usage_error(request: pytest.FixtureRequest) -> None:
     with pytest.raises(UsageError, match="'capabilities'"):
         TransportConformance().test_claims(request, lambda _name, _value: None)
 
 
-async def test_a_transport_that_waits_for_ever_fails(anyio_backend_name: str) -> None:
+async def test_transport_that_never_responds_fails_its_scenario(anyio_backend_name: str) -> None:
     class Waiting(PlainTransport):
         async def send(self, _request: Request, /) -> Response:
             await anyio.sleep_forever()
@@ -252,14 +252,14 @@ async def test_a_transport_that_waits_for_ever_fails(anyio_backend_name: str) ->
         await scenario(Bench().subject(anyio_backend_name))
 
 
-def test_neither_the_kit_nor_what_is_around_it_imports_pytest() -> None:
+def test_importing_the_kit_does_not_import_pytest() -> None:
     program = "import sys, chat_testing, chat_testing.transport_conformance; print('pytest' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
 
     assert answer.stdout.strip() == "False"
 
 
-def test_pytest_tells_at_its_end_what_was_not_claimed(tmp_path: Path) -> None:
+def test_pytest_summary_lists_unclaimed_scenarios(tmp_path: Path) -> None:
     test = tmp_path / "test_mine.py"
     test.write_text(
         textwrap.dedent("""
