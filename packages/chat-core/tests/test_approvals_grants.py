@@ -312,7 +312,7 @@ async def test_a_document_keeps_grants_and_the_calls_they_approved() -> None:
     assert again.to_json() == messages.to_json()
 
 
-async def test_a_fork_has_no_grants() -> None:
+async def test_a_fork_does_not_inherit_grants() -> None:
     office = Office()
     chat = office.chat(pay("a"), "Done.", pay("b"))
     messages = Messages.from_user("pay")

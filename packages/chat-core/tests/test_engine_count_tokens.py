@@ -160,7 +160,7 @@ async def test_count_tokens_refuses_arguments_that_are_not_messages() -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_more_text_is_never_estimated_as_less(first: str, second: str) -> None:
+def test_the_token_estimate_does_not_decrease_with_more_text(first: str, second: str) -> None:
     chat = ChatBuilder().with_model(ScriptedProvider()).build()
 
     less = chat.blocking.count_tokens(Messages.from_user(first))

@@ -137,7 +137,7 @@ async def test_a_deferred_call_does_not_run_if_the_policy_changes() -> None:
     assert messages.tool("a").result_text() == "The call was rejected by policy: no"
 
 
-async def test_edited_arguments_of_an_approved_call_may_be_deferred() -> None:
+async def test_an_approved_call_with_edited_arguments_can_be_deferred() -> None:
     messages = await deferred()
     tool = messages.tool("a").with_status(Pending("approval"))
     messages.adopt(("a",), tool)

@@ -91,7 +91,7 @@ async def test_the_delivery_is_stored_before_the_lease_is_released() -> None:
     assert conversation.operations == ["claim", "write_turn model", "write_marks", "release"]
 
 
-async def test_a_chat_without_hooks_writes_no_delivery() -> None:
+async def test_a_chat_without_after_hooks_stores_no_delivery() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     await ChatBuilder().with_model(ScriptedProvider("Hello.")).build().complete(conversation)
     assert conversation.operations == ["claim", "write_turn model", "release"]

@@ -203,7 +203,9 @@ async def test_the_error_of_a_memory_ends_the_run_and_the_next_run_asks_again() 
         ({"max_characters": 100}, []),
     ],
 )
-async def test_the_number_and_the_length_of_the_notes_are_limited(limits: dict[str, int], expected: list[str]) -> None:
+async def test_the_number_and_the_length_of_recalled_notes_are_limited(
+    limits: dict[str, int], expected: list[str]
+) -> None:
     memory = Memory(notes=["a" * 40, "b" * 40, "c" * 40])
     chat = ChatBuilder().with_model(ScriptedProvider("Tea.")).with_memory(memory, scope=owner, **limits).build()
     messages = Messages.from_user("What do I drink?")
@@ -214,7 +216,7 @@ async def test_the_number_and_the_length_of_the_notes_are_limited(limits: dict[s
     assert all(len(part.text) <= limits.get("max_characters", 4_000) for part in messages.recalled)
 
 
-async def test_a_policy_may_require_an_approval_because_of_the_notes() -> None:
+async def test_a_policy_can_require_approval_if_notes_were_recalled() -> None:
     tools = ToolCollection()
 
     @tools.tool

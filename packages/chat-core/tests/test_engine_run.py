@@ -501,7 +501,7 @@ async def test_the_error_after_the_last_correction_has_the_raw_text() -> None:
     assert caught.value.usage == Usage(20, 10)
 
 
-async def test_corrections_count_as_steps() -> None:
+async def test_corrections_of_structured_output_count_as_steps() -> None:
     model = ScriptedProvider("no", "no")
     chat = ChatBuilder().with_model(model).with_structured_output(City).with_max_steps(1).build()
     with pytest.raises(MaxStepsExceededError):

@@ -261,7 +261,9 @@ async def ask(messages: Messages, question: Question, choice: ToolChoice) -> tup
 
 @given(st.lists(QUESTIONS, min_size=1, max_size=4), st.sampled_from(FORCED))
 @settings(deadline=None, max_examples=60)
-def test_any_history_forces_calls_until_one_reaches_the_policy(questions: list[Question], choice: ToolChoice) -> None:
+def test_a_forced_choice_is_sent_until_a_call_reaches_the_policy_in_any_history(
+    questions: list[Question], choice: ToolChoice
+) -> None:
     async def run() -> None:
         messages = Messages()
         for question in questions:

@@ -111,7 +111,7 @@ async def test_a_failed_call_sends_no_data_and_changes_no_state() -> None:
     assert messages.state == {}
 
 
-async def test_an_invalid_part_of_an_output_fails_the_whole_call() -> None:
+async def test_a_call_fails_if_any_data_of_its_output_is_invalid() -> None:
     output = ToolOutput("text", data=[CHART, Data("bad", object())], state={"a": 1})
     messages = Messages.from_user("go")
     async with chat_of(output).stream(messages) as stream:

@@ -232,7 +232,7 @@ def chat_with_factory(desk: Desk, factory: Callable[[RunContext], Any]) -> Strea
     )
 
 
-async def test_factories_may_be_async_and_may_use_earlier_values() -> None:
+async def test_value_factories_can_be_async_and_use_earlier_values() -> None:
     desk = Desk()
 
     async def user(context: RunContext) -> User:
@@ -244,7 +244,7 @@ async def test_factories_may_be_async_and_may_use_earlier_values() -> None:
     assert desk.used == [("db0", "db0")]
 
 
-async def test_an_instance_that_is_a_context_manager_is_not_entered() -> None:
+async def test_a_value_that_is_itself_a_context_manager_is_not_entered() -> None:
     class Session(User):
         async def __aenter__(self) -> Self:
             raise AssertionError
@@ -259,7 +259,7 @@ async def test_an_instance_that_is_a_context_manager_is_not_entered() -> None:
     assert desk.used == [("db0", "kept open")]
 
 
-async def test_a_protocol_can_be_injected() -> None:
+async def test_a_value_can_be_injected_by_its_protocol() -> None:
     class Recorder:
         def send(self, text: str) -> str:
             return f"sent {text}"
