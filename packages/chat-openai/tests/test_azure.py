@@ -57,7 +57,7 @@ def endpoint() -> AzureEndpointBuilder:
     return AzureBuilder().with_api_key("key-1").with_endpoint(URL)
 
 
-async def test_the_newer_api_names_the_deployment_in_the_request() -> None:
+async def test_the_v1_api_names_the_deployment_in_the_request_body() -> None:
     transport = await asked(endpoint().with_model("my mini"), RESPONSE)
     assert transport.last.url == f"{URL}/openai/v1/responses"
     assert transport.last.json() == {"model": "my mini", "input": [{"role": "user", "content": "Where?"}]}
@@ -67,7 +67,7 @@ async def test_the_newer_api_names_the_deployment_in_the_request() -> None:
     assert transport.last.url == f"{URL}/openai/v1/chat/completions"
 
 
-async def test_the_dated_api_has_its_version_and_the_deployment_in_the_url() -> None:
+async def test_the_dated_api_names_the_version_and_the_deployment_in_the_url() -> None:
     dated = endpoint().with_deployment("my mini", api_version="2025-04-01-preview")
     transport = await asked(dated, RESPONSE)
     assert transport.last.url == f"{URL}/openai/responses?api-version=2025-04-01-preview"
@@ -77,7 +77,7 @@ async def test_the_dated_api_has_its_version_and_the_deployment_in_the_url() -> 
     assert transport.last.url == f"{URL}{path}?api-version=2025-04-01-preview"
 
 
-async def test_a_model_of_the_catalogue_is_asked_on_the_completions_wire_alone() -> None:
+async def test_a_catalog_model_is_called_over_chat_completions_only() -> None:
     builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com")
     ready = builder.with_catalog_model("Phi-4")
     assert_type(ready, ReadyAzureCompletionsBuilder)
@@ -87,13 +87,13 @@ async def test_a_model_of_the_catalogue_is_asked_on_the_completions_wire_alone()
     assert (transport.last.json()["model"], transport.last.json()["max_tokens"]) == ("Phi-4", 5)
 
 
-async def test_an_endpoint_of_the_catalogue_may_have_its_path_behind_it() -> None:
+async def test_a_catalog_endpoint_may_include_the_models_path() -> None:
     builder = AzureBuilder().with_api_key("key-1").with_endpoint("https://name.services.ai.azure.com/models/")
     transport = await asked(builder.with_catalog_model("Phi-4", api_version="v"), COMPLETION)
     assert transport.last.url == "https://name.services.ai.azure.com/models/chat/completions?api-version=v"
 
 
-async def test_a_token_takes_the_place_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_bearer_token_replaces_the_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-the-environment")
     builder = AzureBuilder().with_endpoint(URL).with_bearer_token("eyJ0")
     transport = await asked(builder.with_model("mini"), RESPONSE)
@@ -102,7 +102,7 @@ async def test_a_token_takes_the_place_of_a_key(monkeypatch: pytest.MonkeyPatch)
     assert "eyJ0" not in repr(builder)
 
 
-async def test_of_a_key_and_a_token_the_last_one_is_sent_alone() -> None:
+async def test_with_api_key_and_with_bearer_token_replace_each_other() -> None:
     ready = endpoint().with_bearer_token("eyJ0").with_model("mini")
     headers = (await asked(ready, RESPONSE)).last.headers
     assert (headers.get("authorization"), headers.get("api-key")) == ("Bearer eyJ0", None)
@@ -110,13 +110,13 @@ async def test_of_a_key_and_a_token_the_last_one_is_sent_alone() -> None:
     assert (headers.get("authorization"), headers.get("api-key")) == (None, "key-2")
 
 
-def test_what_is_no_token_is_not_shown() -> None:
+def test_an_invalid_token_is_not_shown_in_the_error() -> None:
     with pytest.raises(UsageError, match="needs a token; it got bytes") as caught:
         AzureBuilder().with_bearer_token(b"eyJ0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert "eyJ0" not in str(caught.value)
 
 
-async def test_the_environment_says_where_with_which_key_and_by_which_version(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endpoint_key_and_version_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{URL}/")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-2")
     monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
@@ -126,18 +126,18 @@ async def test_the_environment_says_where_with_which_key_and_by_which_version(mo
 
 
 @pytest.mark.parametrize("pasted", [URL, f"{URL}/", f"{URL}/openai", f"{URL}/openai/v1/"])
-async def test_an_endpoint_may_have_the_path_of_an_api_behind_it(pasted: str) -> None:
+async def test_an_endpoint_may_include_the_path_of_the_api(pasted: str) -> None:
     transport = await asked(AzureBuilder().with_api_key("k").with_endpoint(pasted).with_model("mini"), RESPONSE)
     assert transport.last.url == f"{URL}/openai/v1/responses"
 
 
-async def test_a_gateway_may_have_a_path_of_its_own() -> None:
+async def test_a_gateway_endpoint_keeps_its_own_path() -> None:
     builder = AzureBuilder().with_api_key("k").with_endpoint("https://gateway.example.org/openai/models/west")
     transport = await asked(builder.with_model("mini"), RESPONSE)
     assert transport.last.url == "https://gateway.example.org/openai/models/west/openai/v1/responses"
 
 
-async def test_native_tools_and_storage_are_of_the_responses_wire() -> None:
+async def test_native_tools_and_store_select_the_responses_api() -> None:
     ready = endpoint().with_model("mini").with_native_tools(CodeInterpreter()).with_store()
     assert_type(ready, ReadyAzureResponsesBuilder)
     body = (await asked(ready, RESPONSE)).last.json()
@@ -152,7 +152,7 @@ async def test_native_tools_and_storage_are_of_the_responses_wire() -> None:
         ("2024-10-21", f"{URL}/openai/deployments/small/embeddings?api-version=2024-10-21"),
     ],
 )
-async def test_embeddings_are_made_by_either_api(version: str | None, url: str) -> None:
+async def test_embeddings_use_the_v1_or_the_dated_api(version: str | None, url: str) -> None:
     builder = endpoint().with_embeddings(model="small", dimensions=1, api_version=version)
     assert_type(builder, OpenAIEmbeddingsBuilder)
     transport = MockTransport()
@@ -172,12 +172,12 @@ async def test_embeddings_are_made_by_either_api(version: str | None, url: str) 
         "https://name.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview",
     ],
 )
-def test_a_target_uri_never_becomes_a_part_of_another_url(pasted: str) -> None:
+def test_an_endpoint_that_is_a_request_url_is_rejected(pasted: str) -> None:
     with pytest.raises(UsageError, match="not the URL of a request"):
         AzureBuilder().with_api_key("k").with_endpoint(pasted)
 
 
-async def test_the_short_form_asks_the_newer_api_and_with_a_version_the_dated_one(
+async def test_the_shorthand_uses_the_dated_api_if_a_version_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with azure("mini", endpoint=URL, api_key="k") as provider:
@@ -190,12 +190,12 @@ async def test_the_short_form_asks_the_newer_api_and_with_a_version_the_dated_on
         assert repr(provider).endswith(f"Endpoint({URL}/openai)))")
 
 
-async def test_a_name_is_quoted_in_the_path_of_the_dated_api() -> None:
+async def test_the_deployment_name_is_quoted_in_the_path_of_the_dated_api() -> None:
     transport = await asked(endpoint().with_deployment("a/b", api_version="v").with_completions(), COMPLETION)
     assert transport.last.url == f"{URL}/openai/deployments/a%2Fb/chat/completions?api-version=v"
 
 
-def test_each_step_leads_to_a_state_of_its_own() -> None:
+def test_each_builder_method_returns_the_type_of_the_next_state() -> None:
     assert_type(AzureBuilder().with_endpoint(URL), AzureEndpointBuilder)
     ready = endpoint().with_model("mini")
     assert_type(ready, ReadyAzureBuilder)
@@ -207,7 +207,7 @@ def test_each_step_leads_to_a_state_of_its_own() -> None:
     assert_type(completions, OpenAICompletionsProvider)
 
 
-async def test_the_wires_are_two_owners_of_what_is_opaque() -> None:
+async def test_the_two_apis_have_different_provider_names() -> None:
     ready = endpoint().with_model("mini").with_transport(MockTransport())
     names = {ready.build().metadata.name, ready.with_completions().build().metadata.name}
     assert names == {"azure-responses", "azure"}
@@ -240,7 +240,7 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
+def test_a_method_missing_in_the_builder_state_is_explained(case: str) -> None:
     make, name, words = MISSING[case]
     with pytest.raises(AttributeError, match=words):
         getattr(make(), name)
@@ -283,7 +283,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()

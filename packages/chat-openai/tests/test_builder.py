@@ -92,7 +92,7 @@ async def asked(builder: ReadyOpenAIBuilder | ReadyOpenAIResponsesBuilder, optio
 # --- The two wires -------------------------------------------------------------------------------------
 
 
-async def test_a_model_is_asked_on_the_responses_wire_with_the_key_of_the_environment() -> None:
+async def test_the_default_is_the_responses_api_with_the_key_from_the_environment() -> None:
     transport = answering(RESPONSE)
     provider = OpenAIBuilder().with_model("gpt-5-mini").with_transport(transport).build()
     assert await ask(provider) == "Utrecht"
@@ -104,7 +104,7 @@ async def test_a_model_is_asked_on_the_responses_wire_with_the_key_of_the_enviro
 
 
 @pytest.mark.parametrize("first", ["wire", "model"])
-async def test_the_other_wire_is_one_word_before_the_model_or_after_it(first: str) -> None:
+async def test_with_completions_may_precede_or_follow_with_model(first: str) -> None:
     transport = answering(COMPLETION)
     builder = OpenAIBuilder().with_transport(transport).with_api_key("sk-mine")
     ready = (
@@ -120,7 +120,7 @@ async def test_the_other_wire_is_one_word_before_the_model_or_after_it(first: st
     assert provider.metadata.name == "openai"
 
 
-async def test_the_short_form_is_the_same() -> None:
+async def test_the_shorthand_equals_the_builder() -> None:
     async with openai("gpt-5-mini") as short, OpenAIBuilder().with_model("gpt-5-mini").build() as long:
         assert repr(short) == repr(long)
         assert short.metadata == long.metadata
@@ -128,7 +128,7 @@ async def test_the_short_form_is_the_same() -> None:
         assert "sk-" not in repr(given)
 
 
-async def test_both_wires_stream() -> None:
+async def test_both_apis_can_stream() -> None:
     for wire in ("responses", "completions"):
         transport = MockTransport()
         ready = OpenAIBuilder().with_model("gpt-5-mini").with_transport(transport)
@@ -152,7 +152,7 @@ async def test_both_wires_stream() -> None:
 # --- What can be said ----------------------------------------------------------------------------------
 
 
-async def test_native_tools_are_declared_with_every_request_and_join_those_of_a_run() -> None:
+async def test_native_tools_of_the_builder_and_of_a_run_are_combined() -> None:
     builder = OpenAIBuilder().with_native_tools(WebSearch(with_sources=True)).with_model("gpt-5-mini")
     builder = builder.with_native_tools(CodeInterpreter(container="cntr_1"))
     search, code = {"type": "web_search"}, {"type": "code_interpreter", "container": "cntr_1"}
@@ -166,7 +166,7 @@ async def test_native_tools_are_declared_with_every_request_and_join_those_of_a_
     assert body["text"] == {"verbosity": "low"}
 
 
-async def test_a_native_tool_can_be_the_one_that_must_be_used() -> None:
+async def test_a_tool_choice_can_name_a_native_tool() -> None:
     dice = RemoteMcp(server_label="dice", server_url="https://dice.example.org/mcp")
     builder = OpenAIBuilder().with_model("gpt-5-mini").with_native_tools(WebSearch(), dice)
     body = await asked(builder, ChatOptions(tool_choice=NamedTool("web_search")))
@@ -175,7 +175,7 @@ async def test_a_native_tool_can_be_the_one_that_must_be_used() -> None:
     assert body["tool_choice"] == {"type": "mcp", "server_label": "dice"}
 
 
-async def test_storage_and_summaries_are_of_the_responses_wire() -> None:
+async def test_store_and_reasoning_summary_are_sent_to_the_responses_api() -> None:
     ready = OpenAIBuilder().with_model("gpt-5-mini")
     assert "store" not in await asked(ready)
     kept = await asked(ready.with_store())
@@ -186,19 +186,19 @@ async def test_storage_and_summaries_are_of_the_responses_wire() -> None:
     assert body["reasoning"] == {"summary": "detailed"}
 
 
-async def test_reasoning_can_be_encrypted_wherever_there_is_some() -> None:
+async def test_with_encrypted_reasoning_requests_encrypted_reasoning() -> None:
     body = await asked(OpenAIBuilder().with_encrypted_reasoning().with_model("gpt-5-mini"))
     assert body["include"] == ["reasoning.encrypted_content"]
     assert "store" not in body
 
 
-async def test_what_a_run_says_goes_over_what_the_builder_was_told() -> None:
+async def test_options_of_a_run_override_those_of_the_builder() -> None:
     ready = OpenAIBuilder().with_model("gpt-5-mini").with_reasoning_summary()
     body = await asked(ready, ChatOptions(extras=(ResponsesOptions(reasoning_summary="concise"),)))
     assert body["reasoning"] == {"summary": "concise"}
 
 
-async def test_a_conversation_goes_on_from_the_stored_response_where_that_was_asked_for() -> None:
+async def test_with_previous_response_continues_from_the_stored_response() -> None:
     transport = answering(RESPONSE)
     transport.answer(200, {"content-type": "application/json"}, {**RESPONSE, "id": "resp_2"})
     model = OpenAIBuilder().with_model("gpt-5-mini").with_previous_response().with_transport(transport).build()
@@ -212,7 +212,7 @@ async def test_a_conversation_goes_on_from_the_stored_response_where_that_was_as
     assert body["input"] == [{"role": "user", "content": "And when?"}]
 
 
-async def test_headers_say_for_whom_it_is_asked() -> None:
+async def test_organization_project_and_custom_headers_are_sent() -> None:
     transport = answering(RESPONSE)
     builder = OpenAIBuilder().with_organization("org-1").with_project("proj_1").with_headers({"X-Trace": "7"})
     await ask(builder.with_model("gpt-5-mini").with_description("the fast one").with_transport(transport).build())
@@ -220,7 +220,7 @@ async def test_headers_say_for_whom_it_is_asked() -> None:
     assert (headers["openai-organization"], headers["openai-project"], headers["x-trace"]) == ("org-1", "proj_1", "7")
 
 
-async def test_a_gateway_gets_the_key_and_everything_that_is_openais() -> None:
+async def test_a_gateway_receives_the_key_from_the_environment() -> None:
     transport = answering(RESPONSE)
     builder = OpenAIBuilder().with_gateway("https://gateway.example.org/openai/v1/").with_native_tools(WebSearch())
     await ask(builder.with_model("gpt-5-mini").with_transport(transport).build())
@@ -228,7 +228,7 @@ async def test_a_gateway_gets_the_key_and_everything_that_is_openais() -> None:
     assert transport.last.headers["authorization"] == "Bearer sk-environment"
 
 
-async def test_another_server_gets_the_wire_and_not_the_key_of_the_environment() -> None:
+async def test_another_server_does_not_receive_the_key_from_the_environment() -> None:
     transport = answering(RESPONSE)
     builder = OpenAIBuilder().with_headers({"X-Trace": "7"}).with_transport(transport)
     elsewhere = builder.with_model("llama").with_base_url("http://localhost:8000/v1")
@@ -253,14 +253,14 @@ async def test_another_server_does_not_receive_the_organization_header() -> None
         assert other.metadata.description == "the one in the cellar"
 
 
-async def test_a_key_that_is_given_goes_over_one_in_a_header() -> None:
+async def test_with_api_key_replaces_an_earlier_authorization_header() -> None:
     transport = answering(RESPONSE)
     builder = OpenAIBuilder().with_headers({"Authorization": "Bearer sk-old"}).with_api_key("sk-new")
     await ask(builder.with_model("gpt-5-mini").with_transport(transport).build())
     assert transport.last.headers["authorization"] == "Bearer sk-new"
 
 
-def test_the_wires_of_a_vendor_are_two_owners_of_what_is_opaque() -> None:
+def test_the_two_apis_of_a_vendor_have_different_provider_names() -> None:
     url, transport = "https://name.openai.azure.com", MockTransport()
     ready = (
         OpenAIBuilder().with_transport(transport).with_model("m"),
@@ -272,7 +272,7 @@ def test_the_wires_of_a_vendor_are_two_owners_of_what_is_opaque() -> None:
     assert names == [(f"{name}-responses", name) for name in expected]
 
 
-async def test_what_the_completions_wire_alone_has_is_set_before_the_model_or_after_it() -> None:
+async def test_completions_settings_may_precede_or_follow_with_model() -> None:
     for builder in (
         OpenAIBuilder().with_completions().with_strict(output=False).with_model("gpt-5-mini"),
         OpenAIBuilder().with_model("gpt-5-mini").with_completions().with_strict(output=False),
@@ -284,7 +284,7 @@ async def test_what_the_completions_wire_alone_has_is_set_before_the_model_or_af
         assert transport.last.json()["response_format"]["json_schema"]["strict"] is False
 
 
-async def test_reasoning_is_asked_for_in_the_style_that_is_set() -> None:
+async def test_with_reasoning_sets_the_style_of_the_reasoning_field() -> None:
     transport = answering(COMPLETION)
     builder = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_reasoning(style="object")
     provider = builder.with_transport(transport).build()
@@ -292,19 +292,19 @@ async def test_reasoning_is_asked_for_in_the_style_that_is_set() -> None:
     assert transport.last.json()["reasoning"] == {"max_tokens": 100}
 
 
-def test_of_what_is_no_url_the_user_is_not_shown() -> None:
+def test_credentials_in_an_invalid_url_are_not_shown_in_the_error() -> None:
     with pytest.raises(UsageError, match=r"needs a URL like .*, not 'localhost'") as caught:
         OpenAIBuilder().with_gateway("me:hush@localhost")
     assert "hush" not in str(caught.value)
 
 
-def test_what_is_no_key_is_not_shown() -> None:
+def test_an_invalid_key_is_not_shown_in_the_error() -> None:
     with pytest.raises(UsageError, match="it got bytes") as caught:
         OpenAIBuilder().with_api_key(b"sk-mine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert "sk-mine" not in str(caught.value)
 
 
-async def test_another_server_of_the_completions_wire_gets_a_key_that_was_given() -> None:
+async def test_another_completions_server_receives_an_explicit_key() -> None:
     transport = answering(COMPLETION)
     builder = OpenAIBuilder().with_completions().with_api_key("sk-theirs").with_transport(transport)
     elsewhere = builder.with_base_url("http://localhost:8000/v1")
@@ -319,7 +319,7 @@ async def test_another_server_of_the_completions_wire_gets_a_key_that_was_given(
 # --- Embeddings ----------------------------------------------------------------------------------------
 
 
-async def test_embeddings_have_their_own_model_and_length() -> None:
+async def test_with_embeddings_sets_model_dimensions_and_batch_size() -> None:
     transport = answering(VECTORS)
     builder = OpenAIBuilder().with_transport(transport)
     embedder = builder.with_embeddings(model="text-embedding-3-small", dimensions=2, max_batch=16).build()
@@ -333,7 +333,7 @@ async def test_embeddings_have_their_own_model_and_length() -> None:
     assert embedder.metadata.max_embedding_batch == 16
 
 
-async def test_a_model_that_chats_does_not_embed_and_one_that_embeds_does_not_chat() -> None:
+async def test_chat_providers_cannot_embed_and_embeddings_providers_cannot_chat() -> None:
     chats = OpenAIBuilder().with_model("gpt-5-mini").with_completions().with_transport(MockTransport()).build()
     assert not isinstance(chats, EmbeddingsProvider)
     embeds = OpenAIBuilder().with_transport(MockTransport()).with_embeddings(model="text-embedding-3-small").build()
@@ -348,7 +348,7 @@ async def test_a_model_that_chats_does_not_embed_and_one_that_embeds_does_not_ch
 # --- States --------------------------------------------------------------------------------------------
 
 
-def test_each_step_leads_to_a_state_of_its_own() -> None:
+def test_each_builder_method_returns_the_type_of_the_next_state() -> None:
     builder = OpenAIBuilder()
     ready = builder.with_model("gpt-5-mini")
     assert_type(ready, ReadyOpenAIBuilder)
@@ -370,7 +370,7 @@ def test_each_step_leads_to_a_state_of_its_own() -> None:
     assert_type(ChatBuilder().with_model(model).build(), StreamingChat[ChatResponse, Never])
 
 
-def test_a_builder_is_immutable() -> None:
+def test_builders_are_immutable() -> None:
     builder = OpenAIBuilder().with_model("gpt-5-mini")
     builder.with_api_key("sk-mine")
     builder.with_native_tools(WebSearch())
@@ -418,7 +418,7 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
+def test_a_method_missing_in_the_builder_state_is_explained(case: str) -> None:
     make, name, words = MISSING[case]
     with pytest.raises(AttributeError, match=words):
         getattr(make(), name)
@@ -459,13 +459,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()
 
 
-def test_without_a_key_nothing_is_built_that_would_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_an_error_unless_a_transport_or_header_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         openai("gpt-5-mini")
@@ -473,13 +473,13 @@ def test_without_a_key_nothing_is_built_that_would_need_one(monkeypatch: pytest.
     assert OpenAIBuilder().with_model("gpt-5-mini").with_headers({"Authorization": "Bearer x"}).build()
 
 
-def test_without_a_transport_of_its_own_or_another_ones_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_default_transport_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chat_transport_httpx", None)
     with pytest.raises(UsageError, match="install chat-transport-httpx"):
         openai("gpt-5-mini")
 
 
-async def test_options_of_another_wire_are_refused() -> None:
+async def test_options_of_the_other_api_are_rejected() -> None:
     provider = OpenAIBuilder().with_completions().with_model("gpt-5-mini").with_transport(MockTransport()).build()
     with pytest.raises(UnsupportedOptionError, match="ResponsesOptions"):
         await ask(provider, ChatOptions(extras=(ResponsesOptions(verbosity="low"),)))
@@ -487,7 +487,7 @@ async def test_options_of_another_wire_are_refused() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("vendor", ["openai", "openrouter", "azure"])
-async def test_builders_of_completions_join_messages_and_map_finish_reasons(vendor: str) -> None:
+async def test_completions_builders_join_messages_and_map_finish_reasons(vendor: str) -> None:
     builder: Any = {
         "openai": OpenAIBuilder().with_completions().with_model("m").with_api_key("k"),
         "openrouter": OpenRouterBuilder().with_completions().with_model("m").with_api_key("k"),

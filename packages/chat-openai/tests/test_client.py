@@ -69,7 +69,7 @@ def rains() -> ToolCollection[None]:
     return tools
 
 
-async def test_tools_of_the_chat_and_of_the_server_stand_in_one_conversation() -> None:
+async def test_declared_and_native_tools_are_used_in_one_conversation() -> None:
     transport = MockTransport()
     transport.answer(body=response(1, SEARCHED, CITY, {**CITY, "id": "fc_2", "call_id": "call_2"}))
     transport.answer(body=response(2, said("It rains.")))
@@ -84,7 +84,7 @@ async def test_tools_of_the_chat_and_of_the_server_stand_in_one_conversation() -
     assert body["input"][1] == SEARCHED
 
 
-async def test_tokens_are_counted_with_the_native_tools() -> None:
+async def test_token_counts_include_the_native_tools() -> None:
     transport = MockTransport()
     transport.answer(body={"object": "response.input_tokens", "input_tokens": 42})
     assert await model(transport).count_tokens(Messages.from_user("Does it rain?")) == 42
@@ -92,7 +92,7 @@ async def test_tokens_are_counted_with_the_native_tools() -> None:
     assert transport.last.json()["tools"] == [{"type": "web_search"}]
 
 
-async def test_a_pause_goes_on_in_another_document() -> None:
+async def test_a_paused_run_resumes_from_stored_messages() -> None:
     def policy(call: FunctionCall, meta: None) -> RequireApproval | Reject:
         return RequireApproval() if call.arguments["city"] == "Utrecht" else Reject("nowhere else")
 
@@ -111,7 +111,7 @@ async def test_a_pause_goes_on_in_another_document() -> None:
     assert transport.last.json()["input"][-1]["output"] == "It rains in Utrecht."
 
 
-async def test_a_refusal_that_passes_is_asked_again() -> None:
+async def test_a_rate_limited_request_is_retried() -> None:
     transport = MockTransport()
     transport.answer(429, {"retry-after-ms": "1"}, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}})
     transport.answer(body=response(1, said("Hi")))
@@ -119,7 +119,7 @@ async def test_a_refusal_that_passes_is_asked_again() -> None:
     assert answer.text == "Hi"
 
 
-async def test_a_stream_that_is_cut_is_no_answer_and_runs_no_tool() -> None:
+async def test_a_truncated_stream_raises_and_runs_no_tool() -> None:
     ran: list[str] = []
 
     def policy(call: FunctionCall, meta: None) -> Execute:
@@ -136,7 +136,7 @@ async def test_a_stream_that_is_cut_is_no_answer_and_runs_no_tool() -> None:
     assert ran == []
 
 
-async def test_a_provider_closes_its_own_transport_and_not_a_given_one() -> None:
+async def test_the_provider_closes_only_a_transport_of_its_own() -> None:
     transport = MockTransport()
     async with model(transport) as provider:
         assert isinstance(provider, ChatProvider)
@@ -146,7 +146,7 @@ async def test_a_provider_closes_its_own_transport_and_not_a_given_one() -> None
     await own.aclose()
 
 
-def test_extras_of_a_run_join_those_of_the_builder() -> None:
+def test_extras_of_a_run_are_merged_with_those_of_the_builder() -> None:
     search: Json = {"type": "web_search"}
     usual = ResponsesOptions(tools=(search,), include=("a",), extra_body={"x": 1, "y": 1}, user="u", provider="p")
     (joined,) = merge_extras((), usual)
@@ -164,7 +164,7 @@ def test_extras_of_a_run_join_those_of_the_builder() -> None:
     assert merge_extras((other,), usual) == (other, usual)
 
 
-async def test_a_builder_that_was_told_nothing_sends_options_as_they_came() -> None:
+async def test_a_builder_without_settings_leaves_the_options_unchanged() -> None:
     transport = MockTransport()
     transport.answer(body=response(1, said("Hi")))
     provider = OpenAIBuilder().with_model("gpt-5-mini").with_transport(transport).build()

@@ -163,13 +163,13 @@ DECLARATIONS: dict[str, tuple[RemoteMcp, Json]] = {
 
 
 @pytest.mark.parametrize("case", DECLARATIONS)
-def test_a_declaration_says_what_was_set_and_no_more(case: str) -> None:
+def test_a_declaration_contains_only_the_configured_fields(case: str) -> None:
     tool, said = DECLARATIONS[case]
     assert json.loads(json.dumps(tool.declaration())) == said
     assert tool.includes() == ()
 
 
-def test_secrets_are_in_no_repr() -> None:
+def test_the_repr_of_tool_builder_provider_and_chat_shows_no_secrets() -> None:
     tool = RemoteMcp(
         server_label="dice",
         server_url="https://dice.example.org/mcp",
@@ -183,7 +183,7 @@ def test_secrets_are_in_no_repr() -> None:
         assert "hush" not in repr(thing)
 
 
-def test_of_a_servers_url_a_repr_shows_what_is_no_secret() -> None:
+def test_the_repr_shows_the_server_url_without_credentials_and_query() -> None:
     tool = RemoteMcp(server_label="dice", server_url="https://me:hush@dice.example.org/mcp?key=hush")
     assert repr(tool).startswith(
         "RemoteMcp(server_label='dice', server_url='https://dice.example.org/mcp', connector_id"
@@ -226,7 +226,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()
@@ -235,7 +235,7 @@ def test_a_mistake_is_told_in_words(case: str) -> None:
 # --- Types ---------------------------------------------------------------------------------------------
 
 
-def test_the_chats_type_says_whether_an_approval_can_pause_it() -> None:
+def test_the_type_of_a_chat_depends_on_whether_approvals_can_pause_it() -> None:
     ready = ChatBuilder().with_model(model(MockTransport()))
     assert_type(McpApprovals(asks), McpApprovals[Paused])
     assert_type(McpApprovals(never_asks), McpApprovals[Never])
@@ -247,7 +247,7 @@ def test_the_chats_type_says_whether_an_approval_can_pause_it() -> None:
     assert_type(ready.build(), StreamingChat[ChatResponse, Never])
 
 
-async def test_a_policy_may_be_a_coroutine() -> None:
+async def test_an_approval_policy_may_be_a_coroutine() -> None:
     async def decides(call: FunctionCall, request: McpRequest) -> RequireApproval | Reject:
         return RequireApproval() if request.arguments else Reject("it says nothing")
 
@@ -261,7 +261,7 @@ async def test_a_policy_may_be_a_coroutine() -> None:
 # --- Approving -----------------------------------------------------------------------------------------
 
 
-async def test_an_approval_waits_in_a_stored_document_and_goes_on_in_another_one() -> None:
+async def test_a_pending_approval_is_stored_and_sent_when_resumed() -> None:
     transport = answering(response(1, LISTED, REQUEST), response(2, CALL, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(asks)).build()
     messages = Messages.from_user("Roll 2d4 + 1.")
@@ -284,7 +284,7 @@ async def test_an_approval_waits_in_a_stored_document_and_goes_on_in_another_one
     assert kinds == [None, "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"]
 
 
-async def test_an_approval_goes_alone_where_the_server_has_the_response_that_asked() -> None:
+async def test_with_a_previous_response_only_the_approval_is_sent() -> None:
     transport = answering(response(1, LISTED, REQUEST), response(2, CALL, ANSWER))
     builder = OpenAIBuilder().with_model("gpt-5-mini").with_native_tools(DICE).with_previous_response()
     chat = ChatBuilder().with_model(builder.with_transport(transport).build())
@@ -294,7 +294,7 @@ async def test_an_approval_goes_alone_where_the_server_has_the_response_that_ask
     assert body["input"] == [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}]
 
 
-async def test_an_approval_needs_the_id_of_its_request_where_nothing_is_stored() -> None:
+async def test_without_storage_the_approval_is_sent_with_its_request() -> None:
     transport = answering(response(1, LISTED, REQUEST), response(2, CALL, ANSWER))
     builder = OpenAIBuilder().with_model("gpt-5-mini").with_native_tools(DICE).with_store(store=False)
     chat = ChatBuilder().with_model(builder.with_transport(transport).build())
@@ -303,7 +303,7 @@ async def test_an_approval_needs_the_id_of_its_request_where_nothing_is_stored()
     assert [answered["approve"] for answered in approved(transport)] == [True]
 
 
-async def test_a_rejection_goes_back_with_its_reason() -> None:
+async def test_a_rejection_is_sent_with_its_reason() -> None:
     transport = answering(response(1, REQUEST), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(asks)).build()
     messages = Messages.from_user("Roll 2d4 + 1.")
@@ -317,7 +317,7 @@ async def test_a_rejection_goes_back_with_its_reason() -> None:
     assert "no gambling" in answered["reason"]
 
 
-async def test_a_policy_approves_and_rejects_by_the_server_the_tool_and_the_arguments() -> None:
+async def test_a_policy_receives_server_tool_and_arguments_of_a_request() -> None:
     seen: list[McpRequest] = []
 
     def policy(call: FunctionCall, request: McpRequest) -> Execute | Reject:
@@ -336,7 +336,7 @@ async def test_a_policy_approves_and_rejects_by_the_server_the_tool_and_the_argu
     assert "only dice are rolled" in second["reason"]
 
 
-async def test_a_request_can_be_approved_without_but_not_with_unreadable_arguments() -> None:
+async def test_requests_with_unreadable_arguments_are_rejected() -> None:
     requests = [{**REQUEST, "id": f"mcpr_{n}", "arguments": text} for n, text in enumerate(["", "{}", '{"dice": '])]
     transport = answering(response(1, *requests), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(execute_all)).build()
@@ -348,7 +348,7 @@ async def test_a_request_can_be_approved_without_but_not_with_unreadable_argumen
 
 
 @pytest.mark.parametrize("arguments", ['{"to": "bo", "to": "ana"}', '{"mail": [{"to": "bo", "to": "ana"}]}'])
-async def test_a_request_with_a_repeated_key_is_refused(
+async def test_a_request_with_a_repeated_key_is_rejected(
     arguments: str,
 ) -> None:
     transport = answering(response(1, {**REQUEST, "arguments": arguments}), response(2, ANSWER))
@@ -359,7 +359,7 @@ async def test_a_request_with_a_repeated_key_is_refused(
     assert "says something twice" in answered["reason"]
 
 
-async def test_without_a_scope_every_request_is_refused() -> None:
+async def test_requests_are_rejected_if_the_chat_has_no_approval_scope() -> None:
     transport = answering(response(1, REQUEST), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).build()
     answer = await chat.complete(Messages.from_user("Roll."))
@@ -368,7 +368,7 @@ async def test_without_a_scope_every_request_is_refused() -> None:
     assert [answered["approve"] for answered in approved(transport)] == [False]
 
 
-async def test_a_policy_that_fails_refuses() -> None:
+async def test_a_request_is_rejected_if_the_policy_raises() -> None:
     def fails(call: FunctionCall, request: McpRequest) -> Execute:
         raise RuntimeError
 
@@ -378,7 +378,7 @@ async def test_a_policy_that_fails_refuses() -> None:
     assert [answered["approve"] for answered in approved(transport)] == [False]
 
 
-async def test_an_edited_request_is_refused_because_the_server_would_not_heed_the_edit() -> None:
+async def test_an_approval_with_edited_arguments_is_rejected() -> None:
     transport = answering(response(1, REQUEST), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(asks)).build()
     messages = Messages.from_user("Roll.")
@@ -391,7 +391,7 @@ async def test_an_edited_request_is_refused_because_the_server_would_not_heed_th
     assert [answered["approve"] for answered in approved(transport)] == [False]
 
 
-async def test_an_edit_from_nothing_to_nothing_is_an_edit_to_both_sides() -> None:
+async def test_replacing_empty_arguments_by_an_empty_object_is_treated_consistently() -> None:
     transport = answering(response(1, {**REQUEST, "arguments": ""}), response(2, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(asks)).build()
     messages = Messages.from_user("Roll.")
@@ -420,7 +420,7 @@ async def test_an_approval_can_be_scheduled() -> None:
     assert [answered["approve"] for answered in approved(transport)] == [True]
 
 
-async def test_a_stream_tells_of_a_request_and_of_what_became_of_it() -> None:
+async def test_a_stream_reports_the_result_of_an_approval_request() -> None:
     transport = MockTransport()
     first: list[Json] = [
         {"type": "response.created", "response": {**response(1), "status": "in_progress"}},
@@ -447,7 +447,7 @@ async def test_a_stream_tells_of_a_request_and_of_what_became_of_it() -> None:
 # --- What is told --------------------------------------------------------------------------------------
 
 
-async def test_no_wire_tells_a_model_of_the_tool() -> None:
+async def test_the_approval_tool_is_not_declared_to_models() -> None:
     transport = answering(response(1, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(asks)).build()
     await chat.complete(Messages.from_user("Roll."))
@@ -460,7 +460,7 @@ async def test_no_wire_tells_a_model_of_the_tool() -> None:
     assert "tools" not in transport.last.json()
 
 
-async def test_a_conversation_with_approvals_goes_on_over_the_other_wire() -> None:
+async def test_a_conversation_with_approvals_can_continue_over_chat_completions() -> None:
     transport = answering(response(1, LISTED, REQUEST), response(2, CALL, ANSWER))
     chat = ChatBuilder().with_model(model(transport)).with_scoped_tools(McpApprovals(execute_all)).build()
     messages = Messages.from_user("Roll.")
@@ -475,7 +475,7 @@ async def test_a_conversation_with_approvals_goes_on_over_the_other_wire() -> No
     assert sent[1]["tool_calls"][0]["function"]["name"] == APPROVAL
 
 
-def test_the_tool_has_the_name_that_the_wire_gives_it() -> None:
+def test_the_approval_tool_has_the_name_used_by_the_responses_api() -> None:
     assert APPROVAL == MCP_APPROVAL
     (definition,) = McpApprovals(asks).definitions()
     assert definition.declaration.name == APPROVAL

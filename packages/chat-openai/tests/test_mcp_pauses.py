@@ -151,9 +151,7 @@ def kinds(body: Json) -> list[str]:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("stored", STORED)
-async def test_several_requests_beside_a_call_are_decided_one_by_one_and_told_together(
-    stored: str, stream: bool
-) -> None:
+async def test_several_requests_are_decided_separately_and_sent_together(stored: str, stream: bool) -> None:
     server, clock = Server([ASKED, (CALL, ANSWER), (ANSWER,)]), Clock()
     with LoopbackServer(server) as loopback:
         builder = ChatBuilder().with_model(STORED[stored](ready(loopback.host)).build()).with_tools(tools())
@@ -224,7 +222,7 @@ ELSEWHERE = dedent("""
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_another_process_approves_what_this_one_was_asked() -> None:
+async def test_an_approval_can_be_given_in_another_process() -> None:
     server = Server([(request(1),), (CALL, ANSWER)])
     with LoopbackServer(server) as loopback:
         model = ready(loopback.host).with_native_tools(DICE).build()
@@ -238,7 +236,7 @@ async def test_another_process_approves_what_this_one_was_asked() -> None:
 
 
 @pytest.mark.parametrize("previous", [False, True])
-async def test_an_approval_that_was_given_elsewhere_comes_home_as_what_it_was(previous: bool) -> None:
+async def test_an_approval_sent_over_chat_completions_is_valid_in_the_responses_api(previous: bool) -> None:
     server = Server([(request(1),), (CALL, ANSWER)])
     with LoopbackServer(server) as loopback:
         builder = ready(loopback.host).with_native_tools(DICE)

@@ -100,7 +100,7 @@ DECLARATIONS: dict[str, tuple[NativeTool, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("case", DECLARATIONS)
-def test_a_declaration_says_what_was_set_and_no_more(case: str) -> None:
+def test_a_declaration_contains_only_the_configured_fields(case: str) -> None:
     tool, said = DECLARATIONS[case]
     assert tool.declaration() == said
     assert json.loads(json.dumps(tool.declaration())) == said
@@ -155,18 +155,18 @@ MISTAKES: dict[str, tuple[Callable[[], NativeTool], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()
 
 
-def test_what_the_code_printed_is_asked_for_where_it_is_wanted() -> None:
+def test_code_interpreter_outputs_are_requested_only_if_enabled() -> None:
     assert CodeInterpreter(with_outputs=True).includes() == ("code_interpreter_call.outputs",)
     assert CodeInterpreter().includes() == ()
     assert ImageGeneration().includes() == ()
 
 
-def test_settings_are_values() -> None:
+def test_native_tools_are_hashable_and_comparable() -> None:
     assert ImageGeneration(size="auto") == ImageGeneration(size="auto")
     assert len({CodeInterpreter(), CodeInterpreter(), CodeInterpreter(container="cntr_1")}) == 2

@@ -241,7 +241,7 @@ def sent_back(item: Json) -> Json:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", CASES)
-async def test_what_a_native_tool_did_survives_a_round_trip(name: str, stream: bool) -> None:
+async def test_the_items_of_a_native_tool_are_kept_in_a_round_trip(name: str, stream: bool) -> None:
     case = CASES[name]
     server = Server(case)
     with LoopbackServer(server) as loopback:
@@ -294,7 +294,7 @@ PICTURE = Case(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_image_is_a_file_that_goes_back_whole(stream: bool) -> None:
+async def test_a_generated_image_becomes_a_file_and_is_sent_back_unchanged(stream: bool) -> None:
     server = Server(PICTURE)
     with LoopbackServer(server) as loopback:
         async with chat_of(PICTURE, loopback.host) as chat:
@@ -312,7 +312,7 @@ async def test_an_image_is_a_file_that_goes_back_whole(stream: bool) -> None:
         assert [one.data for one in shown] == [*BLURRED, PNG]
 
 
-async def test_partial_images_are_shown_and_not_kept() -> None:
+async def test_partial_images_are_streamed_but_not_kept() -> None:
     with LoopbackServer(Server(PICTURE)) as loopback:
         async with chat_of(PICTURE, loopback.host) as chat, chat.stream(Messages.from_user("Draw it.")) as stream:
             files = [event.file async for event in stream if isinstance(event, FilePart)]

@@ -56,7 +56,7 @@ async def asked(builder: Any, body: Json, options: ChatOptions | None = None) ->
     return transport
 
 
-async def test_the_responses_wire_is_told_to_store_nothing_and_goes_on_from_no_response() -> None:
+async def test_a_responses_request_disables_storage() -> None:
     transport = await asked(OpenRouterBuilder().with_model("anthropic/claude-sonnet-4.5"), RESPONSE)
     assert transport.last.url == "https://openrouter.ai/api/v1/responses"
     assert transport.last.headers["authorization"] == "Bearer sk-or-environment"
@@ -68,7 +68,7 @@ async def test_the_responses_wire_is_told_to_store_nothing_and_goes_on_from_no_r
 
 
 @pytest.mark.parametrize("first", ["wire", "model"])
-async def test_the_other_wire_is_one_word_before_the_model_or_after_it(first: str) -> None:
+async def test_with_completions_may_precede_or_follow_with_model(first: str) -> None:
     builder = OpenRouterBuilder().with_app("My app", "https://app.example.org")
     ready = (
         builder.with_completions().with_model("openai/gpt-5-mini")
@@ -81,7 +81,7 @@ async def test_the_other_wire_is_one_word_before_the_model_or_after_it(first: st
     assert (headers["x-openrouter-title"], headers["http-referer"]) == ("My app", "https://app.example.org")
 
 
-async def test_routing_is_said_on_both_wires_alike() -> None:
+async def test_routing_is_sent_identically_to_both_apis() -> None:
     routing = Routing(
         order=("anthropic", "google-vertex"),
         allow_fallbacks=False,
@@ -152,7 +152,7 @@ async def test_routing_is_said_on_both_wires_alike() -> None:
         assert {name: body[name] for name in said} == said
 
 
-async def test_what_a_run_says_of_routing_goes_over_what_the_builder_was_told() -> None:
+async def test_options_of_a_run_override_those_of_the_builder() -> None:
     ready = OpenRouterBuilder().with_routing(Routing(order=("anthropic",))).with_session("chat-1").with_model("m")
     extras = ResponsesOptions(extra_body={"session_id": "chat-2"}, verbosity="low")
     body = (await asked(ready, RESPONSE, ChatOptions(extras=(extras,)))).last.json()
@@ -161,7 +161,7 @@ async def test_what_a_run_says_of_routing_goes_over_what_the_builder_was_told() 
     assert body["text"] == {"verbosity": "low"}
 
 
-async def test_a_tool_that_openrouter_runs_is_declared_in_its_own_words_on_either_wire() -> None:
+async def test_openrouter_tools_are_declared_unchanged_on_both_apis() -> None:
     search = {"type": "openrouter:web_search", "parameters": {"engine": "exa"}}
     ready = OpenRouterBuilder().with_model("m")
     body = (await asked(ready, RESPONSE, ChatOptions(extras=(ResponsesOptions(tools=(search,)),)))).last.json()
@@ -170,19 +170,19 @@ async def test_a_tool_that_openrouter_runs_is_declared_in_its_own_words_on_eithe
     assert (await asked(ready.with_completions(), COMPLETION, options)).last.json()["tools"] == [search]
 
 
-async def test_a_later_word_replaces_an_earlier_one() -> None:
+async def test_a_later_routing_replaces_an_earlier_one() -> None:
     ready = OpenRouterBuilder().with_routing(Routing(order=("a",))).with_routing(Routing(sort="price")).with_model("m")
     assert (await asked(ready, RESPONSE)).last.json()["provider"] == {"sort": "price"}
 
 
-async def test_transforms_are_of_the_completions_wire() -> None:
+async def test_with_transforms_is_sent_to_chat_completions() -> None:
     ready = OpenRouterBuilder().with_completions().with_transforms("middle-out").with_model("m")
     assert (await asked(ready, COMPLETION)).last.json()["transforms"] == ["middle-out"]
     none = OpenRouterBuilder().with_model("m").with_completions().with_transforms()
     assert (await asked(none, COMPLETION)).last.json()["transforms"] == []
 
 
-async def test_reasoning_takes_an_effort_or_a_budget() -> None:
+async def test_both_apis_accept_a_reasoning_budget() -> None:
     ready = OpenRouterBuilder().with_model("anthropic/claude-sonnet-4.5")
     body = (await asked(ready, RESPONSE, ChatOptions(reasoning=2000))).last.json()
     assert body["reasoning"] == {"max_tokens": 2000}
@@ -190,7 +190,7 @@ async def test_reasoning_takes_an_effort_or_a_budget() -> None:
     assert body["reasoning"] == {"max_tokens": 2000}
 
 
-async def test_embeddings_have_their_own_model() -> None:
+async def test_with_embeddings_sets_its_own_model() -> None:
     transport = MockTransport()
     transport.answer(body={"data": [{"index": 0, "embedding": [0.5]}]})
     builder = OpenRouterBuilder().with_transport(transport).with_embeddings(model="openai/text-embedding-3-small")
@@ -199,14 +199,14 @@ async def test_embeddings_have_their_own_model() -> None:
     assert transport.last.url == "https://openrouter.ai/api/v1/embeddings"
 
 
-async def test_the_short_form_is_the_same() -> None:
+async def test_the_shorthand_reads_its_key_from_the_environment() -> None:
     async with openrouter("openai/gpt-5-mini") as short, openrouter("openai/gpt-5-mini", api_key="sk-mine") as given:
         assert short.metadata == given.metadata
         assert short.metadata.name == "openrouter-responses"
         assert "sk-" not in repr(given)
 
 
-def test_each_step_leads_to_a_state_of_its_own() -> None:
+def test_each_builder_method_returns_the_type_of_the_next_state() -> None:
     builder = OpenRouterBuilder()
     assert_type(builder.with_routing(Routing()), OpenRouterBuilder)
     assert_type(builder.with_model("m"), ReadyOpenRouterBuilder)
@@ -232,7 +232,7 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_what_a_state_lacks_is_told_in_words(case: str) -> None:
+def test_a_method_missing_in_the_builder_state_is_explained(case: str) -> None:
     make, name, words = MISSING[case]
     with pytest.raises(AttributeError, match=words):
         getattr(make(), name)
@@ -268,27 +268,27 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()
 
 
-def test_without_a_key_nothing_is_built_that_would_need_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_reported_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENROUTER_API_KEY")
     with pytest.raises(UsageError, match="OPENROUTER_API_KEY"):
         openrouter("openai/gpt-5-mini")
 
 
 @pytest.mark.parametrize(("reasoning", "sent"), [("low", {"effort": "low"}), (100, {"max_tokens": 100})])
-async def test_the_completions_wire_takes_an_effort_or_a_budget(reasoning: Any, sent: dict[str, object]) -> None:
+async def test_chat_completions_accept_a_reasoning_effort_or_a_budget(reasoning: Any, sent: dict[str, object]) -> None:
     builder = OpenRouterBuilder().with_completions().with_model("m").with_reasoning(replay="as-received")
     transport = await asked(builder, COMPLETION, ChatOptions(reasoning=reasoning))
     assert transport.last.json()["reasoning"] == sent
 
 
 @pytest.mark.parametrize("wire", ["responses", "chat/completions"])
-async def test_a_gateway_is_asked_with_the_key(wire: str) -> None:
+async def test_a_gateway_receives_the_key_from_the_environment(wire: str) -> None:
     builder = OpenRouterBuilder().with_gateway("https://eu.openrouter.example/api/v1").with_model("m")
     ready: Any = builder if wire == "responses" else builder.with_completions()
     transport = await asked(ready, RESPONSE if wire == "responses" else COMPLETION)

@@ -7,14 +7,14 @@ import pytest
 from chat_openai.presets import CHECKED, VENDORS, Vendor
 
 
-def test_a_vendor_is_found_by_its_name_and_has_a_builder() -> None:
+def test_vendors_are_keyed_by_name_and_have_an_exported_builder() -> None:
     assert list(VENDORS) == ["azure", "openai", "openrouter"]
     assert {name: vendor.preset.name for name, vendor in VENDORS.items()} == {name: name for name in VENDORS}
     assert {vendor.preset.own_builder for vendor in VENDORS.values()} <= set(chat_openai.__all__)
 
 
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.preset.name)
-def test_a_vendor_is_whole(vendor: Vendor) -> None:
+def test_every_vendor_has_a_server_and_a_key_variable(vendor: Vendor) -> None:
     preset = vendor.preset
     assert (preset.dialect.model, vendor.responses.model) == ("", "")
     assert vendor.responses.provider == f"{preset.name}-responses"
@@ -24,7 +24,7 @@ def test_a_vendor_is_whole(vendor: Vendor) -> None:
 
 
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.preset.name)
-def test_a_source_states_facts_that_the_vendor_has_and_no_other_source_states(vendor: Vendor) -> None:
+def test_every_source_cites_known_facts_and_no_fact_is_cited_twice(vendor: Vendor) -> None:
     cited = [fact for source in vendor.preset.sources for fact in source.facts]
     assert len(cited) == len(set(cited))
     assert set(cited) <= set(vendor.preset.facts)

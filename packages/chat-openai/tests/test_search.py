@@ -85,7 +85,7 @@ def test_web_and_file_searches_are_sent_in_the_flat_form_of_the_api(case: str) -
     assert json.loads(json.dumps(tool.declaration())) == said
 
 
-def test_a_location_can_be_made_and_read() -> None:
+def test_a_user_location_keeps_its_fields() -> None:
     place = UserLocation(country="NL", city="Utrecht")
     assert (place.country, place.region, place.city, place.timezone) == ("NL", None, "Utrecht", None)
     assert place == UserLocation(country="NL", city="Utrecht")
@@ -118,13 +118,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_in_words(case: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_explains_it(case: str) -> None:
     make, words = MISTAKES[case]
     with pytest.raises(UsageError, match=words):
         make()
 
 
-def test_what_was_found_is_asked_for_where_it_is_wanted() -> None:
+def test_search_results_are_requested_only_if_enabled() -> None:
     assert WebSearch(with_sources=True).includes() == ("web_search_call.action.sources",)
     assert FileSearch(vector_store_ids=("vs_1",), with_results=True).includes() == ("file_search_call.results",)
     assert WebSearch().includes() == FileSearch(vector_store_ids=("vs_1",)).includes() == ()

@@ -46,7 +46,7 @@ async def credentials(builder: Builder, answer: dict[str, object]) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-async def test_a_key_replaces_the_credentials_before_it_and_a_header_the_key(name: str) -> None:
+async def test_an_api_key_header_and_with_api_key_replace_each_other(name: str) -> None:
     builder, ready, answer = BUILDERS[name]
     header = "api-key" if name.startswith("Azure") else "authorization"
     key = {header: "NEW" if header == "api-key" else "Bearer NEW"}
@@ -57,7 +57,7 @@ async def test_a_key_replaces_the_credentials_before_it_and_a_header_the_key(nam
     assert await credentials(ready(later), answer) == {header: "NEW"}
 
 
-async def test_a_token_of_azure_and_a_key_replace_each_other() -> None:
+async def test_an_azure_token_and_an_api_key_replace_each_other() -> None:
     deployment, answer = AZURE.with_model("m"), RESPONSE
     token = {"authorization": "Bearer NEW"}
     assert await credentials(deployment.with_api_key("OLD").with_bearer_token("NEW"), answer) == token

@@ -44,7 +44,7 @@ def refuses(call: FunctionCall, request: McpRequest) -> Execute | Reject:
     return Execute() if request.name == "roll" else Reject("only dice are rolled")
 
 
-def test_nothing_is_built_without_a_model() -> None:
+def test_build_needs_a_model() -> None:
     with pytest.raises(AttributeError, match="needs a model"):
         OpenAIBuilder().build()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     with pytest.raises(AttributeError, match="needs a model"):
@@ -55,7 +55,7 @@ def test_nothing_is_built_without_a_model() -> None:
         OpenRouterBuilder().build()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
-def test_what_one_wire_alone_has_is_not_offered_on_the_other() -> None:
+def test_settings_of_one_api_are_not_available_on_the_other() -> None:
     completions = OpenAIBuilder().with_completions().with_model("m")
     with pytest.raises(AttributeError, match="native tools need the Responses API"):
         completions.with_native_tools(WebSearch())  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -81,7 +81,7 @@ def test_what_one_wire_alone_has_is_not_offered_on_the_other() -> None:
         openrouter.with_native_tools(WebSearch())  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
-def test_a_model_chats_or_embeds() -> None:
+def test_chat_and_embeddings_providers_have_different_types() -> None:
     builder = OpenAIBuilder().with_transport(MockTransport())
     chats = ChatBuilder().with_model(builder.with_model("m").build())
     assert_type(chats.build(), StreamingChat[ChatResponse, Never])
@@ -94,7 +94,7 @@ def test_a_model_chats_or_embeds() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_chat_whose_approvals_can_pause_does_not_just_answer() -> None:
+async def test_a_chat_with_approvals_may_return_paused_instead_of_a_response() -> None:
     transport = MockTransport()
     request = {
         "type": "mcp_approval_request",
@@ -115,7 +115,7 @@ async def test_a_chat_whose_approvals_can_pause_does_not_just_answer() -> None:
     assert isinstance(answer, Paused)
 
 
-def test_settings_are_typed() -> None:
+def test_settings_of_native_tools_are_typed() -> None:
     assert UserLocation(country="NL", city="Utrecht").city == "Utrecht"
     with pytest.raises(TypeError):
         WebSearch("low")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
