@@ -41,5 +41,5 @@ def test_token_limit_per_time_is_not_a_context_length_error(per: str) -> None:
         ("Invalid type for 'messages'", False),
     ],
 )
-def test_message_about_a_field_other_than_the_conversation_matches_elsewhere(message: str, elsewhere: bool) -> None:
+def test_elsewhere_pattern_matches_errors_about_fields_outside_the_conversation(message: str, elsewhere: bool) -> None:
     assert bool(ELSEWHERE.search(message)) is elsewhere

@@ -136,7 +136,7 @@ def test_format_that_is_not_a_string_moves_to_the_description() -> None:
     assert (strict_schema(schema) or {})["properties"]["x"] == {"type": "string", "description": '(format: ["date"])'}
 
 
-def test_keywords_beside_a_reference_are_removed() -> None:
+def test_keywords_next_to_a_reference_are_removed() -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A", "description": "x"}}, "$defs": {"A": STRING}}
     strict = strict_schema(schema)
     assert strict is not None

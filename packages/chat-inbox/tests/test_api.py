@@ -106,7 +106,7 @@ async def test_approval_with_edited_arguments_runs_them(client: Client, store: M
     assert bank.paid == ["12345678901234567890 to Maria"]
 
 
-async def test_approval_with_invalid_arguments_returns_422_and_decides_nothing(
+async def test_approval_with_invalid_arguments_returns_422_and_leaves_the_call_pending(
     client: Client, store: MemoryStore
 ) -> None:
     arguments = {"to": "Maria", "cents": -1}
@@ -215,7 +215,7 @@ async def test_decision_without_a_version_returns_400(client: Client, store: Mem
         ("approve", {"resume": "no"}, "resume"),
     ],
 )
-async def test_invalid_body_returns_400_and_decides_nothing(
+async def test_request_with_an_invalid_body_returns_400_and_names_the_field(
     client: Client, action: str, body: dict[str, object], field: str
 ) -> None:
     answer = await client.post(f"{CALL}/{action}", {"version": await version(client), **body})
@@ -243,7 +243,7 @@ async def test_non_json_or_cross_site_post_is_rejected(client: Client, store: Me
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_get_request_of_an_action_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_request_to_an_action_url_does_not_decide_the_call(client: Client, store: MemoryStore) -> None:
     for action in ("approve", "reject", "retry", "fail", "complete"):
         answer = await client.get(f"{CALL}/{action}")
         assert answer.status in (404, 405)

@@ -49,7 +49,7 @@ async def test_link_shows_the_call_and_approves_it(client: Client, store: Memory
     assert (await messages_of(store)).tool("call_1").decisions[0].by == "ana@example.com"
 
 
-async def test_get_request_of_a_link_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_opening_a_link_does_not_decide_the_call(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     for query in ("", "&action=approve", "&action=reject"):
         assert (await client.get(address + query)).status == 200
@@ -104,14 +104,14 @@ async def test_reject_only_link_refuses_approval(client: Client, store: MemorySt
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_link_for_another_person_decides_nothing(inbox: Inbox, store: MemoryStore) -> None:
+async def test_link_for_another_person_returns_403(inbox: Inbox, store: MemoryStore) -> None:
     address = await link(store, person="ana@example.com")
 
     assert (await Client(inbox, "ben@example.com").get(address)).status == 403
     assert (await Client(inbox, "ana@example.com").get(address)).status == 200
 
 
-async def test_invalid_or_expired_link_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_invalid_or_expired_link_does_not_decide_the_call(client: Client, store: MemoryStore) -> None:
     address = await link(store)
     (form,) = (await client.get(address)).forms
     for token in ("", "nonsense", form.fields["token"][:-2] + "xx"):

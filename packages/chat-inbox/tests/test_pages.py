@@ -111,7 +111,9 @@ async def test_page_of_a_rejected_form_contains_the_address_of_its_conversation(
     assert f'data-address="{PAGE}"' in refused.text
 
 
-async def test_invalid_field_shows_error_and_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_invalid_form_field_shows_an_error_and_leaves_the_call_pending(
+    client: Client, store: MemoryStore
+) -> None:
     for text, told in (("many", "is not a whole number"), ("-5", "greater than 0")):
         answer = await client.submit(form_for(await client.get(PAGE)), "Approve", cents=text, to="Ben")
 
@@ -353,7 +355,7 @@ async def test_form_is_accepted_in_a_conversation_with_a_lone_surrogate(store: M
 # --- Forged requests --------------------------------------------------------------------------------------------------
 
 
-async def test_form_without_a_valid_token_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_a_valid_token_returns_403(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for token in ("", "0" * 64, "ü", form.fields["token"][:-1]):
         form.fields["token"] = token
@@ -373,7 +375,7 @@ async def test_form_token_is_bound_to_browser_and_person(client: Client, inbox: 
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
-async def test_cross_site_form_decides_nothing(client: Client, store: MemoryStore, site: str) -> None:
+async def test_cross_site_form_returns_403(client: Client, store: MemoryStore, site: str) -> None:
     form = form_for(await client.get(PAGE))
     client.site = site
 
@@ -388,7 +390,7 @@ async def test_resume_form_requires_a_token(client: Client) -> None:
     assert (await client.request("POST", f"{PAGE}/resume", b"", content_type="text/plain")).status == 415
 
 
-async def test_get_request_of_a_form_address_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_get_request_to_a_form_url_returns_405(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
     for path in (f"{PAGE}/decide", f"{PAGE}/resume"):
         query = "&".join(f"{name}={value}" for name, value in {**form.fields, "action": "approve"}.items())
@@ -396,7 +398,7 @@ async def test_get_request_of_a_form_address_decides_nothing(client: Client, sto
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 
-async def test_form_without_an_action_or_a_known_call_decides_nothing(client: Client, store: MemoryStore) -> None:
+async def test_form_without_a_valid_action_or_call_returns_an_error(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
 
     assert (await client.submit(form)).status == 400
@@ -425,7 +427,7 @@ async def test_page_of_another_person_returns_404(store: MemoryStore, bank: Bank
         assert (await Client(inbox, "ana@example.com").get(PAGE)).status == 200
 
 
-async def test_inbox_without_a_chat_stores_decisions_and_runs_nothing(store: MemoryStore) -> None:
+async def test_inbox_without_a_chat_stores_decisions_without_running_calls(store: MemoryStore) -> None:
     async with Inbox(store, authenticate=by_header, may_decide=anyone) as inbox:
         client = Client(inbox)
         form = form_for(await client.get(PAGE))

@@ -63,7 +63,7 @@ def test_scope_of_the_module_keeps_its_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("approve", "became"), [("ask", "paused"), ("all", "Completed")])
-def test_collection_without_a_policy_requires_approval_beside_a_scope(
+def test_collection_without_a_policy_requires_approval_next_to_a_scope(
     tmp_path: Path, approve: Literal["ask", "all", "none"], became: str
 ) -> None:
     (tmp_path / "tools.py").write_text(MODULE + RULED)
