@@ -30,7 +30,7 @@ def ask(host: str) -> Request:
     return Request("POST", "http", host, "/v1", (), b"{}", Timeouts(idle=10.0))
 
 
-async def test_events_that_an_error_overtook_are_delivered_before_it() -> None:
+async def test_events_received_before_a_reset_are_delivered_before_the_error() -> None:
     heard, gone = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -63,7 +63,7 @@ async def test_events_that_an_error_overtook_are_delivered_before_it() -> None:
     assert seen in ([b"1"], [b"1", b"2", b"3"])
 
 
-async def test_a_reset_is_no_end_of_a_body_that_ends_with_its_connection() -> None:
+async def test_a_reset_is_not_the_end_of_a_body_without_a_length() -> None:
     heard = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -84,7 +84,7 @@ async def test_a_reset_is_no_end_of_a_body_that_ends_with_its_connection() -> No
     assert (seen, caught.value.kind) == ([b"1"], "stream")
 
 
-async def test_nonsense_in_place_of_a_chunk_is_not_waited_on() -> None:
+async def test_an_invalid_chunk_raises_without_waiting() -> None:
     heard = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -105,7 +105,7 @@ async def test_nonsense_in_place_of_a_chunk_is_not_waited_on() -> None:
     assert caught.value.kind == "stream"
 
 
-async def test_the_loss_of_an_idle_connection_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+async def test_losing_an_idle_connection_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     answered, gone = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -125,7 +125,7 @@ async def test_the_loss_of_an_idle_connection_is_no_news(caplog: pytest.LogCaptu
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_body_that_has_ended_needs_no_finish() -> None:
+async def test_closing_a_stream_after_its_body_reuses_the_connection() -> None:
     def handler(exchange: Exchange) -> None:
         body = b"data: 1\n\n"
         exchange.answer(200, SSE, body)
@@ -141,12 +141,12 @@ async def test_a_body_that_has_ended_needs_no_finish() -> None:
     assert server.connections == 1
 
 
-def test_what_waits_to_be_sent_can_be_read() -> None:
+def test_a_large_body_has_a_size_and_can_be_decoded() -> None:
     body = LargeBody("é".encode(), 1.0)
     assert (body.decode(), body.size) == ("é", 2)
 
 
-def test_a_decoder_that_needs_more_gives_nothing() -> None:
+def test_a_decoder_returns_nothing_until_it_has_enough_input() -> None:
     decoder = Decoder("gzip")
     squeeze = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     whole = squeeze.compress(b"x" * 100) + squeeze.flush()
@@ -167,7 +167,7 @@ def test_a_decoder_that_needs_more_gives_nothing() -> None:
         (OSError(), True, "stream"),
     ],
 )
-def test_an_error_is_told_as_what_it_is_and_without_the_query(error: Exception, answered: bool, kind: str) -> None:
+def test_a_client_error_is_translated_without_the_query(error: Exception, answered: bool, kind: str) -> None:
     with pytest.raises(TransportError) as caught, AiohttpErrorTranslation(ASK, response_started=answered):
         raise error
     assert caught.value.kind == kind

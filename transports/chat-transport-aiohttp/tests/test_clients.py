@@ -28,7 +28,7 @@ async def read(transport: AiohttpTransport, host: str) -> bytes:
         return b"".join([event.data async for event in stream])
 
 
-def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:
+def test_one_transport_serves_consecutive_event_loops() -> None:
     transport = AiohttpTransport()
     with LoopbackServer(serve) as server:
         for _ in range(4):
@@ -41,7 +41,7 @@ def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any
     assert server.connections == 4
 
 
-def test_the_end_of_a_loop_closes_its_connections() -> None:
+def test_connections_are_closed_at_the_end_of_their_event_loop() -> None:
     closed = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -55,7 +55,7 @@ def test_the_end_of_a_loop_closes_its_connections() -> None:
         assert closed.wait(10)
 
 
-def test_two_loops_at_once_have_a_session_each() -> None:
+def test_concurrent_event_loops_have_separate_sessions() -> None:
     transport = AiohttpTransport()
     both = threading.Barrier(2, timeout=10)
 
@@ -76,7 +76,7 @@ def test_two_loops_at_once_have_a_session_each() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_session_that_was_passed_in_is_used_and_stays_open() -> None:
+async def test_a_given_session_is_used_and_not_closed() -> None:
     with LoopbackServer(serve) as server:
         async with aiohttp.ClientSession(headers={"x-mine": "yes"}) as session:
             transport = AiohttpTransport(session)
@@ -90,7 +90,7 @@ async def test_a_session_that_was_passed_in_is_used_and_stays_open() -> None:
 
 
 @pytest.mark.anyio
-async def test_closing_closes_what_was_opened_and_the_transport_can_be_used_again() -> None:
+async def test_aclose_closes_connections_and_the_transport_can_be_reused() -> None:
     transport = AiohttpTransport()
     await transport.aclose()
     with LoopbackServer(serve) as server:
@@ -102,7 +102,7 @@ async def test_closing_closes_what_was_opened_and_the_transport_can_be_used_agai
 
 
 @pytest.mark.anyio
-async def test_two_hundred_streams_run_at_once() -> None:
+async def test_two_hundred_streams_run_concurrently() -> None:
     count = 200
     all_here = threading.Barrier(count, timeout=60)
 
@@ -129,7 +129,7 @@ async def test_two_hundred_streams_run_at_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_two_hundred_streams_of_two_hundred_events_lose_none_and_cross_none() -> None:
+async def test_two_hundred_streams_of_two_hundred_events_lose_and_mix_none() -> None:
     count = 200
 
     def handler(exchange: Exchange) -> None:
@@ -155,7 +155,7 @@ async def test_two_hundred_streams_of_two_hundred_events_lose_none_and_cross_non
 
 
 @pytest.mark.anyio
-async def test_with_fewer_connections_requests_wait_for_their_turn() -> None:
+async def test_requests_beyond_max_connections_wait() -> None:
     at_once: list[int] = []
     running = threading.Semaphore(2)
 
@@ -174,7 +174,7 @@ async def test_with_fewer_connections_requests_wait_for_their_turn() -> None:
     assert server.connections <= 2
 
 
-def test_on_trio_it_says_at_once_that_it_does_not_run_there() -> None:
+def test_using_the_transport_on_trio_raises_usage_error() -> None:
     transport = AiohttpTransport()
 
     async def stream() -> None:
@@ -188,7 +188,7 @@ def test_on_trio_it_says_at_once_that_it_does_not_run_there() -> None:
             anyio.run(call, backend="trio")
 
 
-def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
+def test_a_closed_event_loop_is_not_kept_alive() -> None:
     transport = AiohttpTransport()
 
     async def once(host: str) -> weakref.ref[object]:
@@ -202,7 +202,7 @@ def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_nobody_watches_for_the_end_of_the_loop_it_is_closed_by_hand() -> None:
+async def test_aclose_works_without_async_generator_hooks() -> None:
     transport = AiohttpTransport()
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(firstiter=None)

@@ -46,7 +46,7 @@ def tls(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-async def test_a_context_a_bundle_and_no_check_at_all(
+async def test_verify_accepts_a_context_a_bundle_and_false(
     authority: trustme.CA, tls: ssl.SSLContext, tmp_path: Path
 ) -> None:
     context = ssl.create_default_context()
@@ -61,14 +61,14 @@ async def test_a_context_a_bundle_and_no_check_at_all(
                 await transport.aclose()
 
 
-async def test_a_certificate_that_is_not_trusted_is_a_failure_to_connect(tls: ssl.SSLContext) -> None:
+async def test_an_untrusted_certificate_raises_a_connect_error(tls: ssl.SSLContext) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(), tls=tls) as server:
         error = await refused(AiohttpTransport(), ask(server.host, scheme="https"))
     assert error.kind == "connect"
     assert server.exchanges == []
 
 
-async def test_leaving_a_stream_under_tls_closes_the_connection_at_once(tls: ssl.SSLContext) -> None:
+async def test_closing_a_tls_stream_early_closes_its_connection_immediately(tls: ssl.SSLContext) -> None:
     left = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -102,20 +102,20 @@ def full() -> Generator[str]:
             client.close()
 
 
-async def test_a_connection_that_does_not_come_about_in_time_is_a_timeout(full: str) -> None:
+async def test_a_slow_connection_attempt_raises_a_timeout(full: str) -> None:
     error = await refused(AiohttpTransport(), ask(full, timeouts=Timeouts(connect=0.2)))
     assert error.kind == "timeout"
 
 
 @pytest.mark.parametrize("size", [100, 300_000, 20_000_000])
-async def test_a_peer_that_takes_nothing_is_a_timeout(size: int) -> None:
+async def test_a_server_that_reads_nothing_raises_a_timeout(size: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         error = await refused(AiohttpTransport(), ask(host, timeouts=Timeouts(idle=0.2), body=b"x" * size))
     assert error.kind == "timeout"
 
 
-async def test_a_large_body_arrives_whole() -> None:
+async def test_a_large_request_body_arrives_completely() -> None:
     body = b"0123456789" * 300_000
     with LoopbackServer(lambda exchange: exchange.answer()) as server:
         transport = AiohttpTransport()
@@ -126,7 +126,7 @@ async def test_a_large_body_arrives_whole() -> None:
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1:not-a-port", "[::1"])
-async def test_what_is_no_address_is_told_without_the_key(host: str) -> None:
+async def test_an_invalid_host_is_refused_without_leaking_the_key(host: str) -> None:
     assert (await refused(AiohttpTransport(), ask(host))).kind == "protocol"
 
 
@@ -147,7 +147,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("scheme", ["http://user:word@", ""])
-async def test_the_environment_may_name_a_proxy(clean: pytest.MonkeyPatch, name: str, scheme: str) -> None:
+async def test_proxies_are_read_from_the_environment(clean: pytest.MonkeyPatch, name: str, scheme: str) -> None:
     with LoopbackServer(say_what_was_asked) as server:
         clean.setenv(name, f"{scheme}{server.host}")
         clean.setenv("no_proxy", "direct.test")
@@ -161,7 +161,7 @@ async def test_the_environment_may_name_a_proxy(clean: pytest.MonkeyPatch, name:
     assert len(server.exchanges) == 1
 
 
-async def test_an_environment_that_is_not_trusted_is_not_asked(clean: pytest.MonkeyPatch) -> None:
+async def test_trust_env_false_ignores_the_proxy_of_the_environment(clean: pytest.MonkeyPatch) -> None:
     clean.setenv("http_proxy", "http://127.0.0.1:9")
     with LoopbackServer(say_what_was_asked) as server:
         transport = AiohttpTransport(trust_env=False)
@@ -169,7 +169,7 @@ async def test_an_environment_that_is_not_trusted_is_not_asked(clean: pytest.Mon
         await transport.aclose()
 
 
-async def test_a_proxy_for_another_scheme_is_not_asked(clean: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_for_another_scheme_is_not_used(clean: pytest.MonkeyPatch) -> None:
     clean.setenv("https_proxy", "http://127.0.0.1:9")
     with LoopbackServer(say_what_was_asked) as server:
         transport = AiohttpTransport()
@@ -177,7 +177,7 @@ async def test_a_proxy_for_another_scheme_is_not_asked(clean: pytest.MonkeyPatch
         await transport.aclose()
 
 
-async def test_a_proxy_of_another_kind_is_refused_and_not_passed_by(clean: pytest.MonkeyPatch) -> None:
+async def test_an_unsupported_proxy_scheme_is_refused(clean: pytest.MonkeyPatch) -> None:
     clean.setenv("ALL_PROXY", "socks5://user:word@127.0.0.1:9")
     error = await refused(AiohttpTransport(), ask("api.example.test"))
     assert error.kind == "connect"
@@ -185,7 +185,7 @@ async def test_a_proxy_of_another_kind_is_refused_and_not_passed_by(clean: pytes
     assert "word" not in str(error)
 
 
-async def test_a_proxy_that_is_not_there_is_a_failure_to_connect() -> None:
+async def test_an_unreachable_proxy_raises_a_connect_error() -> None:
     error = await refused(AiohttpTransport(proxy="http://user:word@127.0.0.1:9"), ask("api.example.test"))
     assert error.kind == "connect"
     assert "word" not in f"{error} {error.__cause__!r}"

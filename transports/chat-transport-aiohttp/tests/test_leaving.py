@@ -95,7 +95,7 @@ WAYS = [leave_by_returning, leave_a_batch, leave_by_an_error]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("events", range(1, EVENTS + 1))
-async def test_leaving_at_any_event_closes_everything_at_once(
+async def test_closing_a_stream_at_any_event_releases_everything(
     way: Callable[[EventStream, int], Awaitable[None]], at_once: bool, events: int, anyio_backend_name: str
 ) -> None:
     handler = Server(at_once=at_once)
@@ -113,7 +113,7 @@ async def test_leaving_at_any_event_closes_everything_at_once(
             assert await handler.sees_the_client_leave()
 
 
-async def test_leaving_without_reading_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_closing_an_unread_stream_releases_everything(anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         transport = AiohttpTransport()
@@ -126,7 +126,7 @@ async def test_leaving_without_reading_closes_everything_at_once(anyio_backend_n
         await transport.aclose()
 
 
-async def test_a_cancelled_reader_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_cancelling_a_reader_releases_everything(anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         transport = AiohttpTransport()
@@ -145,7 +145,7 @@ async def test_a_cancelled_reader_closes_everything_at_once(anyio_backend_name: 
         await transport.aclose()
 
 
-async def test_a_reader_cancelled_while_it_waits_closes_everything() -> None:
+async def test_cancelling_a_waiting_reader_releases_everything() -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         transport = AiohttpTransport()
@@ -166,7 +166,7 @@ async def test_a_reader_cancelled_while_it_waits_closes_everything() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cancelled_task_of_asyncio_closes_everything() -> None:
+async def test_cancelling_an_asyncio_task_releases_everything() -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         transport = AiohttpTransport()
@@ -186,7 +186,7 @@ async def test_a_cancelled_task_of_asyncio_closes_everything() -> None:
         await transport.aclose()
 
 
-async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection() -> None:
+async def test_cancelling_send_before_the_response_closes_its_connection() -> None:
     asked, left = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -217,7 +217,7 @@ def _enter(transport: AiohttpTransport) -> Callable[[Request], Coroutine[object,
     return enter
 
 
-async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: str) -> None:
+async def test_a_stream_with_an_error_status_releases_everything(anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -237,7 +237,7 @@ async def test_a_refused_stream_closes_everything_at_once(anyio_backend_name: st
         await transport.aclose()
 
 
-async def test_a_stream_whose_end_has_come_already_keeps_its_connection() -> None:
+async def test_closing_a_stream_with_a_buffered_end_keeps_its_connection() -> None:
     def handler(exchange: Exchange) -> None:
         body = b"a\r\ndata: [1]\n\r\n1\r\n\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n"
         exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + body)
@@ -261,7 +261,7 @@ def is_done(event: Event) -> bool:
     return event.data == b"[DONE]"
 
 
-async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connection_back() -> None:
+async def test_a_body_that_ends_shortly_after_the_last_event_frees_its_connection() -> None:
     heard = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -283,7 +283,7 @@ async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connecti
         await transport.aclose()
 
 
-async def test_a_body_that_goes_on_behind_the_last_event_is_closed(anyio_backend_name: str) -> None:
+async def test_a_body_that_continues_after_the_last_event_is_closed(anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -308,7 +308,7 @@ async def test_a_body_that_goes_on_behind_the_last_event_is_closed(anyio_backend
         await transport.aclose()
 
 
-async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for() -> None:
+async def test_a_body_that_never_ends_after_the_last_event_is_not_awaited() -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         transport = AiohttpTransport()
@@ -321,7 +321,7 @@ async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for() 
         await transport.aclose()
 
 
-async def test_a_connection_that_breaks_behind_the_last_event_breaks_nothing() -> None:
+async def test_a_reset_after_the_last_event_raises_nothing() -> None:
     def answer(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "text/event-stream"})
         exchange.chunk(b"data: [DONE]\n\n")

@@ -18,7 +18,7 @@ def ask(host: str, *, idle: float | None = 10.0) -> Request:
     return Request("POST", "http", host, "/v1", (("x-key", "k"),), b"{}", Timeouts(idle=idle))
 
 
-async def test_it_is_a_transport_and_says_nothing_of_what_it_was_given() -> None:
+async def test_the_transport_implements_the_protocol_and_its_repr_hides_secrets() -> None:
     assert isinstance(AiohttpTransport(), Transport)
     assert repr(AiohttpTransport(proxy="http://user:secret@127.0.0.1:1")) == "AiohttpTransport()"
     async with aiohttp.ClientSession(headers={"x": "secret"}) as session:
@@ -26,7 +26,7 @@ async def test_it_is_a_transport_and_says_nothing_of_what_it_was_given() -> None
 
 
 @pytest.mark.parametrize("status", [200, 302, 429, 500])
-async def test_a_whole_answer_is_returned_whatever_its_status(status: int) -> None:
+async def test_send_returns_the_whole_response_for_any_status(status: int) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(status, {"X-Id": "1", "location": "/elsewhere"}, b"body")
 
@@ -40,7 +40,7 @@ async def test_a_whole_answer_is_returned_whatever_its_status(status: int) -> No
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_the_method_is_the_one_that_was_asked_for(method: str) -> None:
+async def test_send_and_stream_use_the_requested_method(method: str) -> None:
     transport = AiohttpTransport()
     with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"")) as server:
         await transport.send(Request(method, "http", server.host, "/version"))
@@ -51,7 +51,7 @@ async def test_the_method_is_the_one_that_was_asked_for(method: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_a_compressed_answer_is_decoded(limit: int | None) -> None:
+async def test_a_compressed_response_is_decoded(limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {"content-encoding": "gzip"}, gzip.compress(b"body"))
 
@@ -64,7 +64,7 @@ async def test_a_compressed_answer_is_decoded(limit: int | None) -> None:
     assert "gzip" in server.exchanges[0].headers["accept-encoding"]
 
 
-async def test_a_body_over_the_limit_is_refused_and_the_connection_closed() -> None:
+async def test_a_body_over_the_limit_raises_and_closes_the_connection() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"x" * 2000)
@@ -79,7 +79,7 @@ async def test_a_body_over_the_limit_is_refused_and_the_connection_closed() -> N
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_an_answer_that_breaks_off_is_no_answer(limit: int | None) -> None:
+async def test_a_truncated_response_raises_a_stream_error(limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"bo")
@@ -92,7 +92,7 @@ async def test_an_answer_that_breaks_off_is_no_answer(limit: int | None) -> None
     assert caught.value.kind == "stream"
 
 
-async def test_a_stall_is_a_timeout_and_closes_the_connection() -> None:
+async def test_a_stalled_response_raises_a_timeout_and_closes_the_connection() -> None:
     closed = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -110,7 +110,7 @@ async def test_a_stall_is_a_timeout_and_closes_the_connection() -> None:
     assert caught.value.kind == "timeout"
 
 
-async def test_a_proxy_is_asked_for_what_is_behind_it() -> None:
+async def test_a_proxy_receives_the_absolute_url() -> None:
     def proxy(exchange: Exchange) -> None:
         exchange.answer(200, {}, exchange.path.encode())
 
@@ -121,7 +121,7 @@ async def test_a_proxy_is_asked_for_what_is_behind_it() -> None:
     assert response.body == b"http://api.example.test/v1"
 
 
-async def test_a_proxy_that_refuses_a_tunnel_is_a_failure_to_connect() -> None:
+async def test_a_proxy_that_refuses_a_tunnel_raises_a_connect_error() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(407)) as server:
         transport = AiohttpTransport(proxy=f"http://{server.host}")
         with pytest.raises(TransportError, match="407") as caught:

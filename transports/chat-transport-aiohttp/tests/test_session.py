@@ -21,7 +21,7 @@ def ask(host: str, *headers: tuple[str, str]) -> Request:
 
 
 @pytest.mark.parametrize("auto_decompress", [True, False])
-async def test_a_body_is_decompressed_once_whoever_does_it(auto_decompress: bool) -> None:
+async def test_a_body_is_decompressed_once_with_any_session_setting(auto_decompress: bool) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {**SSE, "content-encoding": "gzip"}, gzip.compress(b"data: x\n\n"))
 
@@ -35,7 +35,7 @@ async def test_a_body_is_decompressed_once_whoever_does_it(auto_decompress: bool
 
 
 @pytest.mark.parametrize("auto_decompress", [True, False])
-async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(auto_decompress: bool) -> None:
+async def test_a_body_with_a_wrong_content_encoding_raises_a_protocol_error(auto_decompress: bool) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {**SSE, "content-encoding": "gzip"}, b"data: x\n\n")
 
@@ -46,7 +46,7 @@ async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(auto
     assert caught.value.kind == "protocol"
 
 
-async def test_a_requested_encoding_is_sent_and_no_content_type_is_added() -> None:
+async def test_a_given_accept_encoding_is_sent_and_no_content_type_is_added() -> None:
     with LoopbackServer(lambda exchange: exchange.answer()) as server:
         transport = AiohttpTransport()
         await transport.send(ask(server.host, ("Accept-Encoding", "gzip"), ("x-twice", "1"), ("x-twice", "2")))
@@ -57,14 +57,14 @@ async def test_a_requested_encoding_is_sent_and_no_content_type_is_added() -> No
     assert "content-type" not in exchange.headers
 
 
-async def test_a_session_that_raises_for_a_status_does_not_here() -> None:
+async def test_a_session_with_raise_for_status_does_not_raise_here() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(500, {}, b"why")) as server:
         async with aiohttp.ClientSession(raise_for_status=True) as session:
             response = await AiohttpTransport(session).send(ask(server.host))
     assert (response.status, response.body) == (500, b"why")
 
 
-async def test_cookies_are_not_kept() -> None:
+async def test_cookies_of_a_response_are_not_stored() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"set-cookie": "a=b; path=/"})) as server:
         host = server.host.replace("127.0.0.1", "localhost")
         transport = AiohttpTransport()
@@ -74,7 +74,7 @@ async def test_cookies_are_not_kept() -> None:
     assert ["cookie" in exchange.headers for exchange in server.exchanges] == [False, False]
 
 
-async def test_what_is_no_error_of_http_passes_through() -> None:
+async def test_an_exception_that_is_not_a_client_error_is_raised_unchanged() -> None:
     async def breaks(_session: object, _context: object, _params: object) -> None:
         raise ZeroDivisionError
 

@@ -76,7 +76,7 @@ async def data(stream: EventStream) -> list[bytes]:
 # A stream as it should be
 
 
-async def test_the_request_arrives_as_it_was_written() -> None:
+async def test_the_request_is_sent_with_its_path_headers_and_body() -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert await data(stream) == [b"x"]
@@ -87,7 +87,7 @@ async def test_the_request_arrives_as_it_was_written() -> None:
     assert exchange.headers["host"] == server.host
 
 
-async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert await data(stream) == [b"x"]
@@ -97,7 +97,7 @@ async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture) -> None:
     assert [exchange.path for exchange in server.exchanges] == [f"/v1/chat?key={SECRET}"] * 2
 
 
-async def test_status_and_headers_are_there_before_the_first_event() -> None:
+async def test_status_and_headers_are_available_before_the_first_event() -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -114,13 +114,13 @@ async def test_status_and_headers_are_there_before_the_first_event() -> None:
             assert (event.type, event.data, event.id) == ("named", b"x", "7")
 
 
-async def test_what_one_read_brings_is_one_batch() -> None:
+async def test_events_of_one_read_are_one_batch() -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: a\n\ndata: b\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert [len(batch) async for batch in stream.batches()] == [2]
 
 
-async def test_an_event_arrives_while_the_next_is_awaited() -> None:
+async def test_an_event_is_delivered_before_the_next_arrives() -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -139,7 +139,7 @@ async def test_an_event_arrives_while_the_next_is_awaited() -> None:
             assert seen == [b"first", b"second"]
 
 
-async def test_a_slow_first_byte_is_waited_for() -> None:
+async def test_a_slow_first_byte_is_awaited() -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -158,7 +158,7 @@ async def test_a_slow_first_byte_is_waited_for() -> None:
                 assert await data(stream) == [b"late"]
 
 
-async def test_json_lines_and_a_json_array_are_cut_as_asked() -> None:
+async def test_json_lines_and_json_arrays_are_split_into_events() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "application/json"})
         exchange.chunk(b"[1" if exchange.headers["x-framing"] == "json-array" else b"1\n")
@@ -173,7 +173,7 @@ async def test_json_lines_and_a_json_array_are_cut_as_asked() -> None:
                     assert await data(stream) == [b"1", b"2"]
 
 
-async def test_a_connection_is_used_again_after_a_whole_stream() -> None:
+async def test_a_connection_is_reused_after_a_complete_stream() -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport:
             for _ in range(3):
@@ -199,7 +199,7 @@ SQUEEZE: dict[str, Callable[[bytes], bytes]] = {"gzip": _gzip, "deflate": _zlib,
 
 
 @pytest.mark.parametrize("encoding", list(SQUEEZE))
-async def test_a_server_that_compresses_unasked_is_understood(encoding: str) -> None:
+async def test_a_compressed_stream_is_decoded_if_not_requested(encoding: str) -> None:
     def handler(exchange: Exchange) -> None:
         body = SQUEEZE[encoding](b"data: " + b"x" * 1000 + b"\n\ndata: y\n\n")
         exchange.head(200, {**SSE, "content-encoding": encoding.replace("bare", "deflate")})
@@ -232,7 +232,7 @@ async def test_a_large_stream_of_several_gzip_members_is_read_in_little_memory()
     assert peak < 15_000_000
 
 
-async def test_informational_answers_are_passed_over() -> None:
+async def test_informational_responses_are_skipped() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.raw(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
         exchange.events(b"data: x\n\n")
@@ -243,7 +243,7 @@ async def test_informational_answers_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json", "**REDACTED**"])
-async def test_a_stream_under_a_sloppy_content_type_is_a_stream(content_type: str | None) -> None:
+async def test_a_stream_with_an_imprecise_content_type_is_accepted(content_type: str | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {} if content_type is None else {"content-type": content_type})
         for chunk in (b"\xef\xbb\xbf: hello\n\n", b"data: x\n\n"):
@@ -256,7 +256,7 @@ async def test_a_stream_under_a_sloppy_content_type_is_a_stream(content_type: st
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_hundred_megabytes_pass_in_little_memory() -> None:
+async def test_a_stream_of_100_megabytes_needs_little_memory() -> None:
     event = b"data: " + b"x" * 9_992 + b"\n\n"
     piece, rounds = event * 100, 100
 
@@ -283,7 +283,7 @@ async def test_a_hundred_megabytes_pass_in_little_memory() -> None:
 # Answers that are no stream
 
 
-async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_body() -> None:
+async def test_an_error_status_is_raised_on_entering_with_headers_and_body() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(429, {"Retry-After": "7", "content-type": "application/json"}, b'{"error": 1}', reason="Slow")
 
@@ -293,7 +293,7 @@ async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_b
     assert str(error) == f"POST http://{server.host}/v1/chat returned status 429 Slow"
 
 
-async def test_the_body_of_a_refusal_is_decoded() -> None:
+async def test_the_body_of_an_error_status_is_decoded() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(400, {"content-encoding": "gzip"}, gzip.compress(b"no"))
 
@@ -302,7 +302,7 @@ async def test_the_body_of_a_refusal_is_decoded() -> None:
     assert (error.body, "content-encoding" in error.headers) == (b"no", False)
 
 
-async def test_the_body_of_a_refusal_is_bounded() -> None:
+async def test_the_body_of_an_error_status_is_limited() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(500)
         while not exchange.left.is_set():
@@ -313,7 +313,7 @@ async def test_the_body_of_a_refusal_is_bounded() -> None:
     assert error.body == b"x" * 1024 * 1024
 
 
-async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal() -> None:
+async def test_an_error_status_with_a_truncated_body_is_raised() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(503)
         exchange.chunk(b"sor")
@@ -323,7 +323,7 @@ async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal() -> None:
     assert (error.kind, error.status, error.body) == ("status", 503, b"sor")
 
 
-async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
+async def test_a_redirect_is_raised_with_its_target_and_not_followed() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(307, {"location": "https://elsewhere.test/v1?key=secret"})
 
@@ -346,7 +346,7 @@ async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
         ("text/plain", b"upstream unavailable"),
     ],
 )
-async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(content_type: str, body: bytes) -> None:
+async def test_a_page_instead_of_a_stream_raises_with_its_beginning(content_type: str, body: bytes) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": content_type}, body)) as server:
         error = await refused(server.host)
     assert (error.kind, error.body) == ("protocol", body)
@@ -354,7 +354,7 @@ async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(content
     assert repr(body) in str(error)
 
 
-async def test_a_page_in_place_of_json_lines_is_refused() -> None:
+async def test_a_page_instead_of_json_lines_is_refused() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": "text/html"}, b"<html>")) as server:
         error = await refused(server.host, framing="json-lines")
     assert (error.kind, error.body) == ("protocol", b"<html>")
@@ -367,7 +367,7 @@ async def test_an_unsupported_content_encoding_is_refused() -> None:
     assert "zip9" in str(error)
 
 
-async def test_what_is_not_http_at_all_is_another_protocol() -> None:
+async def test_a_response_that_is_not_http_raises_a_protocol_error() -> None:
     with LoopbackServer(lambda exchange: exchange.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")) as server:
         error = await refused(server.host)
     assert error.kind == "protocol"
@@ -384,26 +384,26 @@ async def test_a_refused_connection_raises_a_connect_error() -> None:
     assert error.__cause__ is not None
 
 
-async def test_a_peer_that_hangs_up_without_an_answer_breaks_the_stream() -> None:
+async def test_a_connection_closed_without_a_response_raises_a_stream_error() -> None:
     with LoopbackServer(lambda _: None) as server:
         error = await refused(server.host)
     assert error.kind == "stream"
 
 
-async def test_a_reset_before_the_answer_breaks_the_stream() -> None:
+async def test_a_reset_before_the_response_raises_a_stream_error() -> None:
     with LoopbackServer(lambda exchange: exchange.reset()) as server:
         error = await refused(server.host)
     assert error.kind == "stream"
 
 
-async def test_no_first_byte_in_time_is_a_timeout() -> None:
+async def test_a_missing_first_byte_raises_a_timeout() -> None:
     never = threading.Event()
     with LoopbackServer(lambda exchange: exchange.pause(never)) as server:
         error = await refused(server.host, idle=0.2)
     assert error.kind == "timeout"
 
 
-async def test_a_stall_in_the_middle_of_an_event_is_a_timeout() -> None:
+async def test_a_stall_within_an_event_raises_a_timeout() -> None:
     never = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -433,7 +433,7 @@ def _second_status(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("breaks", [_reset, _hang_up, _cut_chunk, _second_status])
-async def test_a_body_that_breaks_off_is_a_broken_stream(breaks: Callable[[Exchange], None]) -> None:
+async def test_a_truncated_body_raises_a_stream_error(breaks: Callable[[Exchange], None]) -> None:
     seen_first = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -452,7 +452,7 @@ async def test_a_body_that_breaks_off_is_a_broken_stream(breaks: Callable[[Excha
     assert caught.value.kind == "stream"
 
 
-async def test_a_body_shorter_than_its_length_is_a_broken_stream() -> None:
+async def test_a_body_shorter_than_its_content_length_raises_a_stream_error() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {**SSE, "content-length": "100"}, chunked=False)
         exchange.raw(b"data: a\n\n")
@@ -462,7 +462,7 @@ async def test_a_body_shorter_than_its_length_is_a_broken_stream() -> None:
     assert (seen, error.kind) == ([b"a"], "stream")
 
 
-async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+async def test_a_body_without_a_length_ends_when_the_connection_closes() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE, chunked=False)
         exchange.raw(b"data: a\n\ndata: cut")
@@ -472,7 +472,7 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
             assert await data(stream) == [b"a"]
 
 
-async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol() -> None:
+async def test_a_body_with_a_wrong_content_encoding_raises_a_protocol_error() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {**SSE, "content-encoding": "gzip"}, b"data: a\n\n")
 
@@ -481,7 +481,7 @@ async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol() ->
     assert (seen, error.kind) == ([], "protocol")
 
 
-async def test_an_event_over_the_limit_is_refused_and_the_connection_closed() -> None:
+async def test_an_event_over_the_limit_raises_and_closes_the_connection() -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE)
         exchange.chunk(b"data: " + b"x" * 2000)
@@ -499,7 +499,7 @@ async def test_an_event_over_the_limit_is_refused_and_the_connection_closed() ->
 
 
 @pytest.mark.parametrize("value", [f"Bearer {SECRET}\n", f"Bearer {SECRET}\u2026", f" {SECRET}"])
-async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+async def test_an_invalid_header_value_is_refused_without_its_value(value: str) -> None:
     request = Request("POST", "http", "127.0.0.1:9", "/", (("authorization", value),))
     async with opened() as transport:
         for call in (transport.send(request), _enter(transport, request)):
@@ -508,7 +508,7 @@ async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: 
             assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
 
 
-async def test_a_header_that_the_client_adds_is_not_quoted_either() -> None:
+async def test_an_invalid_header_name_is_refused_without_its_text() -> None:
     async with opened() as transport:
         request = Request("POST", "http", "127.0.0.1:9", "/", ((f"x {SECRET}", "y"),))
         with LoopbackServer(lambda exchange: exchange.answer()) as server:
