@@ -13,7 +13,7 @@ async def raises(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_has_no_body_has_none_whatever_the_application_sends() -> None:
+async def test_a_response_without_a_body_ignores_what_the_application_sends() -> None:
     async def answers(_scope: Scope, _receive: Receive, send: Send) -> None:
         fields = [(b"content-length", b"3"), (b"content-encoding", b"gzip")]
         await send({"type": "http.response.start", "status": status, "headers": fields})
@@ -31,7 +31,7 @@ async def test_an_answer_that_has_no_body_has_none_whatever_the_application_send
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("host", ["me:pa55@a example", "a example", "例え.jp"])
-async def test_a_host_that_no_server_would_get_to_see_is_refused(host: str) -> None:
+async def test_a_host_with_invalid_characters_is_refused(host: str) -> None:
     with pytest.raises(TransportError, match="the host contains characters that HTTP does not allow") as caught:
         await AsgiTransport(raises).send(Request("GET", "http", host, "/"))
 
@@ -41,7 +41,7 @@ async def test_a_host_that_no_server_would_get_to_see_is_refused(host: str) -> N
 
 
 @pytest.mark.anyio
-async def test_what_stands_before_a_host_is_neither_in_an_error_nor_in_the_header() -> None:
+async def test_credentials_in_a_host_are_not_sent_and_not_in_errors() -> None:
     async def shows(scope: Scope, _receive: Receive, _send: Send) -> None:
         seen.append((scope["headers"][0], scope["server"]))
         raise ValueError

@@ -38,7 +38,7 @@ class Living:
 
 
 @pytest.mark.anyio
-async def test_it_lives_as_long_as_the_block_and_its_state_is_in_each_request() -> None:
+async def test_the_lifespan_runs_during_the_block_and_shares_its_state() -> None:
     app = Living()
     async with AsgiTransport(app) as transport:
         await transport.send(ASKED)
@@ -49,7 +49,7 @@ async def test_it_lives_as_long_as_the_block_and_its_state_is_in_each_request() 
 
 
 @pytest.mark.anyio
-async def test_without_a_block_it_has_no_lifespan() -> None:
+async def test_without_a_block_the_lifespan_does_not_run() -> None:
     app = Living()
     transport = AsgiTransport(app)
     await transport.send(ASKED)
@@ -59,7 +59,7 @@ async def test_without_a_block_it_has_no_lifespan() -> None:
 
 
 @pytest.mark.anyio
-async def test_closing_ends_it_once_and_from_any_task() -> None:
+async def test_aclose_ends_the_lifespan_once_from_any_task() -> None:
     app = Living()
     async with AsgiTransport(app) as transport:
         async with anyio.create_task_group() as tasks:
@@ -71,7 +71,7 @@ async def test_closing_ends_it_once_and_from_any_task() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_may_live_again_but_not_twice_at_once() -> None:
+async def test_the_block_can_be_entered_again_after_its_exit_only() -> None:
     app = Living()
     transport = AsgiTransport(app)
     for _ in range(2):
@@ -83,7 +83,7 @@ async def test_it_may_live_again_but_not_twice_at_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_application_that_cannot_start_is_no_connection() -> None:
+async def test_a_failed_startup_raises_a_connect_error() -> None:
     app = Living(begins={"type": "lifespan.startup.failed", "message": "no database"})
     with pytest.raises(TransportError, match="did not start: no database") as caught:
         async with AsgiTransport(app):
@@ -93,7 +93,7 @@ async def test_an_application_that_cannot_start_is_no_connection() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_application_that_cannot_start_and_does_not_end_either_is_cancelled() -> None:
+async def test_an_application_that_hangs_after_a_failed_startup_is_cancelled() -> None:
     async def stays(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "lifespan.startup.failed"})
         try:
@@ -109,7 +109,7 @@ async def test_an_application_that_cannot_start_and_does_not_end_either_is_cance
 
 
 @pytest.mark.anyio
-async def test_an_application_without_a_lifespan_is_used_without() -> None:
+async def test_an_application_without_lifespan_support_is_accepted() -> None:
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])
@@ -120,7 +120,7 @@ async def test_an_application_without_a_lifespan_is_used_without() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_goes_wrong_at_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_of_the_shutdown_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     failed: Message = {"type": "lifespan.shutdown.failed", "message": "still busy"}
     for app in (Living(ends=failed), Living(ends={"type": "nonsense"})):
         with caplog.at_level(logging.ERROR, "chat_transport_asgi"):
@@ -134,7 +134,7 @@ async def test_what_goes_wrong_at_its_end_is_logged(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.anyio
-async def test_what_the_block_raises_comes_out_as_it_is_and_the_application_still_ends() -> None:
+async def test_an_exception_in_the_block_is_raised_after_the_shutdown() -> None:
     app = Living()
     own = ValueError("the block's own")
     with pytest.raises(ValueError, match="own") as caught:
@@ -146,7 +146,7 @@ async def test_what_the_block_raises_comes_out_as_it_is_and_the_application_stil
 
 
 @pytest.mark.anyio
-async def test_leaving_what_was_not_entered_changes_nothing() -> None:
+async def test_exiting_a_block_that_was_not_entered_does_nothing() -> None:
     app = Living()
     await AsgiTransport(app).__aexit__(None, None, None)
 

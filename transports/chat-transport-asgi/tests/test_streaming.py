@@ -67,7 +67,7 @@ async def left_when(app: Application, ready: anyio.Event, grace: float) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_application_sees_the_request_as_a_server_would_show_it() -> None:
+async def test_the_application_receives_the_scope_that_a_server_would_send() -> None:
     async def answers(receive: Receive, send: Send) -> None:
         heard.append(await receive())
         await send({"type": "http.response.start", "status": 204})
@@ -108,7 +108,7 @@ async def test_the_application_sees_the_request_as_a_server_would_show_it() -> N
 
 
 @pytest.mark.anyio
-async def test_headers_of_the_connection_that_are_there_already_are_left_alone() -> None:
+async def test_given_connection_headers_are_not_replaced() -> None:
     async def answers(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk(more=False))
@@ -122,7 +122,7 @@ async def test_headers_of_the_connection_that_are_there_already_are_left_alone()
 
 
 @pytest.mark.anyio
-async def test_send_of_the_application_waits_until_the_reader_takes() -> None:
+async def test_a_send_of_the_application_waits_for_the_reader() -> None:
     async def answers(_: Receive, send: Send) -> None:
         await send(SSE)
         for number in range(3):
@@ -160,7 +160,7 @@ class Some:
 
 
 @pytest.mark.anyio
-async def test_an_application_receives_the_disconnect_and_may_clean_up() -> None:
+async def test_an_application_receives_http_disconnect_and_can_clean_up() -> None:
     async def listens(receive: Receive, send: Send) -> None:
         await receive()
         await send(SSE)
@@ -183,7 +183,7 @@ async def test_an_application_receives_the_disconnect_and_may_clean_up() -> None
 
 
 @pytest.mark.anyio
-async def test_a_blocked_send_raises_oserror_when_the_reader_leaves() -> None:
+async def test_a_blocked_send_raises_oserror_when_the_stream_is_closed() -> None:
     async def sends(_: Receive, send: Send) -> None:
         # The reader leaves before the first of these calls has returned, or during a later one.
         await send(SSE)
@@ -197,7 +197,7 @@ async def test_a_blocked_send_raises_oserror_when_the_reader_leaves() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_application_that_waits_for_something_else_is_cancelled_at_once() -> None:
+async def test_an_application_that_does_not_receive_is_cancelled_immediately() -> None:
     async def thinks(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk("data: 1\n\n"))
@@ -212,7 +212,7 @@ async def test_an_application_that_waits_for_something_else_is_cancelled_at_once
 
 
 @pytest.mark.anyio
-async def test_an_application_that_ignores_the_disconnect_is_cancelled_after_its_grace() -> None:
+async def test_an_application_that_ignores_the_disconnect_is_cancelled_after_grace() -> None:
     async def stays(receive: Receive, send: Send) -> None:
         await receive()
         await send(SSE)
@@ -229,7 +229,7 @@ async def test_an_application_that_ignores_the_disconnect_is_cancelled_after_its
 
 
 @pytest.mark.anyio
-async def test_a_reader_who_is_cancelled_leaves_no_application_behind() -> None:
+async def test_cancelling_the_reader_ends_the_application() -> None:
     async def listens(receive: Receive, send: Send) -> None:
         await receive()
         await send(SSE)
@@ -252,7 +252,7 @@ async def test_a_reader_who_is_cancelled_leaves_no_application_behind() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_an_application_does_behind_its_answer_is_waited_for() -> None:
+async def test_work_of_the_application_after_its_response_is_awaited() -> None:
     async def goes_on(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk("data: 1\n\n", more=False))
@@ -269,7 +269,7 @@ async def test_what_an_application_does_behind_its_answer_is_waited_for() -> Non
 
 
 @pytest.mark.anyio
-async def test_leaving_after_the_last_event_lets_the_application_finish(
+async def test_closing_after_the_last_event_lets_the_application_finish(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("chat_transport_asgi._transport.DRAIN_SECONDS", 3600.0)  # a busy machine may need a while
@@ -289,7 +289,7 @@ async def test_leaving_after_the_last_event_lets_the_application_finish(
 
 
 @pytest.mark.anyio
-async def test_an_application_that_breaks_behind_the_last_event_has_answered() -> None:
+async def test_an_exception_after_the_last_event_is_not_raised() -> None:
     async def breaks(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk("data: [DONE]\n\n"))
@@ -314,7 +314,7 @@ async def raises_in_the_middle(_: Receive, send: Send) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_exception_of_the_application_is_the_cause_of_the_readers_error() -> None:
+async def test_an_exception_of_the_application_is_the_cause_of_the_transport_error() -> None:
     for does in (raises, raises_in_the_middle):
         for streams in (True, False):
             app = Application(does)
@@ -327,7 +327,7 @@ async def test_an_exception_of_the_application_is_the_cause_of_the_readers_error
 
 
 @pytest.mark.anyio
-async def test_an_exception_behind_a_whole_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_after_a_complete_response_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fails_late(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk("data: 1\n\n", more=False))
@@ -343,7 +343,7 @@ async def test_an_exception_behind_a_whole_answer_is_logged(caplog: pytest.LogCa
 
 
 @pytest.mark.anyio
-async def test_what_is_not_asgi_is_told_to_both_sides() -> None:
+async def test_invalid_asgi_messages_raise_in_the_client_and_the_application() -> None:
     wrongs: dict[str, list[Message]] = {
         "sent 'http.response.body', but http.response.start was expected": [chunk()],
         "sent 'http.response.start', but a body was expected": [SSE, SSE],
@@ -367,7 +367,7 @@ async def test_what_is_not_asgi_is_told_to_both_sides() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_body_shorter_than_its_length_is_no_answer_unless_it_has_none() -> None:
+async def test_a_body_shorter_than_its_content_length_raises_except_for_head() -> None:
     async def answers(_: Receive, send: Send) -> None:
         await send({**SSE, "headers": [(b"content-length", b"3")]})
         await send(chunk("12", more=False))
@@ -383,7 +383,7 @@ async def test_a_body_shorter_than_its_length_is_no_answer_unless_it_has_none() 
 
 
 @pytest.mark.anyio
-async def test_an_encoding_that_cannot_be_undone_is_refused() -> None:
+async def test_an_unsupported_or_wrong_content_encoding_is_refused() -> None:
     for encoding, what in (
         (b"br", "unsupported content-encoding 'br'"),
         (b"gzip", "does not match its content-encoding"),
@@ -399,7 +399,7 @@ async def test_an_encoding_that_cannot_be_undone_is_refused() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_refusal_keeps_so_much_of_its_body() -> None:
+async def test_the_body_of_an_error_status_is_limited() -> None:
     async def refuses(_: Receive, send: Send) -> None:
         await send({**SSE, "status": 500})
         while True:
@@ -422,7 +422,7 @@ async def test_an_unreachable_host_raises_a_connect_error() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_silence_ends_the_application_too() -> None:
+async def test_an_idle_timeout_ends_the_application() -> None:
     async def thinks(_: Receive, send: Send) -> None:
         await anyio.sleep_forever()
 
@@ -435,7 +435,7 @@ async def test_a_silence_ends_the_application_too() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_group_of_errors_that_the_reader_raises_comes_out_as_it_is() -> None:
+async def test_an_exception_group_of_the_reader_is_raised_unchanged() -> None:
     async def answers(_: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk(more=False))
@@ -449,7 +449,7 @@ async def test_a_group_of_errors_that_the_reader_raises_comes_out_as_it_is() -> 
 
 
 @pytest.mark.anyio
-async def test_no_scope_is_open_while_a_reader_yields() -> None:
+async def test_no_cancel_scope_is_open_while_a_reader_yields() -> None:
     async def talks(receive: Receive, send: Send) -> None:
         await send(SSE)
         await send(chunk("data: 1\n\n"))
@@ -472,7 +472,7 @@ async def test_no_scope_is_open_while_a_reader_yields() -> None:
 
 
 @pytest.mark.anyio
-async def test_many_streams_at_once_each_get_their_own() -> None:
+async def test_concurrent_streams_receive_their_own_events() -> None:
     async def counts(receive: Receive, send: Send) -> None:
         name = (await receive())["body"].decode()
         await send(SSE)
@@ -495,7 +495,7 @@ async def test_many_streams_at_once_each_get_their_own() -> None:
     assert all(events == [f"{name}.{number}" for number in range(200)] for name, events in seen.items())
 
 
-def test_it_tells_which_application_it_calls() -> None:
+def test_the_repr_names_the_application() -> None:
     async def shop(scope: Scope, receive: Receive, send: Send) -> None: ...
 
     assert repr(AsgiTransport(shop)).endswith("shop)")
