@@ -31,7 +31,7 @@ def run(backend: str, call: Callable[[], Awaitable[bytes]]) -> bytes:
     return anyio.run(call, backend=backend)
 
 
-def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:
+def test_one_transport_serves_consecutive_event_loops() -> None:
     transport = HttpxTransport()
     with LoopbackServer(serve) as server:
         for backend in ("asyncio", "trio", "asyncio", "asyncio", "trio"):
@@ -44,7 +44,7 @@ def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any
     assert server.connections == 5
 
 
-def test_the_end_of_a_loop_closes_its_connections() -> None:
+def test_connections_are_closed_at_the_end_of_their_event_loop() -> None:
     closed = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -58,7 +58,7 @@ def test_the_end_of_a_loop_closes_its_connections() -> None:
         assert closed.wait(10)
 
 
-def test_nothing_is_opened_on_a_loop_that_has_closed_its_connections() -> None:
+def test_a_request_after_the_shutdown_of_the_event_loop_raises() -> None:
     transport = HttpxTransport()
 
     async def after_the_end(host: str) -> None:
@@ -72,7 +72,7 @@ def test_nothing_is_opened_on_a_loop_that_has_closed_its_connections() -> None:
     assert server.connections == 1
 
 
-def test_two_loops_at_once_have_a_client_each() -> None:
+def test_concurrent_event_loops_have_separate_clients() -> None:
     transport = HttpxTransport()
     both = threading.Barrier(2, timeout=10)
 
@@ -94,7 +94,7 @@ def test_two_loops_at_once_have_a_client_each() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("package", [httpx, httpx2])
-async def test_a_client_that_was_passed_in_is_used_and_stays_open(package: Any) -> None:
+async def test_a_given_client_is_used_and_not_closed(package: Any) -> None:
     with LoopbackServer(serve) as server:
         async with package.AsyncClient(headers={"x-mine": "yes"}) as client:
             transport = HttpxTransport(client)
@@ -109,7 +109,7 @@ async def test_a_client_that_was_passed_in_is_used_and_stays_open(package: Any) 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("package", [httpx, httpx2])
-async def test_a_client_that_would_follow_redirects_does_not(package: Any) -> None:
+async def test_a_given_client_with_follow_redirects_follows_none(package: Any) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(302, {"location": "/elsewhere"})) as server:
         async with package.AsyncClient(follow_redirects=True) as client:
             response = await HttpxTransport(client).send(ask(server.host))
@@ -118,7 +118,7 @@ async def test_a_client_that_would_follow_redirects_does_not(package: Any) -> No
 
 
 @pytest.mark.anyio
-async def test_closing_closes_what_was_opened_and_the_transport_can_be_used_again() -> None:
+async def test_aclose_closes_connections_and_the_transport_can_be_reused() -> None:
     transport = HttpxTransport()
     await transport.aclose()
     with LoopbackServer(serve) as server:
@@ -130,7 +130,7 @@ async def test_closing_closes_what_was_opened_and_the_transport_can_be_used_agai
 
 
 @pytest.mark.anyio
-async def test_two_hundred_streams_run_at_once() -> None:
+async def test_two_hundred_streams_run_concurrently() -> None:
     count = 200
     all_here = threading.Barrier(count, timeout=60)
 
@@ -157,7 +157,7 @@ async def test_two_hundred_streams_run_at_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_with_fewer_connections_requests_wait_for_their_turn() -> None:
+async def test_requests_beyond_max_connections_wait() -> None:
     at_once: list[int] = []
     running = threading.Semaphore(2)
 

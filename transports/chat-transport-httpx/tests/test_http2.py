@@ -124,7 +124,7 @@ def ask(host: str, path: str = "/") -> Request:
     return Request("POST", "https", host, path, (("x-key", "k"),), b"{}", Timeouts(idle=10.0))
 
 
-async def test_streams_share_a_connection(opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext) -> None:
+async def test_http2_streams_share_a_connection(opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext) -> None:
     seen: list[bytes] = []
 
     with h2_server(authority) as server:
@@ -144,7 +144,7 @@ async def test_streams_share_a_connection(opened: Opened, authority: trustme.CA,
 
 
 @pytest.mark.parametrize("events", [1, 3])
-async def test_leaving_a_stream_resets_it_and_the_others_go_on(
+async def test_closing_an_http2_stream_early_resets_only_that_stream(
     opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext, events: int
 ) -> None:
     with h2_server(authority) as server:
@@ -162,7 +162,7 @@ async def test_leaving_a_stream_resets_it_and_the_others_go_on(
             assert server.connections == 1
 
 
-async def test_a_cancelled_reader_resets_its_stream(
+async def test_cancelling_a_reader_resets_its_http2_stream(
     opened: Opened, authority: trustme.CA, trusted: ssl.SSLContext
 ) -> None:
     with h2_server(authority) as server:
@@ -184,7 +184,7 @@ async def test_an_untrusted_certificate_raises_a_connect_error(authority: trustm
     assert caught.value.kind == "connect"
 
 
-async def test_certificates_are_verified_with_a_file_or_not_at_all(authority: trustme.CA) -> None:
+async def test_certificates_are_verified_with_a_bundle_or_not_at_all(authority: trustme.CA) -> None:
     with authority.cert_pem.tempfile() as path, h2_server(authority) as server:
         for verify in (path, False):
             transport = HttpxTransport(http2=True, verify=verify)

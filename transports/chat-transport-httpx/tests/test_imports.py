@@ -78,7 +78,7 @@ asyncio.run(main())
 '''
 
 
-def test_requests_search_for_no_missing_module() -> None:
+def test_a_request_imports_no_missing_module() -> None:
     # A failed import is not cached: each one searches every folder of the path again.
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
 

@@ -98,7 +98,7 @@ WAYS = [leave_by_returning, leave_a_batch, leave_by_an_error]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("events", range(1, EVENTS + 1))
-async def test_leaving_at_any_event_closes_everything_at_once(
+async def test_closing_a_stream_at_any_event_releases_everything(
     opened: Opened,
     way: Callable[[EventStream, int], Awaitable[None]],
     at_once: bool,
@@ -119,7 +119,7 @@ async def test_leaving_at_any_event_closes_everything_at_once(
             assert await handler.sees_the_client_leave()
 
 
-async def test_leaving_without_reading_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
+async def test_closing_an_unread_stream_releases_everything(opened: Opened, anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         async with opened() as transport:
@@ -131,7 +131,7 @@ async def test_leaving_without_reading_closes_everything_at_once(opened: Opened,
             assert await handler.sees_the_client_leave()
 
 
-async def test_a_cancelled_reader_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
+async def test_cancelling_a_reader_releases_everything(opened: Opened, anyio_backend_name: str) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         async with opened() as transport:
@@ -149,7 +149,7 @@ async def test_a_cancelled_reader_closes_everything_at_once(opened: Opened, anyi
             assert await handler.sees_the_client_leave()
 
 
-async def test_a_reader_cancelled_while_it_waits_closes_everything(opened: Opened) -> None:
+async def test_cancelling_a_waiting_reader_releases_everything(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         async with opened() as transport:
@@ -169,7 +169,7 @@ async def test_a_reader_cancelled_while_it_waits_closes_everything(opened: Opene
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cancelled_task_of_asyncio_closes_everything(opened: Opened) -> None:
+async def test_cancelling_an_asyncio_task_releases_everything(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         async with opened() as transport:
@@ -188,7 +188,7 @@ async def test_a_cancelled_task_of_asyncio_closes_everything(opened: Opened) -> 
             assert await handler.sees_the_client_leave()
 
 
-async def test_a_call_that_is_cancelled_before_its_answer_closes_its_connection(opened: Opened) -> None:
+async def test_cancelling_send_before_the_response_closes_its_connection(opened: Opened) -> None:
     asked, left = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -218,7 +218,7 @@ def _enter(transport: HttpxTransport) -> Callable[[Request], Coroutine[object, o
     return enter
 
 
-async def test_a_refused_stream_closes_everything_at_once(opened: Opened, anyio_backend_name: str) -> None:
+async def test_a_stream_with_an_error_status_releases_everything(opened: Opened, anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -237,7 +237,7 @@ async def test_a_refused_stream_closes_everything_at_once(opened: Opened, anyio_
             assert await anyio.to_thread.run_sync(left.wait, 10)
 
 
-async def test_a_stream_whose_end_has_come_already_keeps_its_connection(opened: Opened) -> None:
+async def test_closing_a_stream_with_a_buffered_end_keeps_its_connection(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         body = b"a\r\ndata: [1]\n\r\n1\r\n\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n"
         exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + body)
@@ -260,7 +260,7 @@ def is_third(event: Event) -> bool:
     return event.data == b"3"
 
 
-async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connection_back(opened: Opened) -> None:
+async def test_a_body_that_ends_shortly_after_the_last_event_frees_its_connection(opened: Opened) -> None:
     heard = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -281,7 +281,7 @@ async def test_an_answer_whose_body_ends_after_its_last_event_gives_its_connecti
             assert server.connections == 1
 
 
-async def test_a_body_that_goes_on_behind_the_last_event_is_closed(opened: Opened, anyio_backend_name: str) -> None:
+async def test_a_body_that_continues_after_the_last_event_is_closed(opened: Opened, anyio_backend_name: str) -> None:
     left = threading.Event()
 
     def answer(exchange: Exchange) -> None:
@@ -305,7 +305,7 @@ async def test_a_body_that_goes_on_behind_the_last_event_is_closed(opened: Opene
             assert await anyio.to_thread.run_sync(left.wait, 10)
 
 
-async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for(opened: Opened) -> None:
+async def test_a_body_that_never_ends_after_the_last_event_is_not_awaited(opened: Opened) -> None:
     handler = Server()
     with LoopbackServer(handler) as server:
         async with opened() as transport:
@@ -317,7 +317,7 @@ async def test_a_body_that_never_ends_behind_the_last_event_is_not_waited_for(op
             assert await handler.sees_the_client_leave()
 
 
-async def test_a_connection_that_breaks_behind_the_last_event_breaks_nothing(opened: Opened) -> None:
+async def test_a_reset_after_the_last_event_raises_nothing(opened: Opened) -> None:
     def answer(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "text/event-stream"})
         exchange.chunk(b"data: [DONE]\n\n")

@@ -38,7 +38,7 @@ class Recorder(httpcore.AsyncNetworkStream):
         return info
 
 
-async def test_the_head_of_a_request_leaves_with_its_body() -> None:
+async def test_request_head_and_body_are_written_together() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     await stream.write(HEAD)
@@ -47,7 +47,7 @@ async def test_the_head_of_a_request_leaves_with_its_body() -> None:
     assert recorder.written == [HEAD + b"{}"]
 
 
-async def test_a_request_without_a_body_leaves_when_it_ends() -> None:
+async def test_a_request_without_a_body_is_written_at_its_end() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     await stream.write(HEAD)
@@ -56,7 +56,7 @@ async def test_a_request_without_a_body_leaves_when_it_ends() -> None:
     assert recorder.written == [HEAD]
 
 
-async def test_whoever_reads_sends_first_what_is_held() -> None:
+async def test_reading_first_writes_the_buffered_head() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     await stream.write(HEAD)
@@ -64,7 +64,7 @@ async def test_whoever_reads_sends_first_what_is_held() -> None:
     assert recorder.written == [HEAD]
 
 
-async def test_the_next_request_of_a_connection_is_joined_too() -> None:
+async def test_the_next_request_on_a_connection_is_also_written_together() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     for _ in range(2):
@@ -75,14 +75,14 @@ async def test_the_next_request_of_a_connection_is_joined_too() -> None:
 
 
 @pytest.mark.parametrize("data", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"{}", b"0\r\n\r\n"])
-async def test_nothing_else_is_held(data: bytes) -> None:
+async def test_only_a_request_head_is_buffered(data: bytes) -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     await stream.write(data)
     assert recorder.written == [data]
 
 
-async def test_a_request_that_is_given_up_is_not_sent() -> None:
+async def test_closing_a_stream_discards_the_buffered_head() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     await stream.write(HEAD)
@@ -91,7 +91,7 @@ async def test_a_request_that_is_given_up_is_not_sent() -> None:
     assert recorder.closed
 
 
-async def test_a_long_body_is_not_copied_behind_its_head() -> None:
+async def test_a_large_body_is_written_without_a_copy() -> None:
     recorder = Recorder()
     stream = BufferedStream(recorder)
     body = bytes(65537)
@@ -111,7 +111,7 @@ class Alarmed(Recorder):
         raise ssl.SSLError(1, "tlsv13 alert certificate required")
 
 
-async def test_an_alert_of_the_peer_is_an_error_of_the_connection() -> None:
+async def test_a_tls_alert_raises_a_read_or_write_error() -> None:
     stream = BufferedStream(Alarmed())
     with pytest.raises(httpcore.ReadError, match="alert certificate required"):
         await stream.read(100)
@@ -143,16 +143,14 @@ class Encrypted(Recorder):
 
 
 @pytest.mark.parametrize(("protocol", "written"), [("h2", [HEAD]), ("http/1.1", []), (None, [])])
-async def test_what_looks_like_a_head_is_not_held_where_http_2_was_agreed(
-    protocol: str | None, written: list[bytes]
-) -> None:
+async def test_a_head_is_not_buffered_if_http2_was_negotiated(protocol: str | None, written: list[bytes]) -> None:
     recorder = Encrypted(protocol)
     stream = await BufferedStream(recorder).start_tls(ssl.create_default_context())
     await stream.write(HEAD)
     assert recorder.written == written
 
 
-async def test_what_the_stream_says_of_itself_is_passed_on() -> None:
+async def test_get_extra_info_is_passed_to_the_inner_stream() -> None:
     assert BufferedStream(Recorder()).get_extra_info("ssl_object") == "ssl_object"
 
 
@@ -162,7 +160,7 @@ def listening() -> Generator[socket.socket]:
         yield server
 
 
-async def test_an_idle_connection_is_seen_to_be_closed() -> None:
+async def test_is_readable_reports_that_the_server_closed_an_idle_connection() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
@@ -175,7 +173,7 @@ async def test_an_idle_connection_is_seen_to_be_closed() -> None:
         assert stream.get_extra_info("is_readable") is True
 
 
-async def test_a_connection_that_is_asked_for_the_first_time_when_it_is_closed_says_so() -> None:
+async def test_is_readable_is_true_for_a_connection_closed_before_the_first_call() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         await stream.aclose()
@@ -185,7 +183,7 @@ async def test_a_connection_that_is_asked_for_the_first_time_when_it_is_closed_s
         assert stream.get_extra_info("is_readable") is True
 
 
-async def test_a_request_is_one_packet_on_a_real_connection() -> None:
+async def test_a_request_is_sent_as_one_packet() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()

@@ -62,7 +62,7 @@ async def test_an_encoding_that_the_request_names_is_asked_for(package: Any) -> 
 
 
 @pytest.mark.anyio
-async def test_a_body_that_a_hook_has_read_is_read_all_the_same(package: Any) -> None:
+async def test_a_body_already_read_by_a_response_hook_is_returned(package: Any) -> None:
     async def read(response: Any) -> None:
         await response.aread()
 
@@ -75,7 +75,7 @@ async def test_a_body_that_a_hook_has_read_is_read_all_the_same(package: Any) ->
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_breaks_while_it_is_left_is_left(package: Any) -> None:
+async def test_an_error_while_closing_a_stream_is_ignored(package: Any) -> None:
     body = Body(breaks=package.ReadError("broken while it was being closed"))
     async with client(package, body) as mine, HttpxTransport(mine).stream(ASK) as stream:
         async for _ in stream:
@@ -84,7 +84,7 @@ async def test_a_connection_that_breaks_while_it_is_left_is_left(package: Any) -
 
 
 @pytest.mark.anyio
-async def test_another_http2_than_httpcores_is_closed_without_a_word(package: Any) -> None:
+async def test_an_unknown_http2_stream_is_closed_without_an_error(package: Any) -> None:
     body = Body()
     async with client(package, body, stream_id=1) as mine, HttpxTransport(mine).stream(ASK) as stream:
         async for _ in stream:
@@ -93,7 +93,7 @@ async def test_another_http2_than_httpcores_is_closed_without_a_word(package: An
 
 
 @pytest.mark.anyio
-async def test_an_error_without_a_word_is_told_as_such(package: Any) -> None:
+async def test_an_error_without_a_message_has_a_default_text(package: Any) -> None:
     async with client(package, Body(breaks=package.ReadError(""))) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(TransportError, match="ReadError: no reason given") as caught:
             [event async for event in stream]
@@ -101,7 +101,7 @@ async def test_an_error_without_a_word_is_told_as_such(package: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_no_error_of_http_passes_through(package: Any) -> None:
+async def test_an_exception_that_is_not_a_client_error_is_raised_unchanged(package: Any) -> None:
     async with client(package, Body(breaks=ZeroDivisionError())) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(ZeroDivisionError):
             [event async for event in stream]
@@ -127,7 +127,7 @@ KINDS = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", KINDS)
-async def test_the_errors_of_both_packages_are_understood(package: Any, name: str) -> None:
+async def test_exceptions_of_httpx_and_httpx2_are_translated(package: Any, name: str) -> None:
     error = getattr(package, name)("in its own words")
     async with client(package, Body(breaks=error)) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(TransportError) as caught:
@@ -140,12 +140,12 @@ def leaves(error: type[BaseException]) -> set[str]:
     return {name for kind in below for name in leaves(kind)} if below else {error.__name__}
 
 
-def test_every_error_of_a_request_has_a_kind(package: Any) -> None:
+def test_every_request_error_class_has_a_kind(package: Any) -> None:
     assert leaves(package.RequestError) - {"SSEError"} == KINDS.keys()  # that is of a parser that is not used
 
 
 @pytest.mark.parametrize("other", [httpx.Client(), httpx2.Client(), object(), "http://api.test"])
-def test_what_is_no_client_that_can_be_awaited_is_refused(other: Any) -> None:
+def test_a_value_that_is_not_an_async_client_is_refused(other: Any) -> None:
     with pytest.raises(UsageError, match="requires an AsyncClient of httpx or httpx2, not an object of "):
         HttpxTransport(other)
 
@@ -155,7 +155,7 @@ def run(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
 
-def test_httpx2_is_never_imported_by_the_transport() -> None:
+def test_the_transport_never_imports_httpx2() -> None:
     program = """
 import sys, httpx
 from chat_transport_httpx import HttpxTransport
@@ -170,7 +170,7 @@ print("httpx2" in sys.modules)
     assert run(program).split() == ["refused", "False"]
 
 
-def test_where_httpx_is_an_alias_of_httpx2_its_clients_are_understood() -> None:
+def test_clients_are_accepted_if_httpx_is_an_alias_of_httpx2() -> None:
     program = """
 import asyncio, httpx2
 httpx2.alias_httpx()

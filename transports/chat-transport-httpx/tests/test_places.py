@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 
 
 @pytest.mark.anyio
-async def test_each_request_to_a_known_place_has_its_own_body_and_length() -> None:
+async def test_each_request_to_a_cached_url_has_its_own_body_and_length() -> None:
     peer = Server()
     server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -59,7 +59,7 @@ async def test_each_request_to_a_known_place_has_its_own_body_and_length() -> No
 
 
 @pytest.mark.anyio
-async def test_a_cookie_that_a_server_sets_comes_back_to_it() -> None:
+async def test_a_cookie_of_a_response_is_sent_with_later_requests() -> None:
     peer = Server()
     server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -73,7 +73,7 @@ async def test_a_cookie_that_a_server_sets_comes_back_to_it() -> None:
 
 
 @pytest.mark.anyio
-async def test_more_places_than_are_remembered_are_asked_all_the_same() -> None:
+async def test_more_urls_than_are_cached_can_be_requested() -> None:
     peer = Server()
     server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -23,14 +23,14 @@ def ask(host: str, *, idle: float | None = 10.0) -> Request:
     return Request("POST", "http", host, "/v1", (("x-key", "k"),), b"{}", Timeouts(idle=idle))
 
 
-def test_it_is_a_transport_and_says_nothing_of_what_it_was_given() -> None:
+def test_the_transport_implements_the_protocol_and_its_repr_hides_secrets() -> None:
     assert isinstance(HttpxTransport(), Transport)
     assert repr(HttpxTransport(proxy="http://user:secret@127.0.0.1:1")) == "HttpxTransport()"
     assert repr(HttpxTransport(httpx.AsyncClient(headers={"x": "secret"}))) == "HttpxTransport(client=...)"
 
 
 @pytest.mark.parametrize("status", [200, 302, 429, 500])
-async def test_a_whole_answer_is_returned_whatever_its_status(opened: Opened, status: int) -> None:
+async def test_send_returns_the_whole_response_for_any_status(opened: Opened, status: int) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(status, {"X-Id": "1", "location": "/elsewhere"}, b"body")
 
@@ -43,7 +43,7 @@ async def test_a_whole_answer_is_returned_whatever_its_status(opened: Opened, st
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_the_method_is_the_one_that_was_asked_for(opened: Opened, method: str) -> None:
+async def test_send_and_stream_use_the_requested_method(opened: Opened, method: str) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"")) as server:
         async with opened() as transport:
             await transport.send(Request(method, "http", server.host, "/version"))
@@ -53,7 +53,7 @@ async def test_the_method_is_the_one_that_was_asked_for(opened: Opened, method: 
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_a_compressed_answer_is_decoded(opened: Opened, limit: int | None) -> None:
+async def test_a_compressed_response_is_decoded(opened: Opened, limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {"content-encoding": "gzip"}, gzip.compress(b"body"))
 
@@ -65,7 +65,7 @@ async def test_a_compressed_answer_is_decoded(opened: Opened, limit: int | None)
     assert "gzip" in server.exchanges[0].headers["accept-encoding"]
 
 
-async def test_a_body_over_the_limit_is_refused_and_the_connection_closed(opened: Opened) -> None:
+async def test_a_body_over_the_limit_raises_and_closes_the_connection(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"x" * 2000)
@@ -79,7 +79,7 @@ async def test_a_body_over_the_limit_is_refused_and_the_connection_closed(opened
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
-async def test_an_answer_that_breaks_off_is_no_answer(opened: Opened, limit: int | None) -> None:
+async def test_a_truncated_response_raises_a_stream_error(opened: Opened, limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200)
         exchange.chunk(b"bo")
@@ -91,7 +91,7 @@ async def test_an_answer_that_breaks_off_is_no_answer(opened: Opened, limit: int
     assert caught.value.kind == "stream"
 
 
-async def test_a_stall_is_a_timeout_and_closes_the_connection(opened: Opened) -> None:
+async def test_a_stalled_response_raises_a_timeout_and_closes_the_connection(opened: Opened) -> None:
     closed = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -108,7 +108,7 @@ async def test_a_stall_is_a_timeout_and_closes_the_connection(opened: Opened) ->
     assert caught.value.kind == "timeout"
 
 
-async def test_a_proxy_is_asked_for_what_is_behind_it(opened: Opened) -> None:
+async def test_a_proxy_receives_the_absolute_url(opened: Opened) -> None:
     def proxy(exchange: Exchange) -> None:
         exchange.answer(200, {}, exchange.path.encode())
 
@@ -118,7 +118,7 @@ async def test_a_proxy_is_asked_for_what_is_behind_it(opened: Opened) -> None:
     assert response.body == b"http://api.example.test/v1"
 
 
-async def test_a_proxy_that_refuses_a_tunnel_is_a_failure_to_connect(opened: Opened) -> None:
+async def test_a_proxy_that_refuses_a_tunnel_raises_a_connect_error(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(407)) as server:
         async with opened(proxy=f"http://{server.host}") as transport:
             with pytest.raises(TransportError, match="407") as caught:

@@ -68,7 +68,7 @@ async def data(stream: EventStream) -> list[bytes]:
 # A stream as it should be
 
 
-async def test_the_request_arrives_as_it_was_written(opened: Opened) -> None:
+async def test_the_request_is_sent_with_its_path_headers_and_body(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert await data(stream) == [b"x"]
@@ -80,7 +80,7 @@ async def test_the_request_arrives_as_it_was_written(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("user", ["", f"me:{SECRET}@"])
-async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture, user: str) -> None:
+async def test_the_key_is_not_logged(caplog: pytest.LogCaptureFixture, user: str) -> None:
     with caplog.at_level(logging.DEBUG), LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         transport = HttpxTransport()
         async with transport.stream(ask(user + server.host)) as stream:
@@ -92,7 +92,7 @@ async def test_no_log_has_the_key(caplog: pytest.LogCaptureFixture, user: str) -
     assert [exchange.path for exchange in server.exchanges] == [f"/v1/chat?key={SECRET}"] * 2
 
 
-async def test_status_and_headers_are_there_before_the_first_event(opened: Opened) -> None:
+async def test_status_and_headers_are_available_before_the_first_event(opened: Opened) -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -109,13 +109,13 @@ async def test_status_and_headers_are_there_before_the_first_event(opened: Opene
             assert (event.type, event.data, event.id) == ("named", b"x", "7")
 
 
-async def test_what_one_read_brings_is_one_batch(opened: Opened) -> None:
+async def test_events_of_one_read_are_one_batch(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: a\n\ndata: b\n\n")) as server:
         async with opened() as transport, transport.stream(ask(server.host)) as stream:
             assert [len(batch) async for batch in stream.batches()] == [2]
 
 
-async def test_an_event_arrives_while_the_next_is_awaited(opened: Opened) -> None:
+async def test_an_event_is_delivered_before_the_next_arrives(opened: Opened) -> None:
     go_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -134,7 +134,7 @@ async def test_an_event_arrives_while_the_next_is_awaited(opened: Opened) -> Non
             assert seen == [b"first", b"second"]
 
 
-async def test_a_slow_first_byte_is_waited_for(opened: Opened) -> None:
+async def test_a_slow_first_byte_is_awaited(opened: Opened) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -153,7 +153,7 @@ async def test_a_slow_first_byte_is_waited_for(opened: Opened) -> None:
                 assert await data(stream) == [b"late"]
 
 
-async def test_json_lines_and_a_json_array_are_cut_as_asked(opened: Opened) -> None:
+async def test_json_lines_and_json_arrays_are_split_into_events(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "application/json"})
         exchange.chunk(b"[1" if exchange.headers["x-framing"] == "json-array" else b"1\n")
@@ -168,7 +168,7 @@ async def test_json_lines_and_a_json_array_are_cut_as_asked(opened: Opened) -> N
                     assert await data(stream) == [b"1", b"2"]
 
 
-async def test_a_connection_is_used_again_after_a_whole_stream(opened: Opened) -> None:
+async def test_a_connection_is_reused_after_a_complete_stream(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.events(b"data: x\n\n")) as server:
         async with opened() as transport:
             for _ in range(3):
@@ -194,7 +194,7 @@ SQUEEZE: dict[str, Callable[[bytes], bytes]] = {"gzip": _gzip, "deflate": _zlib,
 
 
 @pytest.mark.parametrize("encoding", list(SQUEEZE))
-async def test_a_server_that_compresses_unasked_is_understood(opened: Opened, encoding: str) -> None:
+async def test_a_compressed_stream_is_decoded_if_not_requested(opened: Opened, encoding: str) -> None:
     def handler(exchange: Exchange) -> None:
         body = SQUEEZE[encoding](b"data: " + b"x" * 1000 + b"\n\ndata: y\n\n")
         exchange.head(200, {**SSE, "content-encoding": encoding.replace("bare", "deflate")})
@@ -227,7 +227,7 @@ async def test_a_large_stream_of_several_gzip_members_is_read_in_little_memory(o
     assert peak < 15_000_000
 
 
-async def test_informational_answers_are_passed_over(opened: Opened) -> None:
+async def test_informational_responses_are_skipped(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.raw(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
         exchange.events(b"data: x\n\n")
@@ -238,7 +238,7 @@ async def test_informational_answers_are_passed_over(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json", "**REDACTED**"])
-async def test_a_stream_under_a_sloppy_content_type_is_a_stream(opened: Opened, content_type: str | None) -> None:
+async def test_a_stream_with_an_imprecise_content_type_is_accepted(opened: Opened, content_type: str | None) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {} if content_type is None else {"content-type": content_type})
         for chunk in (b"\xef\xbb\xbf: hello\n\n", b"data: x\n\n"):
@@ -251,7 +251,7 @@ async def test_a_stream_under_a_sloppy_content_type_is_a_stream(opened: Opened, 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_hundred_megabytes_pass_in_little_memory(opened: Opened) -> None:
+async def test_a_stream_of_100_megabytes_needs_little_memory(opened: Opened) -> None:
     event = b"data: " + b"x" * 9_992 + b"\n\n"
     piece, rounds = event * 100, 100
 
@@ -278,7 +278,7 @@ async def test_a_hundred_megabytes_pass_in_little_memory(opened: Opened) -> None
 # Answers that are no stream
 
 
-async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_body(opened: Opened) -> None:
+async def test_an_error_status_is_raised_on_entering_with_headers_and_body(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(429, {"Retry-After": "7", "content-type": "application/json"}, b'{"error": 1}', reason="Slow")
 
@@ -288,7 +288,7 @@ async def test_a_status_that_is_not_2xx_is_raised_on_entering_with_headers_and_b
     assert str(error) == f"POST http://{server.host}/v1/chat returned status 429 Slow"
 
 
-async def test_the_body_of_a_refusal_is_decoded(opened: Opened) -> None:
+async def test_the_body_of_an_error_status_is_decoded(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(400, {"content-encoding": "gzip"}, gzip.compress(b"no"))
 
@@ -297,7 +297,7 @@ async def test_the_body_of_a_refusal_is_decoded(opened: Opened) -> None:
     assert (error.body, "content-encoding" in error.headers) == (b"no", False)
 
 
-async def test_the_body_of_a_refusal_is_bounded(opened: Opened) -> None:
+async def test_the_body_of_an_error_status_is_limited(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(500)
         while not exchange.left.is_set():
@@ -308,7 +308,7 @@ async def test_the_body_of_a_refusal_is_bounded(opened: Opened) -> None:
     assert error.body == b"x" * 1024 * 1024
 
 
-async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal(opened: Opened) -> None:
+async def test_an_error_status_with_a_truncated_body_is_raised(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(503)
         exchange.chunk(b"sor")
@@ -318,7 +318,7 @@ async def test_a_refusal_whose_body_breaks_off_is_still_a_refusal(opened: Opened
     assert (error.kind, error.status, error.body) == ("status", 503, b"sor")
 
 
-async def test_a_redirect_is_not_followed_and_its_target_is_named(opened: Opened) -> None:
+async def test_a_redirect_is_raised_with_its_target_and_not_followed(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(307, {"location": "https://elsewhere.test/v1?key=secret"})
 
@@ -341,7 +341,7 @@ async def test_a_redirect_is_not_followed_and_its_target_is_named(opened: Opened
         ("text/plain", b"upstream unavailable"),
     ],
 )
-async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(
+async def test_a_page_instead_of_a_stream_raises_with_its_beginning(
     opened: Opened, content_type: str, body: bytes
 ) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": content_type}, body)) as server:
@@ -351,7 +351,7 @@ async def test_a_page_in_place_of_a_stream_is_refused_with_its_beginning(
     assert repr(body) in str(error)
 
 
-async def test_a_page_in_place_of_json_lines_is_refused(opened: Opened) -> None:
+async def test_a_page_instead_of_json_lines_is_refused(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {"content-type": "text/html"}, b"<html>")) as server:
         error = await refused(opened, server.host, framing="json-lines")
     assert (error.kind, error.body) == ("protocol", b"<html>")
@@ -364,7 +364,7 @@ async def test_an_unsupported_content_encoding_is_refused(opened: Opened) -> Non
     assert "zip9" in str(error)
 
 
-async def test_what_is_not_http_at_all_is_another_protocol(opened: Opened) -> None:
+async def test_a_response_that_is_not_http_raises_a_protocol_error(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")) as server:
         error = await refused(opened, server.host)
     assert error.kind == "protocol"
@@ -381,13 +381,13 @@ async def test_a_refused_connection_raises_a_connect_error(opened: Opened) -> No
     assert error.__cause__ is not None
 
 
-async def test_a_peer_that_hangs_up_without_an_answer_breaks_the_stream(opened: Opened) -> None:
+async def test_a_connection_closed_without_a_response_raises_a_stream_error(opened: Opened) -> None:
     with LoopbackServer(lambda _: None) as server:
         error = await refused(opened, server.host)
     assert error.kind == "stream"
 
 
-async def test_what_its_caller_is_handling_says_nothing_of_what_went_wrong(opened: Opened) -> None:
+async def test_an_error_does_not_contain_the_exception_handled_by_the_caller(opened: Opened) -> None:
     never = threading.Event()
     with LoopbackServer(lambda _: None) as hangs_up, LoopbackServer(lambda exchange: exchange.pause(never)) as stalls:
         try:
@@ -401,7 +401,7 @@ async def test_what_its_caller_is_handling_says_nothing_of_what_went_wrong(opene
     assert SECRET not in f"{broken} {late}"
 
 
-async def test_no_error_has_the_user_of_the_url(opened: Opened) -> None:
+async def test_an_error_does_not_contain_the_credentials_of_the_url(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(500, {}, b"")) as server:
         error = await refused(opened, f"me:{SECRET}@{server.host}")
         assert server.exchanges[0].headers["authorization"].startswith("Basic ")
@@ -409,20 +409,20 @@ async def test_no_error_has_the_user_of_the_url(opened: Opened) -> None:
     assert SECRET not in str(error)
 
 
-async def test_a_reset_before_the_answer_breaks_the_stream(opened: Opened) -> None:
+async def test_a_reset_before_the_response_raises_a_stream_error(opened: Opened) -> None:
     with LoopbackServer(lambda exchange: exchange.reset()) as server:
         error = await refused(opened, server.host)
     assert error.kind == "stream"
 
 
-async def test_no_first_byte_in_time_is_a_timeout(opened: Opened) -> None:
+async def test_a_missing_first_byte_raises_a_timeout(opened: Opened) -> None:
     never = threading.Event()
     with LoopbackServer(lambda exchange: exchange.pause(never)) as server:
         error = await refused(opened, server.host, idle=0.2)
     assert error.kind == "timeout"
 
 
-async def test_a_stall_in_the_middle_of_an_event_is_a_timeout(opened: Opened) -> None:
+async def test_a_stall_within_an_event_raises_a_timeout(opened: Opened) -> None:
     never = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -452,7 +452,7 @@ def _second_status(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("breaks", [_reset, _hang_up, _cut_chunk, _second_status])
-async def test_a_body_that_breaks_off_is_a_broken_stream(opened: Opened, breaks: Callable[[Exchange], None]) -> None:
+async def test_a_truncated_body_raises_a_stream_error(opened: Opened, breaks: Callable[[Exchange], None]) -> None:
     seen_first = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -471,7 +471,7 @@ async def test_a_body_that_breaks_off_is_a_broken_stream(opened: Opened, breaks:
     assert caught.value.kind == "stream"
 
 
-async def test_a_body_shorter_than_its_length_is_a_broken_stream(opened: Opened) -> None:
+async def test_a_body_shorter_than_its_content_length_raises_a_stream_error(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {**SSE, "content-length": "100"}, chunked=False)
         exchange.raw(b"data: a\n\n")
@@ -481,7 +481,7 @@ async def test_a_body_shorter_than_its_length_is_a_broken_stream(opened: Opened)
     assert (seen, error.kind) == ([b"a"], "stream")
 
 
-async def test_a_body_without_a_length_ends_with_its_connection(opened: Opened) -> None:
+async def test_a_body_without_a_length_ends_when_the_connection_closes(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE, chunked=False)
         exchange.raw(b"data: a\n\ndata: cut")
@@ -491,7 +491,7 @@ async def test_a_body_without_a_length_ends_with_its_connection(opened: Opened) 
             assert await data(stream) == [b"a"]
 
 
-async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(opened: Opened) -> None:
+async def test_a_body_with_a_wrong_content_encoding_raises_a_protocol_error(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.answer(200, {**SSE, "content-encoding": "gzip"}, b"data: a\n\n")
 
@@ -500,7 +500,7 @@ async def test_a_body_that_is_not_compressed_as_it_says_is_another_protocol(open
     assert (seen, error.kind) == ([], "protocol")
 
 
-async def test_an_event_over_the_limit_is_refused_and_the_connection_closed(opened: Opened) -> None:
+async def test_an_event_over_the_limit_raises_and_closes_the_connection(opened: Opened) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.head(200, SSE)
         exchange.chunk(b"data: " + b"x" * 2000)
@@ -516,7 +516,7 @@ async def test_an_event_over_the_limit_is_refused_and_the_connection_closed(open
 
 
 @pytest.mark.parametrize("value", [f"Bearer {SECRET}\n", f"Bearer {SECRET}\u2026", f" {SECRET}"])
-async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(opened: Opened, value: str) -> None:
+async def test_an_invalid_header_value_is_refused_without_its_value(opened: Opened, value: str) -> None:
     request = Request("POST", "http", "127.0.0.1:9", "/", (("authorization", value),))
     async with opened() as transport:
         for call in (transport.send(request), _enter(transport, request)):
@@ -525,7 +525,7 @@ async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(opened:
             assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
 
 
-async def test_a_header_that_the_client_adds_is_not_quoted_either(opened: Opened) -> None:
+async def test_an_invalid_header_name_is_refused_without_its_text(opened: Opened) -> None:
     async with opened() as transport:
         request = Request("POST", "http", "127.0.0.1:9", "/", ((f"x {SECRET}", "y"),))
         with LoopbackServer(lambda exchange: exchange.answer()) as server:
