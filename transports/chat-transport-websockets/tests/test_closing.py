@@ -46,7 +46,7 @@ SECRET = "sk-hunter2"  # noqa: S105 - it is looked for where it must not be
         (4999, "stream", None),
     ],
 )
-async def test_a_close_within_a_turn_is_an_error_of_the_kind_that_its_code_means(
+async def test_a_close_code_during_an_exchange_determines_the_error_kind(
     code: int, kind: str, status: int | None
 ) -> None:
     def handler(session: Session, _: bytes) -> None:
@@ -83,7 +83,7 @@ async def test_an_end_without_a_close_frame_raises_after_the_received_events(res
             assert (caught.value.kind, seen) == ("stream", [b"1", b"2"])
 
 
-async def test_an_end_before_the_first_frame_is_no_empty_answer() -> None:
+async def test_a_connection_lost_before_the_first_frame_raises_a_stream_error() -> None:
     with SocketServer(lambda session, _: session.abort()) as server:
         async with opened() as transport:
             for call in ways(transport):
@@ -92,7 +92,7 @@ async def test_an_end_before_the_first_frame_is_no_empty_answer() -> None:
                 assert caught.value.kind == "stream"
 
 
-async def test_a_message_that_is_too_long_says_which_limit_to_raise() -> None:
+async def test_a_too_long_message_raises_an_error_that_names_the_limit() -> None:
     with SocketServer(lambda session, _: session.send("1", "x" * 2000)) as server:
         async with opened(max_message_bytes=1000) as transport:
             with pytest.raises(TransportError, match="raise max_message_bytes") as caught:
@@ -100,7 +100,7 @@ async def test_a_message_that_is_too_long_says_which_limit_to_raise() -> None:
             assert caught.value.kind == "protocol"
 
 
-async def test_a_message_that_is_no_utf8_is_no_event() -> None:
+async def test_a_message_that_is_not_utf8_raises_a_protocol_error() -> None:
     def handler(session: Session, _: bytes) -> None:
         session.raw(b"\x81\x02\xff\xfe")
 
@@ -111,7 +111,7 @@ async def test_a_message_that_is_no_utf8_is_no_event() -> None:
             assert caught.value.kind == "protocol"
 
 
-async def test_bytes_that_are_no_frame_are_another_protocol() -> None:
+async def test_bytes_that_are_not_a_frame_raise_a_protocol_error() -> None:
     with SocketServer(lambda session, _: session.raw(b"HTTP/1.1 200 OK\r\n\r\n" * 20)) as server:
         async with opened() as transport:
             with pytest.raises(TransportError) as caught:
@@ -119,7 +119,7 @@ async def test_bytes_that_are_no_frame_are_another_protocol() -> None:
             assert caught.value.kind == "protocol"
 
 
-async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_waited_for() -> None:
+async def test_pings_of_the_server_do_not_prevent_the_idle_timeout() -> None:
     def handler(session: Session, _: bytes) -> None:
         session.send("1")
         while not session.closed.wait(0.02):
@@ -132,7 +132,7 @@ async def test_a_silence_is_told_and_a_ping_of_the_peer_s_is_none_of_what_was_wa
             assert caught.value.kind == "timeout"
 
 
-async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits() -> None:
+async def test_an_idle_timer_expires_only_while_it_is_started() -> None:
     expired: list[None] = []
     watch = IdleTimer(0.02, lambda: expired.append(None))
     for _ in range(3):
@@ -152,7 +152,7 @@ async def test_only_what_is_waited_for_is_timed_and_one_timer_serves_many_waits(
     assert len(expired) == 1
 
 
-async def test_a_peer_that_answers_no_ping_is_gone() -> None:
+async def test_a_server_that_answers_no_ping_raises_a_timeout() -> None:
     with SocketServer(lambda _session, _message: None, reads=False) as server:
         async with opened(ping_interval=0.05, ping_timeout=0.05) as transport:
             with pytest.raises(TransportError, match="ping") as caught:
@@ -160,7 +160,7 @@ async def test_a_peer_that_answers_no_ping_is_gone() -> None:
             assert caught.value.kind == "timeout"
 
 
-async def test_a_peer_that_takes_nothing_is_a_timeout() -> None:
+async def test_a_server_that_reads_nothing_raises_a_timeout() -> None:
     with SocketServer(lambda _session, _message: None, reads=False) as server:
         async with opened() as transport:
             with pytest.raises(TransportError) as caught:
@@ -200,7 +200,7 @@ class Slow:
         self.taken.set()
 
 
-async def test_a_long_request_may_take_as_long_as_it_likes_as_long_as_some_of_it_is_taken() -> None:
+async def test_a_slow_upload_with_progress_does_not_time_out() -> None:
     slow = Slow()
     link = Connection(cast("ClientConnection", slow), Frames())
     slow.left = 50  # of another message
@@ -209,7 +209,7 @@ async def test_a_long_request_may_take_as_long_as_it_likes_as_long_as_some_of_it
     turn.close()
 
 
-async def test_a_connection_that_the_peer_has_closed_between_two_turns_is_opened_anew() -> None:
+async def test_a_connection_closed_between_exchanges_is_opened_again() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(f"{message.decode()} end")
         session.close(1001)
@@ -222,7 +222,7 @@ async def test_a_connection_that_the_peer_has_closed_between_two_turns_is_opened
         assert server.connections == 3
 
 
-async def test_a_reason_that_repeats_a_secret_is_not_told() -> None:
+async def test_a_close_reason_that_contains_a_secret_is_not_shown() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.close(4401 if message == b"header" else 1011, f"{SECRET} is not a key")
 

@@ -17,7 +17,7 @@ from socket_server import Session, SocketServer
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_connection_serves_one_turn_after_another() -> None:
+async def test_a_connection_serves_consecutive_exchanges() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             assert server.connections == 0
@@ -31,7 +31,7 @@ async def test_one_connection_serves_one_turn_after_another() -> None:
         assert server.connections == 1
 
 
-async def test_a_turn_that_is_left_at_any_event_leaves_nothing_for_the_next() -> None:
+async def test_closing_a_stream_at_any_event_leaves_no_frame_for_the_next() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             for events in range(3):
@@ -44,7 +44,7 @@ async def test_a_turn_that_is_left_at_any_event_leaves_nothing_for_the_next() ->
             assert server.connections == 4
 
 
-async def test_a_peer_whose_turn_is_left_is_told_that_the_client_goes_away() -> None:
+async def test_closing_a_stream_early_sends_close_code_1001() -> None:
     with SocketServer(lambda session, _: session.send("1")) as server:
         async with opened() as transport:
             async with transport.stream(ask(server.host)) as stream:
@@ -64,7 +64,7 @@ async def test_the_connection_of_a_completely_read_exchange_is_reused() -> None:
         assert server.connections == 1
 
 
-async def test_what_comes_behind_the_last_event_is_not_the_beginning_of_the_next_answer() -> None:
+async def test_a_frame_after_the_last_event_is_not_read_by_the_next_exchange() -> None:
     more = threading.Event()
 
     def handler(session: Session, message: bytes) -> None:
@@ -82,7 +82,7 @@ async def test_what_comes_behind_the_last_event_is_not_the_beginning_of_the_next
         assert server.connections == 2
 
 
-async def test_turns_at_once_have_connections_of_their_own() -> None:
+async def test_concurrent_exchanges_have_separate_connections() -> None:
     everybody = threading.Barrier(20, timeout=30)
 
     def handler(session: Session, message: bytes) -> None:
@@ -97,7 +97,7 @@ async def test_turns_at_once_have_connections_of_their_own() -> None:
         assert server.connections == 20
 
 
-async def test_turns_beyond_the_connections_wait_in_their_order() -> None:
+async def test_exchanges_beyond_max_connections_wait_in_order() -> None:
     asked: list[bytes] = []
 
     def handler(session: Session, message: bytes) -> None:
@@ -112,7 +112,7 @@ async def test_turns_beyond_the_connections_wait_in_their_order() -> None:
         assert server.connections == 1
 
 
-async def test_a_turn_that_stops_waiting_takes_nobody_s_place() -> None:
+async def test_a_cancelled_waiting_exchange_does_not_block_the_next() -> None:
     go_on = threading.Event()
 
     def handler(session: Session, message: bytes) -> None:
@@ -135,7 +135,7 @@ async def test_a_turn_that_stops_waiting_takes_nobody_s_place() -> None:
         assert server.connections == 1
 
 
-async def test_a_turn_that_is_left_makes_room_for_the_one_that_waits() -> None:
+async def test_closing_a_stream_early_lets_a_waiting_exchange_start() -> None:
     with SocketServer(lambda session, message: session.send(f"{message.decode()} 1")) as server:
         async with opened(max_connections=1) as transport:
 
@@ -147,7 +147,7 @@ async def test_a_turn_that_is_left_makes_room_for_the_one_that_waits() -> None:
         assert server.connections == 5
 
 
-async def test_two_destinations_or_two_keys_never_share_a_connection() -> None:
+async def test_connections_are_not_shared_between_urls_or_credentials() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             for headers in ((("authorization", "Bearer a"),), (("authorization", "Bearer b"),)):
@@ -186,7 +186,7 @@ def frame(say: str | None = None, **fields: object) -> str:
     return json.dumps({**({} if say is None else {"say": say}), **fields})
 
 
-async def test_a_protocol_says_what_a_frame_is_and_what_ends_a_turn() -> None:
+async def test_a_frame_protocol_parses_frames_and_marks_the_last() -> None:
     asked: list[dict[str, object]] = []
 
     def handler(session: Session, message: bytes) -> None:
@@ -203,7 +203,7 @@ async def test_a_protocol_says_what_a_frame_is_and_what_ends_a_turn() -> None:
         assert asked == [{"method": "POST", "key": "1"}, {"method": "GET", "key": "2"}]
 
 
-async def test_a_frame_of_an_earlier_turn_that_says_so_is_dropped() -> None:
+async def test_a_frame_of_an_earlier_exchange_is_dropped() -> None:
     def handler(session: Session, message: bytes) -> None:
         key = json.loads(message)["key"]
         late = [frame("late", key=str(int(key) - 1)), frame(key=str(int(key) - 1), over=True)]
@@ -216,7 +216,7 @@ async def test_a_frame_of_an_earlier_turn_that_says_so_is_dropped() -> None:
         assert server.connections == 1
 
 
-async def test_a_frame_that_cannot_be_understood_is_told_and_its_connection_is_closed() -> None:
+async def test_an_unparsable_frame_raises_and_closes_its_connection() -> None:
     with SocketServer(lambda session, _: session.send(frame("a"), "<html>")) as server:
         async with opened(Odd()) as transport:
             seen: list[bytes] = []
@@ -228,7 +228,7 @@ async def test_a_frame_that_cannot_be_understood_is_told_and_its_connection_is_c
             await until(server.sessions[0].closed.is_set)
 
 
-async def test_a_turn_that_failed_has_its_status_and_costs_its_connection() -> None:
+async def test_a_failed_exchange_has_a_status_and_closes_its_connection() -> None:
     with SocketServer(lambda session, _: session.send(frame("teapot", over=True))) as server:
         async with opened(Odd()) as transport:
             response = await transport.send(ask(server.host))
@@ -238,7 +238,7 @@ async def test_a_turn_that_failed_has_its_status_and_costs_its_connection() -> N
         assert server.connections == 2
 
 
-async def test_a_protocol_error_before_sending_propagates_and_keeps_the_connection() -> None:
+async def test_a_protocol_error_before_sending_is_raised_and_keeps_the_connection() -> None:
     class Picky(FrameProtocol):
         def ask(self, request: Request, key: str, /) -> str:
             if request.body == b"no":
@@ -266,7 +266,7 @@ class Headed(Odd):
 
 
 @pytest.mark.parametrize("rest", [[frame("no", over=True)], [frame(over=True)], ["<html>"], []])
-async def test_a_refusal_keeps_its_status_whatever_its_body_is(rest: list[str]) -> None:
+async def test_an_error_status_is_raised_with_any_body(rest: list[str]) -> None:
     def handler(session: Session, _: bytes) -> None:
         session.send(frame(status=429), *rest)
         session.close()
@@ -278,7 +278,7 @@ async def test_a_refusal_keeps_its_status_whatever_its_body_is(rest: list[str]) 
     assert (caught.value.status, caught.value.body) == (429, b"no" if "no" in str(rest) else b"")
 
 
-async def test_an_answer_longer_than_allowed_is_told() -> None:
+async def test_a_response_over_max_body_bytes_raises() -> None:
     with SocketServer(lambda session, _: session.send(*["x" * 1000] * 100, "end")) as server:
         async with opened(max_body_bytes=50_000) as transport:
             with pytest.raises(TransportError, match="raise max_body_bytes"):
@@ -286,7 +286,7 @@ async def test_an_answer_longer_than_allowed_is_told() -> None:
             assert len(await read(transport, ask(server.host))) == 101
 
 
-async def test_a_peer_without_an_end_is_held_back_by_a_slow_reader() -> None:
+async def test_a_slow_reader_applies_backpressure_to_the_server() -> None:
     sent = 0
 
     def handler(session: Session, _: bytes) -> None:
@@ -302,7 +302,7 @@ async def test_a_peer_without_an_end_is_held_back_by_a_slow_reader() -> None:
             assert sent < 64_000_000
 
 
-async def test_two_hundred_streams_of_two_hundred_events_lose_none_and_cross_none() -> None:
+async def test_two_hundred_streams_of_two_hundred_events_lose_and_mix_none() -> None:
     def handler(session: Session, message: bytes) -> None:
         text = message.decode()
         session.send(*[f"{text} {number}" for number in range(199)], f"{text} end")
@@ -318,12 +318,12 @@ async def test_two_hundred_streams_of_two_hundred_events_lose_none_and_cross_non
         assert server.connections <= 200
 
 
-def test_a_transport_does_not_tell_its_secrets() -> None:
+def test_the_repr_of_a_transport_hides_secrets() -> None:
     transport = WebSocketTransport(Odd(), headers={"authorization": "hunter2"}, proxy="http://me:hunter2@proxy")
     assert repr(transport) == "WebSocketTransport(Odd())"
 
 
-def test_arguments_that_make_no_sense_are_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="max_connections must be 1 or more"):
         WebSocketTransport(max_connections=0)
     with pytest.raises(UsageError, match=r"such as \['graphql-ws'\]"):

@@ -49,7 +49,7 @@ def secretly(scheme: str, host: str) -> Request:
     )
 
 
-async def test_the_handshake_has_the_headers_of_the_request_and_of_the_transport() -> None:
+async def test_the_handshake_has_the_headers_of_the_request_and_the_transport() -> None:
     with SocketServer(three) as server:
         async with opened(headers={"X-Mine": "yes", "X-Kind": "never"}) as transport:
             await read(transport, secretly("http", server.host))
@@ -63,7 +63,7 @@ async def test_the_handshake_has_the_headers_of_the_request_and_of_the_transport
     assert len(asked.headers.get_all("user-agent")) == 1
 
 
-async def test_a_user_agent_of_the_caller_s_is_the_only_one() -> None:
+async def test_a_given_user_agent_replaces_the_default() -> None:
     with SocketServer(three) as server:
         async with opened() as transport:
             await read(transport, ask(server.host, headers=(("user-agent", "me/1"),)))
@@ -72,7 +72,7 @@ async def test_a_user_agent_of_the_caller_s_is_the_only_one() -> None:
     assert asked.headers.get_all("user-agent") == ["me/1"]
 
 
-async def test_subprotocols_are_offered_and_the_answer_s_headers_are_there() -> None:
+async def test_subprotocols_are_offered_and_response_headers_are_available() -> None:
     with SocketServer(three, subprotocols=("v2",)) as server:
         async with opened(subprotocols=["v1", "v2"]) as transport, transport.stream(ask(server.host)) as stream:
             assert stream.status == 200
@@ -85,7 +85,7 @@ async def test_subprotocols_are_offered_and_the_answer_s_headers_are_there() -> 
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-async def test_a_refused_handshake_is_a_refusal_with_status_headers_and_body(status: int) -> None:
+async def test_a_refused_handshake_raises_with_status_headers_and_body(status: int) -> None:
     body = b'{"error": {"message": "no"}}'
     answer = refusal(status, body, retry_after="7", x_request_id="req_1")
     with SocketServer(three, handshake=lambda _session, _request: answer) as server:
@@ -99,7 +99,7 @@ async def test_a_refused_handshake_is_a_refusal_with_status_headers_and_body(sta
             assert response.headers["x-request-id"] == "req_1"
 
 
-async def test_the_body_of_a_refusal_is_kept_as_far_as_is_allowed() -> None:
+async def test_the_body_of_a_refused_handshake_is_limited() -> None:
     with SocketServer(three, handshake=lambda _session, _request: refusal(500, b"x" * 100_000)) as server:
         async with opened(max_error_bytes=1000) as transport:
             assert (await transport.send(ask(server.host))).body == b"x" * 1000
@@ -116,7 +116,7 @@ async def test_a_redirect_is_not_followed() -> None:
         assert elsewhere.connections == 0
 
 
-async def test_a_server_that_speaks_no_websocket_is_told_as_such() -> None:
+async def test_a_server_without_websocket_support_raises_a_protocol_error() -> None:
     with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"hello")) as server:
         async with opened() as transport:
             for call in ways(transport):
@@ -133,7 +133,7 @@ async def test_a_server_that_speaks_no_websocket_is_told_as_such() -> None:
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "protocol"),
     ],
 )
-async def test_nonsense_or_nothing_in_the_place_of_a_handshake_is_told(said: bytes, kind: str) -> None:
+async def test_an_invalid_or_missing_handshake_response_raises(said: bytes, kind: str) -> None:
     def handshake(session: Session, _: object) -> None:
         session.raw(said)
         session.abort()
@@ -157,7 +157,7 @@ async def test_an_unreachable_address_raises_a_connect_error() -> None:
             assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
-async def test_a_handshake_that_is_not_answered_is_a_timeout() -> None:
+async def test_an_unanswered_handshake_raises_a_timeout() -> None:
     with SocketServer(three, handshake=lambda session, _: session.wait_closed()) as server:
         async with opened() as transport:
             with pytest.raises(TransportError) as caught:
@@ -165,7 +165,7 @@ async def test_a_handshake_that_is_not_answered_is_a_timeout() -> None:
             assert caught.value.kind == "timeout"
 
 
-async def test_what_is_no_url_is_refused_without_its_secret() -> None:
+async def test_an_invalid_url_is_refused_without_leaking_its_secret() -> None:
     async with opened() as transport:
         with pytest.raises(TransportError) as caught:
             await read(transport, secretly("http", "127.0.0.1:99999"))
@@ -186,7 +186,7 @@ async def test_a_header_with_a_line_break_is_refused_before_sending() -> None:
 # --- TLS and proxies ------------------------------------------------------------------------------------------
 
 
-async def test_over_tls_it_is_what_the_context_or_the_bundle_trusts(
+async def test_verify_accepts_a_context_a_bundle_and_false(
     authority: trustme.CA, tls: ssl.SSLContext, tmp_path: Path
 ) -> None:
     bundle = tmp_path / "ca.pem"
@@ -201,7 +201,7 @@ async def test_over_tls_it_is_what_the_context_or_the_bundle_trusts(
         assert server.connections == 3
 
 
-async def test_a_certificate_that_is_not_trusted_is_a_failure_to_connect(tls: ssl.SSLContext) -> None:
+async def test_an_untrusted_certificate_raises_a_connect_error(tls: ssl.SSLContext) -> None:
     with SocketServer(three, tls=tls) as server:
         async with opened() as transport:
             with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
@@ -209,7 +209,7 @@ async def test_a_certificate_that_is_not_trusted_is_a_failure_to_connect(tls: ss
             assert caught.value.kind == "connect"
 
 
-async def test_leaving_a_turn_under_tls_closes_the_connection_at_once(tls: ssl.SSLContext) -> None:
+async def test_closing_a_tls_stream_early_closes_its_connection_immediately(tls: ssl.SSLContext) -> None:
     with SocketServer(lambda session, _: session.send("1"), tls=tls) as server:
         async with opened(verify=False) as transport:
             async with transport.stream(secretly("https", server.host)) as stream:
@@ -287,7 +287,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-async def test_the_scheme_is_the_one_of_the_request_wherever_the_host_is(clean: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_receives_the_host_of_the_request(clean: pytest.MonkeyPatch) -> None:
     assert clean
     with SocketServer(three) as server, proxy_to(server.host) as proxy:
         async with opened(proxy=f"http://{proxy.host}") as transport:
@@ -298,7 +298,7 @@ async def test_the_scheme_is_the_one_of_the_request_wherever_the_host_is(clean: 
     assert proxy.first[0].startswith(b"GET /v1 HTTP/1.1\r\nHost: models.test\r\n")
 
 
-async def test_https_goes_through_a_proxy_under_tls(tls: ssl.SSLContext, authority: trustme.CA) -> None:
+async def test_https_requests_use_a_tunnel_through_the_proxy(tls: ssl.SSLContext, authority: trustme.CA) -> None:
     context = ssl.create_default_context()
     authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL
     with SocketServer(three, tls=tls) as server, proxy_to(server.host) as proxy:
@@ -308,7 +308,7 @@ async def test_https_goes_through_a_proxy_under_tls(tls: ssl.SSLContext, authori
     assert SECRET.encode() not in proxy.asked[0] + b"".join(proxy.first)
 
 
-async def test_the_environment_may_name_a_proxy_unless_it_is_not_asked(clean: pytest.MonkeyPatch) -> None:
+async def test_proxies_are_read_from_the_environment_unless_trust_env_is_false(clean: pytest.MonkeyPatch) -> None:
     with SocketServer(three) as server, proxy_to(server.host) as proxy:
         clean.setenv("http_proxy", f"http://{proxy.host}")
         clean.setenv("no_proxy", "127.0.0.1")
@@ -334,7 +334,7 @@ async def test_a_failed_proxy_raises_a_connect_error_without_its_password() -> N
                 assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {transport!r}"
 
 
-async def test_compression_is_offered_where_it_is_wanted() -> None:
+async def test_compression_is_offered_only_if_enabled() -> None:
     with SocketServer(three) as server:
         for wanted in (False, True):
             async with opened(compression=wanted) as transport:

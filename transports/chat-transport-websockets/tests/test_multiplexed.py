@@ -75,7 +75,7 @@ def texts(events: list[bytes]) -> list[str]:
     return [each["result"] if isinstance(each, dict) else each for each in said]
 
 
-async def test_turns_at_once_share_a_connection_and_each_gets_its_own() -> None:
+async def test_concurrent_exchanges_share_a_connection_and_receive_their_own_events() -> None:
     everybody = threading.Barrier(20, timeout=30)
 
     def handler(session: Session, message: bytes) -> None:
@@ -89,7 +89,7 @@ async def test_turns_at_once_share_a_connection_and_each_gets_its_own() -> None:
         assert server.connections == 1
 
 
-async def test_two_hundred_streams_of_two_hundred_events_lose_none_and_cross_none() -> None:
+async def test_two_hundred_streams_of_two_hundred_events_lose_and_mix_none() -> None:
     def handler(session: Session, message: bytes) -> None:
         key = json.loads(message)["id"]
         session.send(*[piece(key, f"{key} {number}") for number in range(199)], result(key, "end"))
@@ -120,7 +120,7 @@ async def test_send_returns_the_result_or_the_status_of_an_error() -> None:
     assert (bad.status, json.loads(bad.body)["message"]) == (404, "no")
 
 
-async def test_a_left_exchange_is_cancelled_without_disturbing_the_others() -> None:
+async def test_closing_an_exchange_cancels_it_without_disturbing_the_others() -> None:
     cancelled: list[str] = []
     go_on = threading.Event()
 
@@ -149,7 +149,7 @@ async def test_a_left_exchange_is_cancelled_without_disturbing_the_others() -> N
         assert server.connections == 1
 
 
-async def test_leaving_the_only_exchange_closes_a_connection_without_cancel_frames() -> None:
+async def test_closing_the_only_exchange_closes_a_connection_without_cancel_frames() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(piece(json.loads(message)["id"], "first"))
 
@@ -167,7 +167,7 @@ async def test_leaving_the_only_exchange_closes_a_connection_without_cancel_fram
         assert server.connections == 2
 
 
-async def test_a_notification_without_subscribers_is_dropped() -> None:
+async def test_a_notification_for_no_exchange_is_dropped() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(json.dumps({"method": "hello", "params": {"text": "to all"}}), piece("99", "to another one"))
         answering(session, message)
@@ -180,7 +180,7 @@ async def test_a_notification_without_subscribers_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("key", [["1"], {"1": 1}, 1, True])
-async def test_a_frame_with_a_key_that_is_no_text_is_for_nobody(key: object) -> None:
+async def test_a_frame_with_a_key_that_is_not_a_string_is_dropped(key: object) -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(json.dumps({"id": key, "method": "are you there?"}))
         answering(session, message)
@@ -190,7 +190,7 @@ async def test_a_frame_with_a_key_that_is_no_text_is_for_nobody(key: object) -> 
             assert texts(await read(transport, ask(server.host, "q"))) == ["q 1", "q 2", "q end"]
 
 
-async def test_what_a_protocol_reads_into_no_frame_breaks_the_turns_and_lets_none_wait() -> None:
+async def test_a_protocol_that_returns_an_invalid_frame_raises_in_the_exchange() -> None:
     class Short(Rpc):
         def read(self, frame: bytes, /) -> tuple[str | None, Sequence[Event], bool]:
             return cast("tuple[str | None, Sequence[Event], bool]", super().read(frame)[:2])
@@ -202,7 +202,7 @@ async def test_what_a_protocol_reads_into_no_frame_breaks_the_turns_and_lets_non
                     await read(transport, ask(server.host, idle=None))
 
 
-async def test_a_connection_that_breaks_breaks_every_turn_behind_what_it_has_got() -> None:
+async def test_a_lost_connection_raises_in_every_exchange_after_its_events() -> None:
     everybody = threading.Barrier(5, timeout=30)
 
     def handler(session: Session, message: bytes) -> None:
@@ -241,7 +241,7 @@ async def test_an_unreadable_frame_fails_every_exchange_of_the_connection() -> N
             await until(server.sessions[0].closed.is_set)
 
 
-async def test_a_silence_ends_one_turn_and_not_its_neighbours() -> None:
+async def test_an_idle_timeout_ends_one_exchange_and_keeps_the_others() -> None:
     go_on = threading.Event()
 
     def handler(session: Session, message: bytes) -> None:
@@ -262,7 +262,7 @@ async def test_a_silence_ends_one_turn_and_not_its_neighbours() -> None:
         assert server.connections == 1
 
 
-async def test_a_slow_reader_holds_the_peer_back_and_one_that_leaves_lets_it_go_on() -> None:
+async def test_a_slow_reader_applies_backpressure_until_it_closes_its_stream() -> None:
     sent = 0
 
     def handler(session: Session, message: bytes) -> None:
@@ -286,7 +286,7 @@ async def test_a_slow_reader_holds_the_peer_back_and_one_that_leaves_lets_it_go_
         assert server.connections == 1
 
 
-async def test_turns_that_begin_together_open_one_connection_or_fail_together() -> None:
+async def test_concurrent_exchanges_open_one_connection_or_all_fail() -> None:
     with SocketServer(answering) as server:
         async with opened(Rpc()) as transport:
             await asyncio.gather(*[transport.send(ask(server.host)) for _ in range(10)])
@@ -317,7 +317,7 @@ async def test_cancelling_an_exchange_that_opens_the_connection_keeps_the_others
                 await first
 
 
-async def test_closing_the_transport_ends_the_turns_on_it() -> None:
+async def test_closing_the_transport_ends_its_exchanges() -> None:
     def handler(session: Session, message: bytes) -> None:
         session.send(piece(json.loads(message)["id"], "first"))
 

@@ -60,14 +60,14 @@ async def test_consecutive_failures_increase_the_delay_up_to_a_limit() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_thousand_failures_are_still_a_number() -> None:
+async def test_the_delay_after_a_thousand_failures_is_the_maximum() -> None:
     clock = Clock()
     await clock.back_off(5.0).wait(10_000)
     assert clock.waits == [5.0]
 
 
 @pytest.mark.anyio
-async def test_a_turn_that_ends_well_forgets_the_failures() -> None:
+async def test_a_successful_exchange_resets_the_failure_count() -> None:
     clock = Clock()
     refusing = [True, True, False, True, False]
 
@@ -86,7 +86,7 @@ async def test_a_turn_that_ends_well_forgets_the_failures() -> None:
 
 
 @pytest.mark.anyio
-async def test_only_a_connection_that_breaks_within_a_turn_counts_as_failed() -> None:
+async def test_only_a_connection_lost_during_an_exchange_counts_as_failed() -> None:
     clock = Clock()
 
     def handler(session: Session, message: bytes) -> None:
@@ -107,7 +107,7 @@ async def test_only_a_connection_that_breaks_within_a_turn_counts_as_failed() ->
 
 
 @pytest.mark.anyio
-async def test_a_destination_that_fails_makes_no_other_one_wait() -> None:
+async def test_failures_of_one_url_do_not_delay_others() -> None:
     clock = Clock()
     with SocketServer(three) as server:
         async with opened(back_off=clock.back_off()) as transport:
@@ -119,7 +119,7 @@ async def test_a_destination_that_fails_makes_no_other_one_wait() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_idle_connection_is_closed_after_a_while() -> None:
+async def test_an_idle_connection_is_closed_after_a_timeout() -> None:
     with SocketServer(three) as server:
         async with opened(idle_connection_seconds=0.05) as transport:
             await read(transport, ask(server.host))
@@ -131,7 +131,7 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("protocol", [None, Keyed()])
-async def test_a_connection_that_is_too_old_begins_no_turn_and_is_closed(protocol: Keyed | None) -> None:
+async def test_a_connection_over_its_maximum_age_is_closed_and_not_reused(protocol: Keyed | None) -> None:
     with SocketServer(lambda session, _: session.send("1 end")) as server:
         async with opened(protocol, max_connection_seconds=0.0, idle_connection_seconds=None) as transport:
             for number in range(3):
@@ -162,7 +162,7 @@ async def test_waiting_exchanges_keep_their_order_if_a_connection_is_unusable() 
 
 
 @pytest.mark.anyio
-async def test_closing_says_goodbye_and_the_transport_can_be_used_again() -> None:
+async def test_aclose_sends_a_close_frame_and_the_transport_can_be_reused() -> None:
     with SocketServer(three) as server:
         transport = WebSocketTransport()
         await transport.aclose()
@@ -176,7 +176,7 @@ async def test_closing_says_goodbye_and_the_transport_can_be_used_again() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_peer_that_does_not_say_goodbye_is_not_waited_for() -> None:
+async def test_aclose_does_not_wait_for_a_server_that_sends_no_close_frame() -> None:
     with SocketServer(lambda _session, _message: None, reads=False) as server:
         transport = WebSocketTransport(close_timeout=0.05, ping_interval=None)
         turn = asyncio.create_task(read(transport, ask(server.host)))
@@ -227,7 +227,7 @@ async def test_an_exchange_that_waits_during_close_leaves_no_connection_open() -
         await until(server.sessions[1].closed.is_set)
 
 
-def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any() -> None:
+def test_one_transport_serves_consecutive_event_loops() -> None:
     transport = WebSocketTransport()
     with SocketServer(three) as server:
         for _ in range(3):
@@ -241,7 +241,7 @@ def test_one_transport_serves_one_loop_after_another_and_leaves_no_socket_in_any
     assert server.connections == 3
 
 
-def test_two_loops_at_once_have_connections_of_their_own() -> None:
+def test_concurrent_event_loops_have_separate_connections() -> None:
     transport = WebSocketTransport()
     both = threading.Barrier(2, timeout=30)
 
@@ -263,7 +263,7 @@ def test_two_loops_at_once_have_connections_of_their_own() -> None:
     assert results == [3, 3]
 
 
-def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
+def test_a_closed_event_loop_is_not_kept_alive() -> None:
     transport = WebSocketTransport()
 
     async def once(host: str) -> weakref.ref[object]:
@@ -277,7 +277,7 @@ def test_a_loop_that_has_ended_is_not_kept_alive() -> None:
 
 
 @pytest.mark.anyio
-async def test_where_nobody_watches_for_the_end_of_the_loop_it_is_closed_by_hand() -> None:
+async def test_aclose_works_without_async_generator_hooks() -> None:
     transport = WebSocketTransport()
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(firstiter=None)
@@ -289,7 +289,7 @@ async def test_where_nobody_watches_for_the_end_of_the_loop_it_is_closed_by_hand
         sys.set_asyncgen_hooks(*hooks)
 
 
-def test_on_trio_it_says_at_once_that_it_does_not_run_there() -> None:
+def test_using_the_transport_on_trio_raises_usage_error() -> None:
     transport = WebSocketTransport()
 
     async def stream() -> None:
