@@ -72,7 +72,7 @@ def chunks(events: list[Any]) -> list[bytes]:
 # --- Requests -------------------------------------------------------------------------------------------------
 
 
-async def test_a_gemini_request_is_the_documented_one(google: Google) -> None:
+async def test_a_gemini_request_matches_the_documentation(google: Google) -> None:
     assert await ask(ready(google, "gemini").build()) == "Hi"
 
     [call] = google.calls
@@ -82,7 +82,7 @@ async def test_a_gemini_request_is_the_documented_one(google: Google) -> None:
     assert sent(call) == {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
 
 
-async def test_a_claude_request_is_the_documented_one(google: Google) -> None:
+async def test_a_claude_request_matches_the_documentation(google: Google) -> None:
     assert await ask(ready(google, "claude").with_max_tokens(100).build()) == "Hi"
 
     [call] = google.calls
@@ -96,7 +96,7 @@ async def test_a_claude_request_is_the_documented_one(google: Google) -> None:
     }
 
 
-async def test_streams_use_the_paths_of_streams(google: Google) -> None:
+async def test_streams_use_the_streaming_endpoints(google: Google) -> None:
     google.answer_call = lambda exchange: exchange.events(
         *chunks(CLAUDE_STREAM if "anthropic" in exchange.path else [GEMINI_ANSWER])
     )
@@ -111,7 +111,7 @@ async def test_streams_use_the_paths_of_streams(google: Google) -> None:
     assert "model" not in sent(google.calls[1])
 
 
-async def test_tokens_of_a_claude_conversation_are_counted(google: Google) -> None:
+async def test_count_tokens_counts_a_claude_conversation(google: Google) -> None:
     google.answer_call = lambda exchange: exchange.answer(200, JSON, b'{"input_tokens": 7}')
     async with ready(google, "claude").build() as provider:
         assert await provider.count_tokens(Messages.from_user("Hello")) == 7
@@ -144,7 +144,7 @@ async def test_embeddings_send_one_text_per_request(google: Google) -> None:
     await several.aclose()
 
 
-async def test_a_user_s_quota_project_is_charged(google: Google) -> None:
+async def test_the_quota_project_of_user_credentials_is_sent(google: Google) -> None:
     builder = vertex(google).with_credentials(credentials_from_json(user_json(google.token_uri)))
     assert await ask(builder.with_gemini_model("m").build()) == "Hi"
     assert await ask(builder.with_claude_model("m").build()) == "Hi"
@@ -153,7 +153,7 @@ async def test_a_user_s_quota_project_is_charged(google: Google) -> None:
     assert [form["grant_type"] for form in google.tokens] == ["refresh_token"] * 2
 
 
-async def test_the_metadata_server_gives_the_token(google: Google, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_metadata_server_requests_the_token_from_it(google: Google, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GCE_METADATA_HOST", google.host)
     assert await ask(vertex(google).with_metadata_server().with_gemini_model("m").build()) == "Hi"
 
@@ -185,7 +185,7 @@ async def test_fifty_concurrent_calls_request_one_token_and_a_second_one_after_e
 
 @pytest.mark.parametrize("family", ["gemini", "claude"])
 @pytest.mark.parametrize("how", [ask, listen])
-async def test_a_rejected_token_is_dropped_and_the_call_sent_once_more(google: Google, family: str, how: Any) -> None:
+async def test_a_rejected_token_is_renewed_and_the_request_repeated_once(google: Google, family: str, how: Any) -> None:
     google.rejected = {"secret-token-1"}
     if how is listen:
         google.answer_call = lambda exchange: exchange.events(
@@ -197,7 +197,7 @@ async def test_a_rejected_token_is_dropped_and_the_call_sent_once_more(google: G
 
 
 @pytest.mark.parametrize("family", ["gemini", "claude"])
-async def test_a_second_rejection_is_an_error_without_the_tokens(google: Google, family: str) -> None:
+async def test_a_second_rejection_raises_without_showing_the_tokens(google: Google, family: str) -> None:
     google.rejected = {"secret-token-1", "secret-token-2"}
 
     with pytest.raises(AuthenticationError) as caught:
@@ -206,7 +206,7 @@ async def test_a_second_rejection_is_an_error_without_the_tokens(google: Google,
     assert "secret-token" not in f"{caught.value} {caught.value!r} {vars(caught.value)}"
 
 
-async def test_a_failed_renewal_ends_the_call_without_secrets(google: Google) -> None:
+async def test_a_failed_token_request_raises_and_sends_no_model_request(google: Google) -> None:
     google.answer_token = lambda exchange: exchange.answer(400, JSON, b'{"error": "invalid_grant"}')
 
     with pytest.raises(AuthenticationError, match="rejected the credentials with status 400: invalid_grant"):
@@ -217,7 +217,7 @@ async def test_a_failed_renewal_ends_the_call_without_secrets(google: Google) ->
 # --- API keys -------------------------------------------------------------------------------------------------
 
 
-async def test_a_key_is_sent_in_a_header_and_never_in_the_url(google: Google) -> None:
+async def test_an_api_key_is_sent_in_a_header_and_never_in_the_url(google: Google) -> None:
     builder = VertexBuilder().with_api_key("secret-key").with_base_url(google.url)
     assert await ask(builder.with_gemini_model("gemini-2.5-flash").build()) == "Hi"
 
@@ -229,7 +229,7 @@ async def test_a_key_is_sent_in_a_header_and_never_in_the_url(google: Google) ->
 
 
 @pytest.mark.parametrize("variable", ["VERTEX_API_KEY", "GEMINI_API_KEY"])
-async def test_a_key_of_the_environment_wins_over_a_service_account(
+async def test_an_api_key_in_the_environment_overrides_a_service_account(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
 ) -> None:
     path = tmp_path / "key.json"
@@ -247,7 +247,7 @@ async def test_a_key_of_the_environment_wins_over_a_service_account(
     assert VertexBuilder().with_default_credentials().with_claude_model("m").build().metadata.model == "m"
 
 
-def test_claude_with_a_key_is_refused_in_words() -> None:
+def test_the_api_key_builder_rejects_claude_models_and_projects() -> None:
     builder: Any = VertexBuilder().with_service_account_json(account_json()).with_api_key("secret-key")
 
     with pytest.raises(AttributeError, match="Claude on Google Cloud accepts no API key: use a project"):
@@ -267,14 +267,14 @@ async def test_embeddings_with_a_key_are_sent_in_batches(google: Google) -> None
 # --- What is refused and hidden -------------------------------------------------------------------------------
 
 
-def test_without_anything_usable_every_way_is_named() -> None:
+def test_missing_credentials_are_reported_with_all_alternatives() -> None:
     with pytest.raises(UsageError, match=r"VERTEX_API_KEY or GEMINI_API_KEY.*GOOGLE_APPLICATION_CREDENTIALS"):
         VertexBuilder().with_gemini_model("m")
     with pytest.raises(UsageError, match="no credentials for Google Cloud"):
         VertexBuilder().with_claude_model("m")
 
 
-def test_wrong_arguments_are_refused_at_once(tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected_immediately(tmp_path: Path) -> None:
     path = tmp_path / "user.json"
     path.write_text(json.dumps(user_json()))
     wrong: Any = "https"
@@ -294,7 +294,7 @@ def test_wrong_arguments_are_refused_at_once(tmp_path: Path) -> None:
             refused()
 
 
-def test_a_builder_is_immutable_and_the_last_credentials_win() -> None:
+def test_builders_are_immutable_and_the_last_credentials_are_used() -> None:
     first = VertexBuilder().with_project("p")
     second = first.with_service_account_json(account_json()).with_token("t")
 
@@ -312,7 +312,7 @@ async def test_no_repr_shows_a_secret(google: Google) -> None:
 # --- Short forms ----------------------------------------------------------------------------------------------
 
 
-def test_models_are_built_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_model_and_embedder_build_vertex_providers_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     path.write_text(json.dumps(account_json()))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
@@ -327,7 +327,7 @@ def test_models_are_built_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "asia-south1-aiplatform.googleapis.com/v1/projects/file-project/" in repr(next(iter(built)))
 
 
-async def test_a_failed_call_is_an_error_of_the_run(google: Google) -> None:
+async def test_an_error_response_raises_a_chat_error(google: Google) -> None:
     google.answer_call = lambda exchange: exchange.answer(404, JSON, b'{"error": {"code": 404, "message": "no model"}}')
 
     for family in ("gemini", "claude"):

@@ -60,7 +60,7 @@ async def test_every_finish_reason_ends_a_gemini_stream(google: Google, reason: 
     ("reason", "end", "error"),
     [("MALFORMED_FUNCTION_CALL", "\n\n", InvalidResponseError), ("STOP", "", StreamTruncatedError)],
 )
-async def test_an_invalid_or_incomplete_end_is_an_error(
+async def test_a_malformed_or_truncated_gemini_stream_raises(
     google: Google, reason: str, end: str, error: type[ChatError]
 ) -> None:
     body = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": reason}]}
@@ -69,7 +69,7 @@ async def test_an_invalid_or_incomplete_end_is_an_error(
         await stream(vertex(google).with_gemini_model("m").build(), google, f"data: {json.dumps(body)}{end}".encode())
 
 
-async def test_the_result_of_a_function_is_sent_as_an_object(google: Google) -> None:
+async def test_a_function_result_is_sent_as_an_object(google: Google) -> None:
     messages = Messages.from_user("Hi")
     google.answer_call = lambda exchange: exchange.answer(
         200,
@@ -100,7 +100,7 @@ async def test_the_result_of_a_function_is_sent_as_an_object(google: Google) -> 
     assert "plain text" in str(part["response"])
 
 
-async def test_a_claude_stream_has_its_usage_and_survives_unknown_blocks(google: Google) -> None:
+async def test_a_claude_stream_keeps_its_usage_and_ignores_unknown_blocks(google: Google) -> None:
     turn = await stream(
         vertex(google).with_claude_model("m").build(),
         google,
@@ -119,7 +119,7 @@ async def test_a_claude_stream_has_its_usage_and_survives_unknown_blocks(google:
     assert (turn.usage.input_tokens, turn.usage.output_tokens) == (9, 7)
 
 
-async def test_an_error_event_ends_a_claude_stream(google: Google) -> None:
+async def test_an_error_event_in_a_claude_stream_raises(google: Google) -> None:
     provider = vertex(google).with_claude_model("m").build()
 
     with pytest.raises(OverloadedError, match="too busy"):
@@ -135,7 +135,9 @@ async def test_an_error_event_ends_a_claude_stream(google: Google) -> None:
         (503, "OverloadedError"),
     ],
 )
-async def test_a_status_is_the_error_that_it_is_elsewhere(google: Google, status: int, name: str) -> None:
+async def test_an_http_status_selects_the_error_class_for_both_model_families(
+    google: Google, status: int, name: str
+) -> None:
     def refuse(exchange: Exchange) -> None:
         exchange.answer(status, {"content-type": "application/json"}, b'{"error": {"message": "no"}}')
 

@@ -17,7 +17,7 @@ from vertex_world import EMAIL, account_json, key_pair, user_json
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
-def test_a_service_account_signs_the_claims_that_google_documents() -> None:
+def test_a_service_account_signs_the_documented_claims() -> None:
     account = ServiceAccount.from_json(account_json())
     request = account.token_request(NOW)
 
@@ -59,7 +59,7 @@ def test_an_authorized_user_exchanges_the_refresh_token() -> None:
     assert user.quota_project == "billed-project"
 
 
-def test_the_metadata_server_is_asked_as_google_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metadata_server_request_matches_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
     request = MetadataServer().token_request(NOW)
 
     assert request.method == "GET"
@@ -72,7 +72,7 @@ def test_the_metadata_server_is_asked_as_google_documents(monkeypatch: pytest.Mo
     assert MetadataServer().host == "127.0.0.1:8080"
 
 
-def test_a_file_is_read_and_its_path_named_in_errors(tmp_path: Path) -> None:
+def test_credentials_are_read_from_a_file_whose_path_appears_in_errors(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     path.write_text(json.dumps(account_json()))
     assert isinstance(credentials_from_file(path), ServiceAccount)
@@ -100,12 +100,12 @@ def test_a_file_is_read_and_its_path_named_in_errors(tmp_path: Path) -> None:
         (user_json() | {"refresh_token": ""}, "lack the field 'refresh_token'"),
     ],
 )
-def test_other_content_is_refused_in_words(content: Any, message: str) -> None:
+def test_invalid_credentials_content_is_rejected(content: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         credentials_from_json(content)
 
 
-def test_an_authorized_user_is_no_service_account() -> None:
+def test_user_credentials_are_rejected_as_a_service_account() -> None:
     with pytest.raises(UsageError, match="these are credentials of type 'authorized_user'"):
         ServiceAccount.from_json(user_json())
 

@@ -25,14 +25,16 @@ TOKEN = "secret-token"  # noqa: S105 - for a test
         ("europe-west4", "https://europe-west4-aiplatform.googleapis.com"),
     ],
 )
-def test_a_project_has_the_url_of_its_region(region: str, server: str) -> None:
+def test_the_url_of_an_account_contains_project_and_region(region: str, server: str) -> None:
     account = account_for(Settings(project="my-project", region=region, token=TOKEN))
 
     assert account.url("google") == f"{server}/v1/projects/my-project/locations/{region}/publishers/google"
     assert account.url("anthropic").endswith("/publishers/anthropic")
 
 
-def test_the_environment_names_project_region_and_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_project_region_and_credentials_are_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "key.json"
     path.write_text(json.dumps(account_json()))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
@@ -73,14 +75,14 @@ def test_explicit_settings_take_precedence_over_the_environment(
     assert key_from_environment(Settings()) == "env-key"
 
 
-def test_the_first_key_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_key_variable_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "gemini-key")
     assert key_from_environment(Settings()) == "gemini-key"
     monkeypatch.setenv("VERTEX_API_KEY", "vertex-key")
     assert key_from_environment(Settings()) == "vertex-key"
 
 
-def test_nothing_usable_is_an_error_that_names_every_way() -> None:
+def test_missing_credentials_are_reported_with_all_alternatives() -> None:
     with pytest.raises(UsageError) as caught:
         account_for(Settings())
 
@@ -93,12 +95,12 @@ def test_nothing_usable_is_an_error_that_names_every_way() -> None:
         assert name.removesuffix("()") in dir(VertexBuilder) or not name.endswith("()")
 
 
-def test_a_missing_project_is_named() -> None:
+def test_a_missing_project_is_reported_with_its_setting() -> None:
     with pytest.raises(UsageError, match=r"the project is missing: call with_project\('…'\), or set VERTEX_PROJECT_ID"):
         account_for(Settings(token=TOKEN))
 
 
-def test_the_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_credentials_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "gcloud"
     folder.mkdir()
     (folder / "application_default_credentials.json").write_text(json.dumps(user_json()))
@@ -121,7 +123,7 @@ def test_an_error_in_the_credentials_file_names_the_variable(monkeypatch: pytest
         account_for(Settings(project="p"))
 
 
-def test_credentials_of_the_environment_are_not_sent_to_other_servers(
+def test_credentials_from_the_environment_are_not_sent_to_other_servers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "key.json"
@@ -136,7 +138,7 @@ def test_credentials_of_the_environment_are_not_sent_to_other_servers(
 
 
 @pytest.mark.parametrize(("project", "region"), [("a/../b", "global"), ("p", "evil.example/"), ("p?", "global")])
-def test_a_malformed_place_is_refused(monkeypatch: pytest.MonkeyPatch, project: str, region: str) -> None:
+def test_a_malformed_project_or_region_is_rejected(monkeypatch: pytest.MonkeyPatch, project: str, region: str) -> None:
     monkeypatch.setenv("VERTEX_PROJECT_ID", project)
     monkeypatch.setenv("VERTEX_REGION", region)
 
@@ -151,7 +153,7 @@ def test_no_repr_shows_a_secret() -> None:
     assert "PRIVATE" not in repr(Settings(credentials=ServiceAccount.from_json(account_json())))
 
 
-async def test_without_credentials_and_metadata_server_every_way_is_named() -> None:
+async def test_an_unreachable_metadata_server_is_reported_with_all_alternatives() -> None:
     transport = MockTransport()
     for _ in range(2):
         transport.fail(TransportError("connect", "no such host"))
@@ -161,7 +163,7 @@ async def test_without_credentials_and_metadata_server_every_way_is_named() -> N
         await tokens()
 
 
-async def test_a_metadata_server_that_worked_before_fails_as_a_network() -> None:
+async def test_a_metadata_server_that_responded_before_raises_network_error() -> None:
     transport = MockTransport()
     transport.answer(200, body={"access_token": "t", "expires_in": 600})
     for _ in range(2):

@@ -9,7 +9,7 @@ from chat_vertex.signing import signer_for
 from vertex_world import key_pair
 
 
-def test_another_library_accepts_the_signature() -> None:
+def test_another_library_verifies_the_signature() -> None:
     private, public = key_pair()
     token = signer_for(private).sign_jwt({"iss": "a", "aud": "b"}, key_id="k")
 
@@ -17,7 +17,7 @@ def test_another_library_accepts_the_signature() -> None:
     assert jwt.get_unverified_header(token) == {"typ": "JWT", "alg": "RS256", "kid": "k"}
 
 
-def test_a_signer_shows_nothing_of_its_key() -> None:
+def test_the_repr_of_a_signer_does_not_show_its_key() -> None:
     private, _ = key_pair()
 
     assert "PRIVATE" not in repr(signer_for(private))
@@ -27,7 +27,7 @@ def test_a_signer_shows_nothing_of_its_key() -> None:
 @pytest.mark.parametrize(
     "key", ["", "no-key-but-secret", "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----"]
 )
-def test_an_invalid_key_is_refused_without_showing_it(key: str) -> None:
+def test_an_invalid_key_is_rejected_without_showing_it(key: str) -> None:
     with pytest.raises(UsageError, match="not an RSA key in PEM format") as caught:
         signer_for(key)
 

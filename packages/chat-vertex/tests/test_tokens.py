@@ -46,7 +46,7 @@ async def gather(tokens: TokenSource, count: int) -> list[str | ChatError]:
     return results
 
 
-async def test_fifty_waiters_share_one_token_request(google: Google) -> None:
+async def test_concurrent_callers_share_one_token_request(google: Google) -> None:
     tokens = source(google)
 
     assert await gather(tokens, 50) == ["secret-token-1"] * 50
@@ -65,7 +65,7 @@ async def test_a_token_is_renewed_sixty_seconds_before_it_expires(google: Google
     assert len(google.tokens) == 2
 
 
-async def test_a_rejected_token_is_dropped_once(google: Google) -> None:
+async def test_rejecting_an_old_token_does_not_drop_the_new_one(google: Google) -> None:
     tokens = source(google)
     first = await tokens()
     tokens.reject(first)
@@ -76,7 +76,7 @@ async def test_a_rejected_token_is_dropped_once(google: Google) -> None:
     assert len(google.tokens) == 2
 
 
-async def test_waiters_share_a_failure_and_each_gets_its_own_error(google: Google) -> None:
+async def test_concurrent_callers_share_a_failure_but_receive_separate_errors(google: Google) -> None:
     def refuse(exchange: Exchange) -> None:
         exchange.answer(400, JSON, b'{"error": "invalid_grant", "error_description": "Invalid JWT Signature."}')
 
@@ -92,7 +92,7 @@ async def test_waiters_share_a_failure_and_each_gets_its_own_error(google: Googl
     assert await tokens() == "secret-token-2"
 
 
-async def test_a_cancelled_renewal_is_taken_over_by_a_waiter(google: Google) -> None:
+async def test_a_waiting_caller_repeats_a_cancelled_token_request(google: Google) -> None:
     tokens = source(google)
     asked, proceed = threading.Event(), threading.Event()
 
@@ -128,7 +128,7 @@ async def test_a_cancelled_renewal_is_taken_over_by_a_waiter(google: Google) -> 
     assert len(google.tokens) == 2
 
 
-async def test_waiters_share_a_token_that_is_too_short_lived_for_the_cache(google: Google) -> None:
+async def test_concurrent_callers_share_a_token_that_expires_too_soon_to_cache(google: Google) -> None:
     google.lifetime = 30
 
     assert await gather(source(google), 10) == ["secret-token-1"] * 10
@@ -152,7 +152,7 @@ async def test_a_temporary_failure_is_attempted_twice(google: Google) -> None:
     assert len(google.tokens) == 4
 
 
-async def test_a_silent_token_server_is_a_timeout() -> None:
+async def test_a_silent_token_server_raises_request_timeout() -> None:
     transport = MockTransport()
     for _ in range(2):
         transport.answer(body=[anyio.sleep_forever])
@@ -163,7 +163,7 @@ async def test_a_silent_token_server_is_a_timeout() -> None:
     assert len(transport.requests) == 2
 
 
-async def test_the_waits_are_those_of_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_wait_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -192,14 +192,14 @@ async def test_the_waits_are_those_of_the_documentation(monkeypatch: pytest.Monk
         b'{"access_token": 5, "expires_in": 60}',
     ],
 )
-async def test_an_answer_without_a_token_is_invalid(google: Google, body: bytes) -> None:
+async def test_a_response_without_a_token_raises_invalid_response(google: Google, body: bytes) -> None:
     google.answer_token = lambda exchange: exchange.answer(200, JSON, body)
 
     with pytest.raises(InvalidResponseError, match="returned no access token with a lifetime"):
         await source(google)()
 
 
-async def test_a_token_server_that_quotes_secrets_reveals_none(google: Google) -> None:
+async def test_secrets_quoted_by_the_token_server_are_not_shown(google: Google) -> None:
     def quote(exchange: Exchange) -> None:
         form = google.tokens[-1]
         exchange.answer(400, JSON, json.dumps({"error": "invalid", "error_description": str(form)}).encode())
@@ -220,7 +220,7 @@ async def test_no_repr_shows_a_token(google: Google) -> None:
     assert token not in repr(tokens)
 
 
-def test_one_source_serves_several_event_loops(google: Google) -> None:
+def test_one_token_source_serves_several_event_loops(google: Google) -> None:
     tokens, clock = None, Clock()
     tokens = source(google, clock)
     for number, backend in enumerate(("asyncio", "trio", "asyncio"), 1):
@@ -228,6 +228,6 @@ def test_one_source_serves_several_event_loops(google: Google) -> None:
         clock.move(3600)
 
 
-def test_a_source_without_attempts_is_refused() -> None:
+def test_a_token_source_needs_at_least_one_attempt() -> None:
     with pytest.raises(UsageError, match="at least 1, not 0"):
         TokenSource(ServiceAccount.from_json(account_json()), attempts=0)
