@@ -25,9 +25,7 @@ class City(BaseModel):
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_text_arrives_with_what_the_server_says_of_it(
-    aimock: Aimock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_a_text_response_has_its_usage_and_metadata(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     model = aimock.says(content=TALE, id="chatcmpl-1", usage=USAGE, systemFingerprint="fp_1")
     messages = Messages.from_system("Be brief.").user("A tale, please.")
 
@@ -45,7 +43,7 @@ async def test_a_text_arrives_with_what_the_server_says_of_it(
     ]
 
 
-async def test_a_text_arrives_piece_by_piece(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_text_is_streamed_in_chunks(aimock: Aimock, transport: HttpxTransport) -> None:
     model = aimock.script({"response": {"content": TALE}, "chunkSize": 1})
     heard: list[object] = []
 
@@ -59,7 +57,7 @@ async def test_a_text_arrives_piece_by_piece(aimock: Aimock, transport: HttpxTra
 
 @pytest.mark.parametrize("path", ["/v1", OPENROUTER])
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_it_thought_comes_before_what_it_says(
+async def test_reasoning_is_separated_from_the_text(
     aimock: Aimock, transport: HttpxTransport, way: Way, path: str
 ) -> None:
     thinker = "deepseek/deepseek-r1"  # for a router, whether a model thinks is a matter of its name
@@ -74,7 +72,7 @@ async def test_what_it_thought_comes_before_what_it_says(
     assert Messages.from_json(messages.to_json()) == messages
 
 
-async def test_thoughts_are_heard_before_words(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_reasoning_is_streamed_before_the_text(aimock: Aimock, transport: HttpxTransport) -> None:
     model = aimock.says(content="42", reasoning="6 times 7.")
     heard: list[object] = []
 
@@ -89,7 +87,9 @@ async def test_thoughts_are_heard_before_words(aimock: Aimock, transport: HttpxT
 
 @pytest.mark.parametrize("word", ["length", "content_filter"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_answer_says_why_it_ended(aimock: Aimock, transport: HttpxTransport, way: Way, word: str) -> None:
+async def test_the_finish_reason_of_the_server_is_returned(
+    aimock: Aimock, transport: HttpxTransport, way: Way, word: str
+) -> None:
     model = aimock.says(content="Once upon", finishReason=word)
     chat = ChatBuilder().with_model(aimock.model(transport, model).build()).build()
 
@@ -97,7 +97,7 @@ async def test_an_answer_says_why_it_ended(aimock: Aimock, transport: HttpxTrans
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_one_call_waits_for_a_person_in_another_process_and_goes_on(
+async def test_a_call_is_approved_in_another_process_and_the_run_continues(
     aimock: Aimock, transport: HttpxTransport, way: Way
 ) -> None:
     call = {"id": "call_7", "name": "pay", "arguments": {"cents": 1250}}
@@ -143,7 +143,7 @@ async def test_one_call_waits_for_a_person_in_another_process_and_goes_on(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_parallel_calls_run_and_their_results_go_back_in_order(
+async def test_parallel_calls_run_and_their_results_are_sent_in_order(
     aimock: Aimock, transport: HttpxTransport, way: Way
 ) -> None:
     calls = [
@@ -177,9 +177,7 @@ async def test_parallel_calls_run_and_their_results_go_back_in_order(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_call_before_the_words_and_words_between_calls_keep_their_calls(
-    aimock: Aimock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_calls_before_and_between_texts_are_kept(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     blocks = [
         {"type": "toolCall", "name": "pay", "arguments": {"cents": 1}},
         {"type": "text", "text": "And then: "},
@@ -199,7 +197,7 @@ async def test_a_call_before_the_words_and_words_between_calls_keep_their_calls(
     assert messages[1].turns[0].text == "And then: that is all."
 
 
-async def test_a_call_is_heard_as_it_grows_and_once_whole(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_call_arguments_are_streamed_and_then_returned_whole(aimock: Aimock, transport: HttpxTransport) -> None:
     model = aimock.script(
         {
             "match": {"hasToolResult": False},
@@ -220,7 +218,7 @@ async def test_a_call_is_heard_as_it_grows_and_once_whole(aimock: Aimock, transp
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_structured_answer_is_asked_for_by_schema_and_corrected_once(
+async def test_structured_output_is_requested_by_schema_and_corrected_once(
     aimock: Aimock, transport: HttpxTransport, way: Way
 ) -> None:
     model = aimock.script(
@@ -241,7 +239,7 @@ async def test_a_structured_answer_is_asked_for_by_schema_and_corrected_once(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_router_s_own_words_are_kept(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+async def test_openrouter_fields_are_kept_as_metadata(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     model = aimock.script(
         {
             "response": {
@@ -264,9 +262,7 @@ async def test_a_router_s_own_words_are_kept(aimock: Aimock, transport: HttpxTra
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_deployment_is_named_by_the_url_and_its_query_goes_along(
-    aimock: Aimock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_an_azure_deployment_url_keeps_its_query(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     model = aimock.says(content="From a deployment.")
     path = f"/openai/deployments/{model}?api-version=2026-01-01"
     chat = ChatBuilder().with_model(aimock.model(transport, model, path=path).build()).build()
@@ -274,7 +270,7 @@ async def test_a_deployment_is_named_by_the_url_and_its_query_goes_along(
     assert (await run(chat, Messages.from_user("Hello?"), way)).text == "From a deployment."
 
 
-async def test_there_is_a_vector_for_each_text(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_each_text_has_an_embedding(aimock: Aimock, transport: HttpxTransport) -> None:
     fixed = aimock.script({"match": {"inputText": "tea"}, "response": {"embedding": [0.5, -0.25, 1.0]}})
     own = ChatBuilder().with_model(aimock.model(transport, fixed).with_embeddings().build()).with_embeddings().build()
     short = aimock.model(transport, "any").with_embeddings(dimensions=8).build()

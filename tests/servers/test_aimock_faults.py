@@ -57,7 +57,7 @@ CHAOS: list[tuple[str, type[ChatError]]] = [
 
 @pytest.mark.parametrize(("status", "words", "kind"), REFUSALS)
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - parametrized
+async def test_an_error_status_raises_its_error_class_with_the_message(  # noqa: PLR0917 - parametrized
     aimock: Aimock,
     transport: HttpxTransport,
     way: Way,
@@ -85,7 +85,9 @@ async def test_a_refusal_is_its_error_with_what_was_said(  # noqa: PLR0917 - par
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_wrong_key_is_not_tried_again_and_not_told(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+async def test_a_wrong_api_key_is_not_retried_and_not_shown(
+    aimock: Aimock, transport: HttpxTransport, way: Way
+) -> None:
     model = aimock.model(transport, aimock.says(content=TEXT)).with_api_key("sk-wrong-key-of-mine").build()
 
     with pytest.raises(AuthenticationError) as caught:
@@ -97,7 +99,7 @@ async def test_a_wrong_key_is_not_tried_again_and_not_told(aimock: Aimock, trans
 
 @pytest.mark.parametrize(("path", "name"), [("/v1", "a-model-that-nobody-scripted"), ("/nowhere", "any")])
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_does_not_exist_is_not_found(
+async def test_an_unknown_model_or_path_raises_not_found(
     aimock: Aimock, transport: HttpxTransport, way: Way, path: str, name: str
 ) -> None:
     with pytest.raises(NotFoundError):
@@ -109,7 +111,7 @@ async def test_what_does_not_exist_is_not_found(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_rate_limit_passes(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+async def test_a_rate_limit_is_retried_after_a_delay(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     model = aimock.script(
         {
             "match": {"sequenceIndex": 0},
@@ -136,7 +138,7 @@ async def test_a_rate_limit_passes(aimock: Aimock, transport: HttpxTransport, wa
 
 @pytest.mark.parametrize(("chaos", "kind"), CHAOS)
 @pytest.mark.parametrize("way", WAYS)
-async def test_chaos_ends_in_its_error(
+async def test_an_injected_fault_raises_its_error_and_runs_no_tool(
     aimock: Aimock, transport: HttpxTransport, way: Way, chaos: str, kind: type[ChatError]
 ) -> None:
     name = aimock.says(**CALL)
@@ -151,7 +153,9 @@ async def test_chaos_ends_in_its_error(
     assert till.paid == []
 
 
-async def test_chaos_in_the_place_of_vectors_is_no_vector(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_an_injected_fault_in_an_embeddings_request_raises_its_error(
+    aimock: Aimock, transport: HttpxTransport
+) -> None:
     for chaos, kind in CHAOS:
         model = aimock.model(transport, "any").with_headers({f"x-aimock-chaos-{chaos}": "1"}).build()
         with pytest.raises(kind):
@@ -159,7 +163,7 @@ async def test_chaos_in_the_place_of_vectors_is_no_vector(aimock: Aimock, transp
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_answer_that_is_late_is_a_timeout(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
+async def test_a_late_response_raises_a_timeout(aimock: Aimock, transport: HttpxTransport, way: Way) -> None:
     name = aimock.says(content=TEXT)
     model = aimock.model(transport, name).with_headers({"x-aimock-chaos-latency": "30000"}).build()
     chat = ChatBuilder().with_model(model).with_retry(0).build()
@@ -169,7 +173,7 @@ async def test_an_answer_that_is_late_is_a_timeout(aimock: Aimock, transport: Ht
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-async def test_a_connection_that_is_cut_after_some_words_is_no_answer(
+async def test_a_stream_truncated_after_some_text_raises_network_error(
     aimock: Aimock, transport: HttpxTransport, after: int
 ) -> None:
     name = aimock.script({"response": {"content": TEXT}, "truncateAfterChunks": after, "latency": 20})
@@ -189,7 +193,7 @@ async def test_a_connection_that_is_cut_after_some_words_is_no_answer(
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
-async def test_a_call_whose_arguments_are_cut_does_not_run(
+async def test_a_call_with_truncated_arguments_does_not_run(
     aimock: Aimock, transport: HttpxTransport, after: int
 ) -> None:
     name = aimock.script({"response": CALL, "truncateAfterChunks": after, "latency": 20, "chunkSize": 5})
@@ -204,7 +208,7 @@ async def test_a_call_whose_arguments_are_cut_does_not_run(
     assert messages.to_json() == before
 
 
-async def test_an_answer_that_begins_anew_says_so_and_is_whole(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_a_restarted_stream_emits_a_reset_and_the_whole_text(aimock: Aimock, transport: HttpxTransport) -> None:
     name = aimock.script(
         {"match": {"sequenceIndex": 0}, "response": {"content": TEXT}, "truncateAfterChunks": 3, "latency": 20},
         {"match": {"sequenceIndex": 1}, "response": {"content": TEXT}},
@@ -222,7 +226,7 @@ async def test_an_answer_that_begins_anew_says_so_and_is_whole(aimock: Aimock, t
     assert len([event for event in heard if isinstance(event, AttemptReset)]) == 1
 
 
-async def test_a_stream_that_pauses_for_breath_is_not_given_up(aimock: Aimock, transport: HttpxTransport) -> None:
+async def test_a_slow_stream_is_not_interrupted(aimock: Aimock, transport: HttpxTransport) -> None:
     name = aimock.script(
         {"response": {"content": TEXT}, "streamingProfile": {"ttft": 200, "tps": 25, "jitter": 0.3}, "chunkSize": 10}
     )

@@ -53,7 +53,7 @@ def chat_with(llamacpp: LlamaCpp, transport: HttpxTransport) -> StreamingChat:
     return ChatBuilder().with_model(llamacpp.model(transport, "smollm2").build()).with_retry(AT_ONCE).build()
 
 
-async def test_a_text_arrives_whole_and_streamed_and_is_counted(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
+async def test_whole_and_streamed_texts_have_usage(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     chat = chat_with(llamacpp, transport)
     question = Messages.from_user("What is the capital of France?")
     heard: list[object] = []
@@ -72,7 +72,7 @@ async def test_a_text_arrives_whole_and_streamed_and_is_counted(llamacpp: LlamaC
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_answer_ends_at_its_limit_and_a_conversation_goes_on(
+async def test_max_tokens_ends_an_answer_and_the_conversation_continues(
     llamacpp: LlamaCpp, transport: HttpxTransport, way: Way
 ) -> None:
     chat = chat_with(llamacpp, transport)
@@ -87,7 +87,7 @@ async def test_an_answer_ends_at_its_limit_and_a_conversation_goes_on(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_schema_is_enforced_while_it_writes(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
+async def test_structured_output_follows_the_schema(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
     model = llamacpp.model(transport, "smollm2").build()
     chat = ChatBuilder().with_model(model).with_structured_output(City, max_retries=0).build()
 
@@ -98,7 +98,7 @@ async def test_a_schema_is_enforced_while_it_writes(llamacpp: LlamaCpp, transpor
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_history_with_calls_is_taken(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
+async def test_a_history_with_tool_calls_is_accepted(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
     tool = Tool(FunctionCall("weather", {"city": "Paris"}), call_id="call_1")
     tool.start()
     tool.complete("It is sunny.")
@@ -111,7 +111,9 @@ async def test_a_history_with_calls_is_taken(llamacpp: LlamaCpp, transport: Http
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_prompt_over_the_window_is_too_long(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
+async def test_a_prompt_over_the_context_size_raises_context_length_error(
+    llamacpp: LlamaCpp, transport: HttpxTransport, way: Way
+) -> None:
     with pytest.raises(ContextLengthError) as caught:
         await run(chat_with(llamacpp, transport), Messages.from_user("word " * 3000), way, options=BRIEF)
 
@@ -127,7 +129,7 @@ async def test_a_prompt_over_the_window_is_too_long(llamacpp: LlamaCpp, transpor
     ],
 )
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_request_that_it_cannot_read_is_invalid(  # noqa: PLR0917 - parametrized
+async def test_an_unreadable_request_raises_its_error_class(  # noqa: PLR0917 - parametrized
     llamacpp: LlamaCpp,
     transport: HttpxTransport,
     way: Way,
@@ -146,7 +148,9 @@ async def test_a_request_that_it_cannot_read_is_invalid(  # noqa: PLR0917 - para
     assert words in str(caught.value)
 
 
-async def test_a_wrong_key_and_a_wrong_path_are_told_apart(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
+async def test_a_wrong_api_key_and_a_wrong_path_raise_different_errors(
+    llamacpp: LlamaCpp, transport: HttpxTransport
+) -> None:
     keyless = llamacpp.model(transport).with_api_key("another").build()
     lost = llamacpp.model(transport, path="/v9").build()
 
@@ -155,7 +159,7 @@ async def test_a_wrong_key_and_a_wrong_path_are_told_apart(llamacpp: LlamaCpp, t
             await run(ChatBuilder().with_model(model).build(), Messages.from_user("Hello?"), options=BRIEF)
 
 
-async def test_a_stream_that_is_left_early_frees_the_model(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
+async def test_closing_a_stream_early_stops_the_model(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     chat = chat_with(llamacpp, transport)
     messages = Messages.from_user("Tell me a very long tale.")
 
@@ -168,7 +172,7 @@ async def test_a_stream_that_is_left_early_frees_the_model(llamacpp: LlamaCpp, t
     assert (await run(chat, Messages.from_user("Hello?"), options=BRIEF)).text
 
 
-async def test_an_answer_that_is_not_waited_for_frees_the_model(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
+async def test_a_timeout_stops_the_model(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     chat = chat_with(llamacpp, transport)
 
     with pytest.raises(RequestTimeoutError):
@@ -179,7 +183,7 @@ async def test_an_answer_that_is_not_waited_for_frees_the_model(llamacpp: LlamaC
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_two_conversations_at_once_do_not_mix(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
+async def test_concurrent_conversations_do_not_mix(llamacpp: LlamaCpp, transport: HttpxTransport, way: Way) -> None:
     model = llamacpp.model(transport, "smollm2").build()
     tea = ChatBuilder().with_model(model).with_structured_output(Literal["tea"]).build()
     milk = ChatBuilder().with_model(model).with_structured_output(Literal["milk"]).build()
@@ -196,7 +200,7 @@ async def test_two_conversations_at_once_do_not_mix(llamacpp: LlamaCpp, transpor
     assert sorted(heard) == ["milk", "milk", "tea", "tea"]
 
 
-async def test_texts_that_mean_the_same_have_near_vectors(
+async def test_texts_with_similar_meaning_have_similar_embeddings(
     llamacpp_embeddings: LlamaCpp, transport: HttpxTransport
 ) -> None:
     model = llamacpp_embeddings.model(transport, "smollm2").with_embeddings(max_batch=2).build()
@@ -212,7 +216,7 @@ async def test_texts_that_mean_the_same_have_near_vectors(
     assert found.model == "smollm2"
 
 
-async def test_a_server_that_does_not_embed_says_so(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
+async def test_a_server_without_embeddings_raises_server_error(llamacpp: LlamaCpp, transport: HttpxTransport) -> None:
     model = llamacpp.model(transport, "smollm2").build()
 
     with pytest.raises(ServerError) as caught:

@@ -38,7 +38,9 @@ class Invoice(BaseModel):
 
 
 @pytest.mark.parametrize("path", VENDORS)
-async def test_a_vendor_s_text_and_usage_arrive(llmock: Llmock, transport: HttpxTransport, path: str, way: Way) -> None:
+async def test_text_and_usage_of_each_vendor_are_returned(
+    llmock: Llmock, transport: HttpxTransport, path: str, way: Way
+) -> None:
     llmock.order({"type": "reply", "text": "The Loire, the Seine and the Rhône."})
     messages = Messages.from_user("Name three rivers in France.")
     chat = ChatBuilder().with_model(llmock.model(transport, path=path).build()).build()
@@ -55,7 +57,7 @@ async def test_a_vendor_s_text_and_usage_arrive(llmock: Llmock, transport: Httpx
 
 
 @pytest.mark.parametrize("path", VENDORS)
-async def test_a_vendor_s_call_runs_and_its_result_is_taken(
+async def test_a_call_of_each_vendor_runs_and_its_result_is_sent(
     llmock: Llmock, transport: HttpxTransport, path: str, way: Way
 ) -> None:
     llmock.order({"type": "reply", "tool_calls": [{"name": "pay", "arguments": {"cents": 1250}}]})
@@ -73,7 +75,7 @@ async def test_a_vendor_s_call_runs_and_its_result_is_taken(
     assert result["content"] == "paid 1250"
 
 
-async def test_it_calls_the_declared_tool_that_fits_with_arguments_of_its_schema(
+async def test_the_declared_tool_is_called_with_arguments_of_its_schema(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     till = Till()
@@ -87,7 +89,7 @@ async def test_it_calls_the_declared_tool_that_fits_with_arguments_of_its_schema
     assert len(till.paid) == 1
 
 
-async def test_parallel_calls_pause_are_stored_and_are_decided_one_by_one(
+async def test_parallel_calls_pause_are_stored_and_are_decided_separately(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     calls = [{"name": "pay", "arguments": {"cents": cents}} for cents in (1, 2, 3)]
@@ -119,7 +121,7 @@ async def test_parallel_calls_pause_are_stored_and_are_decided_one_by_one(
     assert llmock.findings() == []
 
 
-async def test_a_structured_answer_has_the_caller_s_type(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
+async def test_structured_output_has_the_requested_type(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
     chat = ChatBuilder().with_model(llmock.model(transport).build()).with_structured_output(Invoice).build()
 
     response = await run(chat, Messages.from_user("The invoice, please."), way)
@@ -129,7 +131,7 @@ async def test_a_structured_answer_has_the_caller_s_type(llmock: Llmock, transpo
     assert request["body"]["response_format"]["json_schema"]["strict"] is True
 
 
-async def test_a_wrong_structured_answer_goes_back_once_and_comes_back_right(
+async def test_an_invalid_structured_output_is_corrected_once(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order(
@@ -147,7 +149,7 @@ async def test_a_wrong_structured_answer_goes_back_once_and_comes_back_right(
 
 
 @pytest.mark.parametrize(("word", "finish"), [("length", "length"), ("content_filter", "content_filter")])
-async def test_an_answer_that_was_cut_says_so(
+async def test_a_truncated_answer_has_its_finish_reason(
     llmock: Llmock, transport: HttpxTransport, way: Way, word: str, finish: str
 ) -> None:
     llmock.order({"type": "reply", "text": "Once upon", "finish_reason": word})

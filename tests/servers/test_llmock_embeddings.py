@@ -12,9 +12,7 @@ from .peers import Llmock
 pytestmark = pytest.mark.anyio
 
 
-async def test_there_is_a_vector_for_each_text_in_as_many_requests_as_it_takes(
-    llmock: Llmock, transport: HttpxTransport
-) -> None:
+async def test_embeddings_are_requested_in_batches(llmock: Llmock, transport: HttpxTransport) -> None:
     model = llmock.model(transport).with_embeddings(max_batch=2).build()
     texts = ["tea", "coffee", "tea", "milk", "water"]
 
@@ -27,9 +25,7 @@ async def test_there_is_a_vector_for_each_text_in_as_many_requests_as_it_takes(
     assert [request["body"]["input"] for request in llmock.requests()] == [texts[:2], texts[2:4], texts[4:]]
 
 
-async def test_a_batch_that_is_refused_for_now_is_asked_for_again_and_no_other_one(
-    llmock: Llmock, transport: HttpxTransport
-) -> None:
+async def test_only_a_failed_embeddings_batch_is_retried(llmock: Llmock, transport: HttpxTransport) -> None:
     model = llmock.model(transport).with_embeddings(max_batch=1).build()
     chat = ChatBuilder().with_model(model).with_embeddings().with_retry(AT_ONCE).build()
     llmock.order({"type": "fail", "status": 502}, {"type": "fail", "status": 500})

@@ -46,7 +46,7 @@ STATUSES: list[tuple[int, type[ProviderError], bool]] = [
 
 
 @pytest.mark.parametrize(("status", "kind", "retryable"), STATUSES)
-async def test_a_status_ends_in_its_error_after_as_many_attempts_as_make_sense(  # noqa: PLR0917 - parametrized
+async def test_an_error_status_raises_after_retries_if_it_is_retryable(  # noqa: PLR0917 - parametrized
     llmock: Llmock, transport: HttpxTransport, way: Way, status: int, kind: type[ProviderError], retryable: bool
 ) -> None:
     llmock.order({"type": "fail", "status": status, "retry_after": 0, "message": "It went wrong.", "times": None})
@@ -77,7 +77,7 @@ async def test_a_status_ends_in_its_error_after_as_many_attempts_as_make_sense( 
         (503, "server_error", OverloadedError),  # a word that says nothing leaves it to the status
     ],
 )
-async def test_a_code_says_more_than_its_status_where_it_says_anything(  # noqa: PLR0917 - parametrized
+async def test_an_error_code_determines_the_error_class(  # noqa: PLR0917 - parametrized
     llmock: Llmock, transport: HttpxTransport, way: Way, status: int, code: str, kind: type[ProviderError]
 ) -> None:
     llmock.order({"type": "fail", "status": status, "code": code})
@@ -90,9 +90,7 @@ async def test_a_code_says_more_than_its_status_where_it_says_anything(  # noqa:
     assert (caught.value.status, caught.value.code) == (status, code)
 
 
-async def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
-    llmock: Llmock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_a_rate_limit_is_retried_after_retry_after(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
     llmock.order({"type": "fail", "status": 429, "retry_after": 0.3, "times": 2}, {"type": "reply", "text": "Now."})
     chat = ChatBuilder().with_model(llmock.model(transport).build()).build()
     began = time.monotonic()
@@ -105,7 +103,7 @@ async def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     assert llmock.findings() == []
 
 
-async def test_an_outage_is_backed_off_from(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
+async def test_an_outage_is_retried_with_backoff(llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
     llmock.order({"type": "fail", "status": 502, "times": 3}, {"type": "reply", "text": "Back again."})
     patient = Retry(times=3, base=0.1, jitter=lambda _low, high: high)
     chat = ChatBuilder().with_model(llmock.model(transport).build()).with_retry(patient).build()
@@ -114,7 +112,7 @@ async def test_an_outage_is_backed_off_from(llmock: Llmock, transport: HttpxTran
     assert llmock.findings() == []
 
 
-async def test_a_tool_that_ran_does_not_run_again_because_a_later_call_was_refused(
+async def test_a_tool_does_not_run_again_if_a_later_request_is_retried(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order({"type": "reply", "tool_calls": [{"name": "pay", "arguments": {"cents": 7}}]})
@@ -127,7 +125,7 @@ async def test_a_tool_that_ran_does_not_run_again_because_a_later_call_was_refus
     assert [request["status"] for request in llmock.requests()] == [200, 429, 429, 200]
 
 
-async def test_a_refusal_after_a_tool_leaves_a_history_to_go_on_with(
+async def test_a_failed_request_after_a_tool_leaves_a_resumable_history(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order({"type": "reply", "tool_calls": [{"name": "pay", "arguments": {"cents": 7}}]})
@@ -145,7 +143,7 @@ async def test_a_refusal_after_a_tool_leaves_a_history_to_go_on_with(
     assert till.paid == [7]
 
 
-async def test_an_answer_that_takes_too_long_is_a_timeout_and_is_asked_for_again(
+async def test_a_late_response_raises_a_timeout_and_is_retried(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order({"type": "delay", "seconds": 30, "times": 2}, {"type": "reply", "text": "At last.", "times": 3})
@@ -159,7 +157,7 @@ async def test_an_answer_that_takes_too_long_is_a_timeout_and_is_asked_for_again
     assert response.text == "At last."
 
 
-async def test_a_quota_that_frees_too_late_is_not_waited_for(
+async def test_a_retry_after_over_the_budget_raises_immediately(
     strict_llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     model = strict_llmock.model(transport).with_api_key(strict_llmock.fresh_key()).build()
@@ -177,9 +175,7 @@ async def test_a_quota_that_frees_too_late_is_not_waited_for(
     assert caught.value.code == "rate_limit_exceeded"
 
 
-async def test_a_prompt_that_is_too_long_is_no_matter_of_trying_again(
-    strict_llmock: Llmock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_a_too_long_prompt_is_not_retried(strict_llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
     model = strict_llmock.model(transport).with_api_key(strict_llmock.fresh_key()).build()
     chat = ChatBuilder().with_model(model).with_retry(AT_ONCE).build()
 

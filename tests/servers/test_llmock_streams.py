@@ -40,7 +40,7 @@ def history(messages: Messages) -> list[tuple[str, list[Part]]]:
 
 @pytest.mark.parametrize("after", range(PAY_CHUNKS))
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_a_stream_that_breaks_at_any_chunk_is_no_answer_and_runs_no_tool(
+async def test_a_stream_broken_at_any_chunk_raises_and_runs_no_tool(
     llmock: Llmock, transport: HttpxTransport, kind: str, after: int
 ) -> None:
     llmock.order(PAY, fault(kind, after))
@@ -68,7 +68,7 @@ async def test_a_stream_that_breaks_at_any_chunk_is_no_answer_and_runs_no_tool(
 
 
 @pytest.mark.parametrize("kind", ["disconnect", "truncate"])
-async def test_a_break_before_the_first_event_is_retried_without_a_reset(
+async def test_a_stream_broken_before_its_first_event_is_retried_without_a_reset(
     llmock: Llmock, transport: HttpxTransport, kind: str
 ) -> None:
     llmock.order({**SAY, "times": 3}, fault(kind, 0), fault(kind, 1))
@@ -83,7 +83,7 @@ async def test_a_break_before_the_first_event_is_retried_without_a_reset(
 
 
 @pytest.mark.parametrize("kind", ["disconnect", "truncate"])
-async def test_a_break_in_the_middle_is_healed_only_for_those_who_ask_and_are_told(
+async def test_a_broken_stream_is_restarted_only_with_after_delivery(
     llmock: Llmock, transport: HttpxTransport, kind: str
 ) -> None:
     model = llmock.model(transport).build()
@@ -105,7 +105,7 @@ async def test_a_break_in_the_middle_is_healed_only_for_those_who_ask_and_are_to
 
 
 @pytest.mark.parametrize("after", [0, 2, 5])
-async def test_a_stream_that_falls_silent_is_a_timeout(llmock: Llmock, transport: HttpxTransport, after: int) -> None:
+async def test_a_stalled_stream_raises_a_timeout(llmock: Llmock, transport: HttpxTransport, after: int) -> None:
     llmock.order(PAY, fault("stall", after, stall_seconds=60))
     till = Till()
     messages = Messages.from_user("Pay.")
@@ -121,9 +121,7 @@ async def test_a_stream_that_falls_silent_is_a_timeout(llmock: Llmock, transport
     assert llmock.findings() == []
 
 
-async def test_a_first_word_that_does_not_come_is_waited_for_no_longer_than_was_said(
-    llmock: Llmock, transport: HttpxTransport
-) -> None:
+async def test_a_missing_first_token_raises_a_timeout_and_is_retried(llmock: Llmock, transport: HttpxTransport) -> None:
     llmock.order({**SAY, "times": 2}, {"type": "slow_first_token", "seconds": 60})
     chat = ChatBuilder().with_model(llmock.model(transport).build()).with_options(ChatOptions(timeout=0.2))
 
@@ -131,9 +129,7 @@ async def test_a_first_word_that_does_not_come_is_waited_for_no_longer_than_was_
     assert len(llmock.requests()) == 2
 
 
-async def test_a_stream_that_was_left_early_is_closed_and_the_next_one_is_whole(
-    llmock: Llmock, transport: HttpxTransport
-) -> None:
+async def test_closing_a_stream_early_closes_its_request(llmock: Llmock, transport: HttpxTransport) -> None:
     llmock.order({**SAY, "times": 2}, fault("stall", 3, stall_seconds=60))
     chat = ChatBuilder().with_model(llmock.model(transport).build()).build()
     messages = Messages.from_user("Speak.")
@@ -152,7 +148,7 @@ async def test_a_stream_that_was_left_early_is_closed_and_the_next_one_is_whole(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("kind", "words"), [("malformed_arguments", "JSON"), ("unknown_tool", "no tool")])
-async def test_a_broken_call_is_told_to_the_model_and_the_loop_goes_on(
+async def test_an_invalid_call_is_reported_to_the_model_and_the_run_continues(
     llmock: Llmock, transport: HttpxTransport, way: Way, kind: str, words: str
 ) -> None:
     llmock.order({"type": "tool_fault", "kind": kind})
@@ -171,7 +167,7 @@ async def test_a_broken_call_is_told_to_the_model_and_the_loop_goes_on(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_the_policy_is_not_asked_about_an_invalid_call(
+async def test_the_policy_is_not_called_for_an_invalid_call(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order({"type": "tool_fault", "kind": "malformed_arguments"})
@@ -184,7 +180,7 @@ async def test_the_policy_is_not_asked_about_an_invalid_call(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_answer_that_was_cut_at_its_limit_runs_none_of_its_calls(
+async def test_calls_of_an_answer_truncated_by_length_do_not_run(
     llmock: Llmock, transport: HttpxTransport, way: Way
 ) -> None:
     llmock.order({**PAY, "finish_reason": "length"}, SAY)
@@ -199,9 +195,7 @@ async def test_an_answer_that_was_cut_at_its_limit_runs_none_of_its_calls(
     assert isinstance(tool.status, Failed)
 
 
-async def test_an_approved_call_runs_once_though_the_stream_after_it_breaks(
-    llmock: Llmock, transport: HttpxTransport
-) -> None:
+async def test_an_approved_call_runs_once_if_the_next_stream_breaks(llmock: Llmock, transport: HttpxTransport) -> None:
     till = Till()
     chat = till.asking_chat(llmock.model(transport).build())
     messages = Messages.from_user("Pay.")
@@ -223,9 +217,7 @@ async def test_an_approved_call_runs_once_though_the_stream_after_it_breaks(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_in_a_storm_every_run_ends_in_an_answer_or_an_error_and_no_call_runs_twice(
-    stormy_llmock: Llmock, transport: HttpxTransport, way: Way
-) -> None:
+async def test_random_faults_never_run_a_call_twice(stormy_llmock: Llmock, transport: HttpxTransport, way: Way) -> None:
     model = stormy_llmock.model(transport).build()
     again = Retry(times=1, after_delivery=True, jitter=lambda _low, _high: 0, strategy=lambda _attempt: 0.0)
     ends: list[str] = []

@@ -99,7 +99,7 @@ def continue_to_the_end(client: OpenAI, address: str, session: str, before: int)
     raise AssertionError
 
 
-def test_a_run_cancelled_after_any_event_resumes_with_every_effect_once(responses_address: str) -> None:
+def test_a_run_cancelled_after_any_event_is_resumed_without_repeated_effects(responses_address: str) -> None:
     total = post(responses_address, "/v1/responses", request("whole"))
     assert total > SAMPLE
     with OpenAI(base_url=f"{responses_address}/v1", api_key="ana", max_retries=0, timeout=PATIENCE) as client:
@@ -114,7 +114,7 @@ def test_a_run_cancelled_after_any_event_resumes_with_every_effect_once(response
             assert json.dumps(stored).count("Charge it.") == 1, count
 
 
-def test_after_a_reset_at_any_event_a_run_that_goes_on_is_complete(agui_address: str) -> None:
+def test_a_run_continues_after_its_client_disconnects_at_any_event(agui_address: str) -> None:
     def body(thread: str, *messages: object) -> dict[str, Any]:
         fields: dict[str, Any] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
         return {"threadId": thread, "runId": "r-1", "messages": [*messages], **fields}

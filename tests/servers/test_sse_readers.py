@@ -62,14 +62,14 @@ READERS: Final[list[Reader]] = [read_with_httpx_sse, read_with_sseclient, read_w
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_random_texts_of_an_agent_arrive_with_newlines_as_line_ends(read: Reader) -> None:
+def test_agent_texts_are_read_with_normalized_line_ends(read: Reader) -> None:
     received = read(b"".join([to_sse_event(Text(text)) for text in texts()]))
 
     assert received == [("text", re.sub("\r\n|\r", "\n", text)) for text in texts()]
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_the_other_events_of_an_agent_arrive_as_json(read: Reader) -> None:
+def test_agent_events_are_read_as_json(read: Reader) -> None:
     events: list[AgentEvent] = [
         ToolStatus("pay", "call_1", "calling", ALPHABET),
         Data("chart", {"text": ALPHABET}),
@@ -87,7 +87,7 @@ def test_the_other_events_of_an_agent_arrive_as_json(read: Reader) -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_random_texts_of_the_plain_encoder_arrive_unchanged(read: Reader) -> None:
+def test_texts_of_the_plain_encoder_are_read_unchanged(read: Reader) -> None:
     encoder = PlainEncoder()
     received = read(b"".join([encoder.encode(TextDelta(text)) for text in texts()]))
 
