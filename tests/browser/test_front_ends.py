@@ -59,7 +59,7 @@ def ask(page: Page, question: str = 'Run pay with {"to":"Maria","cents":4000}?')
     expect(page.locator(".interrupt")).to_contain_text(question)
 
 
-def test_a_call_is_approved_and_a_reload_in_the_middle_loses_nothing(served: Served) -> None:
+def test_a_call_is_approved_after_a_reload_during_the_run(served: Served) -> None:
     page = served.page
     ask(page)
     expect(page.locator(".tool")).to_have_text('pay {"to":"Maria","cents":4000}')
@@ -81,7 +81,7 @@ def test_a_call_is_approved_and_a_reload_in_the_middle_loses_nothing(served: Ser
 
 
 @pytest.mark.parametrize("name", ["openai", "plain"])
-def test_a_page_of_another_protocol_shows_the_same_after_a_reload(served: Served, name: str) -> None:
+def test_openai_and_plain_pages_show_the_same_after_a_reload(served: Served, name: str) -> None:
     page = served.page
     page.goto(f"{served.address}/{name}")
     expect(page.get_by_role("status")).to_have_text("ready")
@@ -105,7 +105,7 @@ def test_a_page_of_another_protocol_shows_the_same_after_a_reload(served: Served
 
 
 @pytest.mark.parametrize("name", ["openai", "plain"])
-def test_a_page_of_another_protocol_rejects_a_call(served: Served, name: str) -> None:
+def test_openai_and_plain_pages_can_reject_a_call(served: Served, name: str) -> None:
     page = served.page
     served.gate.write_text("open\n", encoding="utf-8")
     page.goto(f"{served.address}/{name}")
@@ -115,7 +115,7 @@ def test_a_page_of_another_protocol_rejects_a_call(served: Served, name: str) ->
     expect(page.get_by_role("status")).to_have_text("ready")
 
 
-def test_the_event_source_of_a_browser_reads_random_texts_of_an_agent(chromium: Browser) -> None:
+def test_the_event_source_of_a_browser_reads_random_agent_texts(chromium: Browser) -> None:
     source = random.Random(47)  # noqa: S311 - not for secrets
     texts = ["".join(source.choices("\r\n\0:é😀 data\u2028", k=source.randint(1, 12))) for _ in range(100)]
     body = b"".join([to_sse_event(Text(text)) for text in texts]) + to_sse_event(Done("s-1", "answered", Usage()))
@@ -135,7 +135,7 @@ def test_the_event_source_of_a_browser_reads_random_texts_of_an_agent(chromium: 
     assert received == [re.sub("\r\n|\r", "\n", text) for text in texts]
 
 
-def test_edited_arguments_and_a_rejection(served: Served) -> None:
+def test_arguments_are_edited_and_a_call_is_rejected(served: Served) -> None:
     page = served.page
     served.gate.write_text("open\n", encoding="utf-8")
     ask(page)
@@ -153,7 +153,7 @@ def test_edited_arguments_and_a_rejection(served: Served) -> None:
     expect(page.locator(".tool")).to_contain_text("The pay call was rejected.")
 
 
-def test_a_second_window_shows_what_was_decided_in_the_first(served: Served) -> None:
+def test_a_second_window_shows_the_decision_of_the_first(served: Served) -> None:
     page = served.page
     ask(page)
     other = page.context.new_page()

@@ -56,7 +56,7 @@ def approve(page: Page) -> None:
     page.get_by_role("button", name="Approve").click()
 
 
-def test_a_person_finds_what_waits_approves_it_and_sees_the_answer_come(page: Page, place: Place) -> None:
+def test_a_waiting_call_is_approved_and_the_answer_is_streamed(page: Page, place: Place) -> None:
     page.goto(place.serve("ana"))
     expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
     page.get_by_role("link", name="transfer").click()
@@ -75,7 +75,7 @@ def test_a_person_finds_what_waits_approves_it_and_sees_the_answer_come(page: Pa
     assert place.ledger == ["4000 to Maria, slow"]
 
 
-def test_two_browsers_race_for_one_approval_and_one_of_them_hears_who_decided(chromium: Browser, place: Place) -> None:
+def test_the_second_of_two_approvals_shows_who_decided(chromium: Browser, place: Place) -> None:
     place.let(4)
     ana, ben = place.serve("ana"), place.serve("ben")
     with page_of(chromium, script=False) as first, page_of(chromium, script=False) as second:
@@ -94,7 +94,7 @@ def test_two_browsers_race_for_one_approval_and_one_of_them_hears_who_decided(ch
     assert place.ledger == ["4000 to Maria, slow"]
 
 
-def test_clicks_of_two_browsers_in_one_moment_run_the_call_once(chromium: Browser, place: Place) -> None:
+def test_simultaneous_approvals_in_two_browsers_run_the_call_once(chromium: Browser, place: Place) -> None:
     place.let(4)
     ana, ben = place.serve("ana"), place.serve("ben")
     with page_of(chromium, script=False) as first, page_of(chromium, script=False) as second:
@@ -114,7 +114,7 @@ def test_clicks_of_two_browsers_in_one_moment_run_the_call_once(chromium: Browse
     assert place.ledger == ["4000 to Maria, slow"]
 
 
-def test_a_page_that_was_left_open_follows_what_another_process_does(page: Page, place: Place) -> None:
+def test_an_open_page_shows_a_decision_of_another_process(page: Page, place: Place) -> None:
     open_call(page, place.serve("ana"))
     expect(page.get_by_role("button", name="Approve")).to_be_visible()
     place.decided_elsewhere("ben@example.com")
@@ -125,7 +125,7 @@ def test_a_page_that_was_left_open_follows_what_another_process_does(page: Page,
 
 
 @pytest.mark.parametrize("status", [422, 409])
-def test_a_form_that_was_not_accepted_follows_what_another_process_does(page: Page, place: Place, status: int) -> None:
+def test_a_refused_form_shows_a_decision_of_another_process(page: Page, place: Place, status: int) -> None:
     place.ask("chat-18", *[FunctionCall("transfer", {"to": "Bob", "cents": 1}, id=f"call_{n}") for n in (1, 2)])
     address = place.serve("ana")
     open_call(page, address, "chat-18")
@@ -156,7 +156,7 @@ def test_a_form_that_was_not_accepted_follows_what_another_process_does(page: Pa
     expect(page.get_by_text("ben@example.com rejected it").first).to_be_visible()
 
 
-def test_the_command_prints_an_address_that_signs_in(chromium: Browser, place: Place) -> None:
+def test_the_command_prints_a_url_that_signs_in(chromium: Browser, place: Place) -> None:
     with place.command() as address:
         origin = address.partition("/?")[0]
         with page_of(chromium) as stranger:
@@ -174,7 +174,7 @@ def test_the_command_prints_an_address_that_signs_in(chromium: Browser, place: P
             assert "startup_token" not in page.content()
 
 
-def test_the_list_follows_what_another_process_does(page: Page, place: Place) -> None:
+def test_the_list_is_updated_by_changes_of_another_process(page: Page, place: Place) -> None:
     page.goto(place.serve("ana"))
     expect(page.locator("html[data-listening=yes]")).to_be_attached()
     place.ask("chat-18")
@@ -185,7 +185,7 @@ def test_the_list_follows_what_another_process_does(page: Page, place: Place) ->
     expect(page.get_by_role("link", name="transfer")).to_have_count(1)
 
 
-def test_a_form_in_use_stays_while_another_user_decides_the_next_call(page: Page, place: Place) -> None:
+def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, place: Place) -> None:
     calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
     place.ask("chat-18", *calls)
     open_call(page, place.serve("ana"), "chat-18")
@@ -206,7 +206,7 @@ def seen(page: Page, *, hidden: bool) -> None:
     )
 
 
-def test_pages_that_nobody_looks_at_keep_no_connection_from_the_others(page: Page, place: Place) -> None:
+def test_hidden_pages_close_their_connections(page: Page, place: Place) -> None:
     address = place.serve("ana")
     others = [page.context.new_page() for _ in range(7)]  # a browser has six connections to a server
     for other in others:
@@ -221,7 +221,7 @@ def test_pages_that_nobody_looks_at_keep_no_connection_from_the_others(page: Pag
     expect(others[0].locator("html[data-listening=yes]")).to_be_attached()
 
 
-def test_a_page_listens_again_when_its_stream_was_refused(page: Page, place: Place) -> None:
+def test_a_page_reconnects_after_its_event_stream_was_refused(page: Page, place: Place) -> None:
     refused: list[Route] = []
 
     def refuse(route: Route) -> None:
@@ -236,7 +236,7 @@ def test_a_page_listens_again_when_its_stream_was_refused(page: Page, place: Pla
     assert len(refused) == 1
 
 
-def test_a_form_that_was_left_open_is_taken_when_the_browser_has_another_cookie(page: Page, place: Place) -> None:
+def test_an_open_form_is_accepted_after_the_cookie_changed(page: Page, place: Place) -> None:
     place.let(8)
     calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
     place.ask("chat-18", *calls)
@@ -252,7 +252,7 @@ def test_a_form_that_was_left_open_is_taken_when_the_browser_has_another_cookie(
     assert place.ledger == ["77 to B, slow"]
 
 
-def test_a_reload_in_mid_stream_finds_the_answer_where_it_is(chromium: Browser, page: Page, place: Place) -> None:
+def test_a_reload_during_a_stream_shows_the_current_text(chromium: Browser, page: Page, place: Place) -> None:
     address = place.serve("ana")
     open_call(page, address)
     approve(page)
@@ -274,7 +274,7 @@ def test_a_reload_in_mid_stream_finds_the_answer_where_it_is(chromium: Browser, 
     assert place.ledger == ["4000 to Maria, slow"]
 
 
-def test_text_that_comes_while_the_page_is_read_again_stands_there_once(page: Page, place: Place) -> None:
+def test_text_streamed_during_a_refresh_is_shown_once(page: Page, place: Place) -> None:
     address = place.serve("ana")
     open_call(page, address)
     approve(page)
@@ -333,7 +333,7 @@ def test_a_call_is_rejected_with_a_reason(page: Page, place: Place) -> None:
     assert place.ledger == []
 
 
-def test_the_return_key_in_a_field_decides_nothing(page: Page, place: Place) -> None:
+def test_the_return_key_in_a_field_submits_no_decision(page: Page, place: Place) -> None:
     place.let(4)
     open_call(page, place.serve("ana"))
     for label in ("Reason, for the model", "Note for the record", "cents"):
@@ -355,7 +355,7 @@ def press_until_focused(page: Page, name: str) -> None:
     pytest.fail(f"no way leads to {name!r} with the keyboard")
 
 
-def test_the_keyboard_is_enough(page: Page, place: Place) -> None:
+def test_a_call_can_be_decided_with_the_keyboard_only(page: Page, place: Place) -> None:
     place.let(4)
     page.goto(place.serve("ana"))
     page.keyboard.press("Tab")
@@ -377,7 +377,7 @@ def test_the_keyboard_is_enough(page: Page, place: Place) -> None:
     assert place.ledger == ["3500 to Maria, slow"]
 
 
-def test_every_control_has_a_name_and_every_page_one_heading(page: Page, place: Place) -> None:
+def test_every_control_has_a_label_and_every_page_one_heading(page: Page, place: Place) -> None:
     address = place.serve("ana")
     for path in ("/", "/conversations/chat-17", "/nothing"):
         page.goto(f"{address}{path}")
@@ -411,9 +411,7 @@ COLOURS = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_what_is_behind_them(
-    chromium: Browser, place: Place, scheme: Literal["light", "dark"]
-) -> None:
+def test_text_has_sufficient_contrast(chromium: Browser, place: Place, scheme: Literal["light", "dark"]) -> None:
     place.let(4)
     with page_of(chromium, scheme=scheme) as page:
         address = place.serve("ana")
@@ -426,7 +424,7 @@ def test_words_stand_out_from_what_is_behind_them(
                 assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ink, paper)
 
 
-def test_a_browser_without_a_script_can_do_it_all(chromium: Browser, place: Place) -> None:
+def test_a_call_can_be_decided_without_javascript(chromium: Browser, place: Place) -> None:
     with page_of(chromium, script=False) as page:
         page.goto(place.serve("ana"))
         page.get_by_role("link", name="transfer").click()
@@ -440,7 +438,7 @@ def test_a_browser_without_a_script_can_do_it_all(chromium: Browser, place: Plac
     assert place.ledger == ["3500 to Maria, slow"]
 
 
-def test_what_a_model_wrote_does_nothing_in_a_page(page: Page, place: Place) -> None:
+def test_html_in_tool_arguments_is_escaped(page: Page, place: Place) -> None:
     evil = "<img src=x onerror='document.title=1'><script>document.title=2</script>"
     place.ask("chat-18", FunctionCall("transfer", {"to": evil, "cents": 1}, id="call_1"))
     open_call(page, place.serve("ana"), "chat-18")

@@ -25,7 +25,7 @@ def address() -> Iterator[str]:
         yield child.until(r"serving (http://\S+)")
 
 
-def test_a_call_is_approved_and_a_reload_in_the_middle_follows_the_run(chromium: Browser, address: str) -> None:
+def test_a_call_is_approved_and_a_reload_during_the_run_resumes_it(chromium: Browser, address: str) -> None:
     context = chromium.new_context()
     context.set_default_timeout(PATIENCE)
     errors: list[str] = []
