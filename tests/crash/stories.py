@@ -215,7 +215,7 @@ class Crashes(ABC):
         record_property(f"kills at durable steps, {self.database}", len(sampled))
 
     @pytest.mark.parametrize("batch", range(BATCHES))
-    def test_a_run_that_is_killed_at_any_instant_loses_nothing_and_does_nothing_twice(
+    def test_a_run_killed_at_any_time_loses_and_repeats_nothing(
         self, server: Server, tmp_path: Path, batch: int, record_property: Callable[[str, object], None]
     ) -> None:
         instants = random.Random(batch)  # noqa: S311 - no secret
@@ -244,7 +244,7 @@ class Crashes(ABC):
 
     @pytest.mark.parametrize("tool", ["pay-1", "note-a", "ship-x", "pay-2"])
     @pytest.mark.parametrize("phase", ["begun", "done"])
-    def test_a_run_that_is_killed_inside_a_tool_reports_it_and_does_not_run_it_again(
+    def test_a_tool_whose_process_was_killed_is_reported_and_not_repeated(
         self, server: Server, tmp_path: Path, tool: str, phase: str
     ) -> None:
         story = self.story(tmp_path / "story")
@@ -261,9 +261,7 @@ class Crashes(ABC):
         story.finish(server)
         story.require_whole()
 
-    def test_of_ten_processes_that_resume_one_pause_one_runs_and_nine_are_refused(
-        self, server: Server, tmp_path: Path
-    ) -> None:
+    def test_only_one_of_ten_processes_resumes_a_pause(self, server: Server, tmp_path: Path) -> None:
         story = self.story(tmp_path / "story")
         assert server.run(**story.order())["kind"] == "Paused"
         story.decide()
@@ -283,7 +281,7 @@ class Crashes(ABC):
         story.finish(server)
         story.require_whole()
 
-    def test_ten_processes_that_make_one_store_at_once_make_one(self, server: Server, tmp_path: Path) -> None:
+    def test_ten_processes_create_one_store_concurrently(self, server: Server, tmp_path: Path) -> None:
         story = self.story(tmp_path / "story")
         gate, resume = tmp_path / "go", tmp_path / "resume"
         server.order(**story.order(many=10, gate=gate, resume=resume, tool="note-a", phase="done"))
@@ -300,9 +298,7 @@ class Crashes(ABC):
         story.finish(server)
         story.require_whole()
 
-    def test_a_process_that_stalls_past_its_lease_stores_its_result_as_late(
-        self, server: Server, tmp_path: Path
-    ) -> None:
+    def test_a_run_that_stalls_past_its_lease_stores_its_result_as_late(self, server: Server, tmp_path: Path) -> None:
         story = self.story(tmp_path / "story")
         assert server.run(**story.order())["kind"] == "Paused"
         story.decide()
@@ -330,7 +326,7 @@ class Crashes(ABC):
         story.finish(server)
         story.require_whole()
 
-    def test_a_decision_of_another_process_reaches_a_live_run(self, server: Server, tmp_path: Path) -> None:
+    def test_a_live_run_receives_a_decision_of_another_process(self, server: Server, tmp_path: Path) -> None:
         story, gate = self.story(tmp_path / "story"), tmp_path / "go"
         server.order(**story.order(tool="note-a", phase="done", resume=gate))
         server.until("reached")

@@ -43,7 +43,7 @@ def order_of(story: str, folder: Path, postgres: PostgresServer | None) -> Order
 
 
 @pytest.mark.parametrize(("place", "story", "database"), CASES)
-def test_after_a_kill_a_session_is_answered_and_every_effect_is_there_once(  # noqa: PLR0917 - most are fixtures
+def test_a_killed_session_is_resumed_and_repeats_no_effect(  # noqa: PLR0917 - most are fixtures
     place: str,
     story: str,
     database: str,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 @WAYS
 @pytest.mark.parametrize("by", [interrupted, interrupted_natively])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_is_in_the_file_is_what_a_run_had_done_wherever_it_was_cancelled(
+async def test_a_run_cancelled_at_any_suspension_has_stored_its_progress(
     *, streaming: bool, by: Callable[..., Awaitable[bool]], tmp_path: Path
 ) -> None:
     suspension = 0

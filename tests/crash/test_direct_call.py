@@ -64,7 +64,7 @@ def run(path: Path, ledger: Path, fatal: int) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("fatal", [99, 3, 5, -4, -6])
-def test_a_killed_call_is_resumed_and_runs_once_at_most(tmp_path: Path, fatal: int) -> None:
+def test_a_killed_direct_call_is_resumed_and_runs_at_most_once(tmp_path: Path, fatal: int) -> None:
     path, ledger = tmp_path / "call.jsonl", tmp_path / "ledger"
     ledger.touch()
 

@@ -59,7 +59,7 @@ def require_finished(order: Order) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
-def test_a_kill_while_a_grant_is_given_and_revoked_leaves_whole_changes(
+def test_a_kill_during_a_grant_or_revocation_leaves_complete_changes(
     kind: str, server: Server, tmp_path: Path, sample: Sample, request: pytest.FixtureRequest
 ) -> None:
     postgres = request.getfixturevalue("postgres") if kind == "postgres" else None

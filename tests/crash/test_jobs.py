@@ -65,7 +65,7 @@ def kill_at(server: Server, order: Order, step: int, phase: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
-def test_a_kill_at_any_write_of_jobs_posts_and_closing_loses_and_repeats_nothing(
+def test_a_kill_at_any_write_of_jobs_and_posts_loses_and_repeats_nothing(
     kind: str,
     server: Server,
     tmp_path: Path,
@@ -123,9 +123,7 @@ anyio.run(work)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSTOP")
 @pytest.mark.parametrize("taken_over", [True, False], ids=["taken over", "left alone"])
-def test_a_worker_stopped_for_longer_than_its_lease_does_not_complete_its_job(
-    tmp_path: Path, *, taken_over: bool
-) -> None:
+def test_a_worker_stopped_longer_than_its_lease_does_not_complete_its_job(tmp_path: Path, *, taken_over: bool) -> None:
     database = tmp_path / "chats.db"
 
     async def prepare() -> None:

@@ -113,7 +113,7 @@ def test_a_run_killed_at_any_durable_step_loses_and_repeats_nothing(
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("phase", ["begun", "done"])
-def test_a_run_that_is_killed_inside_a_tool_reports_it_and_does_not_run_it_again(
+def test_a_tool_whose_process_was_killed_is_reported_and_not_repeated(
     server: Server, tmp_path: Path, tool: str, phase: str
 ) -> None:
     path, ledger = tmp_path / "chat.jsonl", tmp_path / "ledger"
@@ -141,7 +141,7 @@ def test_a_run_that_is_killed_inside_a_tool_reports_it_and_does_not_run_it_again
     require_whole(path, ledger)
 
 
-def test_two_processes_that_resume_one_pause_at_once_have_one_effect(server: Server, tmp_path: Path) -> None:
+def test_two_processes_that_resume_one_pause_run_its_call_once(server: Server, tmp_path: Path) -> None:
     with Server() as other:
         for number in range(10):
             path, ledger, gate = tmp_path / f"{number}.jsonl", tmp_path / f"{number}.ledger", tmp_path / f"{number}.go"
@@ -164,7 +164,7 @@ def test_two_processes_that_resume_one_pause_at_once_have_one_effect(server: Ser
             require_whole(path, ledger)
 
 
-def test_a_process_that_stalls_past_its_lease_stores_its_result_as_late(server: Server, tmp_path: Path) -> None:
+def test_a_run_that_stalls_past_its_lease_stores_its_result_as_late(server: Server, tmp_path: Path) -> None:
     path, ledger = tmp_path / "chat.jsonl", tmp_path / "ledger"
     assert server.run(path=path, ledger=ledger)["kind"] == "Paused"
     decide(path, ledger)
@@ -190,7 +190,7 @@ def test_a_process_that_stalls_past_its_lease_stores_its_result_as_late(server: 
     require_whole(path, ledger)
 
 
-def test_a_decision_of_another_process_reaches_a_live_run(server: Server, tmp_path: Path) -> None:
+def test_a_live_run_receives_a_decision_of_another_process(server: Server, tmp_path: Path) -> None:
     path, ledger, gate = tmp_path / "chat.jsonl", tmp_path / "ledger", tmp_path / "go"
     server.order(path=path, ledger=ledger, tool="note-a", phase="done", resume=gate)
     server.until("reached")

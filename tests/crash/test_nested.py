@@ -163,7 +163,7 @@ class NestedCrashes(ABC):
         """Return a firm about which nothing is stored yet."""
 
     @pytest.mark.parametrize("part", range(PARTS))
-    def test_a_kill_at_any_durable_step_loses_nothing_and_does_nothing_twice(
+    def test_a_nested_run_killed_at_any_durable_step_loses_and_repeats_nothing(
         self, server: Server, tmp_path: Path, sample: Sample, part: int, record_property: Callable[[str, object], None]
     ) -> None:
         runs = undisturbed(server, self.firm(tmp_path / "first"))
@@ -183,7 +183,7 @@ class NestedCrashes(ABC):
         record_property(f"nested kills at durable steps, {type(self).__name__}", len(chosen))
 
     @pytest.mark.parametrize("part", range(PARTS))
-    def test_a_kill_at_any_time_loses_nothing_and_does_nothing_twice(
+    def test_a_nested_run_killed_at_any_time_loses_and_repeats_nothing(
         self, server: Server, tmp_path: Path, part: int, record_property: Callable[[str, object], None]
     ) -> None:
         instants = random.Random(f"{type(self).__name__} {part}")  # noqa: S311 - no secret
@@ -211,7 +211,7 @@ class NestedCrashes(ABC):
     @pytest.mark.sampled(2)
     @pytest.mark.parametrize("tool", EFFECTS)
     @pytest.mark.parametrize("phase", ["begun", "done"])
-    def test_a_kill_inside_a_call_of_an_inner_chat_is_reported_by_its_path(
+    def test_a_call_killed_inside_an_inner_chat_is_reported_by_its_path(
         self, server: Server, tmp_path: Path, tool: str, phase: str
     ) -> None:
         firm = self.firm(tmp_path / "firm")

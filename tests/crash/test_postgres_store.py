@@ -71,7 +71,9 @@ class TestPostgresStore(Crashes):
 
 
 @pytest.mark.parametrize("tool", ["pay-1", "note-a", "ship-x"])
-def test_a_run_goes_on_when_the_server_was_killed_within_a_tool(server: Server, tmp_path: Path, tool: str) -> None:
+def test_a_run_continues_after_the_database_server_was_killed_within_a_tool(
+    server: Server, tmp_path: Path, tool: str
+) -> None:
     with PostgresServer() as own:
         story, gate = PostgresStory(tmp_path / "story", own.dsn), tmp_path / "go"
         while True:

@@ -77,7 +77,7 @@ def run(kind: str, path: Path, stop: int) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("kind", ["file", "sqlite"])
-def test_a_kill_during_a_redaction_leaves_before_or_after(kind: str, tmp_path: Path, sample: Sample) -> None:
+def test_a_kill_during_a_redaction_leaves_a_consistent_conversation(kind: str, tmp_path: Path, sample: Sample) -> None:
     whole = run(kind, tmp_path / "whole", 0)
     assert whole.returncode == 0, whole.stderr
     for stop in sample(range(1, int(whole.stdout) + 1), MOST):

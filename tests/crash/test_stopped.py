@@ -35,7 +35,7 @@ async def take_over(store: ConversationStore, ledger: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["task", "thread"])
-def test_a_tool_does_not_start_after_a_stop_longer_than_the_lease(tmp_path: Path, how: str) -> None:
+def test_a_tool_does_not_start_if_its_process_was_stopped_past_the_lease(tmp_path: Path, how: str) -> None:
     database, ledger = tmp_path / "chats.db", tmp_path / "ledger"
     command = [sys.executable, "-m", "tests.crash.stopped_worker", str(database), str(ledger), how]
     process = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)

@@ -91,7 +91,7 @@ def summaries_of(messages: Messages) -> list[Summary]:
     return [part for part in parts if isinstance(part, Summary)]
 
 
-def test_a_kill_during_a_summary_loses_nothing_and_pays_at_most_once_more(
+def test_a_kill_during_a_summary_loses_nothing_and_repeats_one_request_at_most(
     server: Server, make_place: MakePlace, sample: Sample, record_property: Callable[[str, object], None]
 ) -> None:
     place = make_place("undisturbed")
