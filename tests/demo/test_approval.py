@@ -18,7 +18,7 @@ needs_weights = pytest.mark.skipif(
 )
 
 
-def test_a_call_is_paused_by_one_process_and_runs_once_with_the_edit_of_another(tmp_path: Path) -> None:
+def test_a_paused_call_runs_once_with_edits_made_in_another_process(tmp_path: Path) -> None:
     code, output = run(*words(tmp_path, "ask", "Pay 500 cents to Bo."))
     assert code == 0
     assert 'pay(to="Bo", cents=500)' in output
@@ -46,7 +46,7 @@ def test_a_call_is_paused_by_one_process_and_runs_once_with_the_edit_of_another(
     assert decision.at is not None
 
 
-def test_the_story_is_told_by_two_processes_and_begins_anew_when_it_has_ended(tmp_path: Path) -> None:
+def test_the_demo_uses_two_processes_and_can_be_repeated(tmp_path: Path) -> None:
     for _ in range(2):
         code, output = run(*words(tmp_path))
 
@@ -57,7 +57,7 @@ def test_the_story_is_told_by_two_processes_and_begins_anew_when_it_has_ended(tm
         assert the_tool(tmp_path).decisions[0].by == "the demo"
 
 
-def test_the_story_goes_on_where_it_was_left(tmp_path: Path) -> None:
+def test_the_demo_continues_a_waiting_call(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     asked_for = the_tool(tmp_path).id
 
@@ -69,7 +69,7 @@ def test_the_story_goes_on_where_it_was_left(tmp_path: Path) -> None:
     assert payments(tmp_path) == ["300 cents to Bo"]
 
 
-def test_a_rejected_call_never_runs_and_the_model_goes_on(tmp_path: Path) -> None:
+def test_a_rejected_call_never_runs_and_the_model_answers(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
 
     code, _ = run(*words(tmp_path, "decide", "--reject", "not this month"))
@@ -80,7 +80,7 @@ def test_a_rejected_call_never_runs_and_the_model_goes_on(tmp_path: Path) -> Non
     assert the_answer(tmp_path) == "That is settled."
 
 
-def test_the_list_shows_what_waits_and_how_long_it_can_and_changes_nothing(tmp_path: Path) -> None:
+def test_list_shows_waiting_calls_with_their_deadline_and_changes_nothing(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     before = (tmp_path / "chat.jsonl").read_bytes()
 
@@ -93,7 +93,7 @@ def test_the_list_shows_what_waits_and_how_long_it_can_and_changes_nothing(tmp_p
     assert (tmp_path / "chat.jsonl").read_bytes() == before
 
 
-def test_without_an_answer_and_without_a_terminal_nothing_is_decided(tmp_path: Path) -> None:
+def test_decide_without_an_option_or_terminal_decides_nothing(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
 
     code, output = run(*words(tmp_path, "decide"))
@@ -104,7 +104,7 @@ def test_without_an_answer_and_without_a_terminal_nothing_is_decided(tmp_path: P
     assert the_tool(tmp_path).decisions == ()
 
 
-def test_an_edit_that_the_tool_cannot_take_waits_for_another_one(tmp_path: Path) -> None:
+def test_an_invalid_edit_is_refused_and_can_be_corrected(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
 
     code, output = run(*words(tmp_path, "decide", "--edit", "cents=-300"))
@@ -116,7 +116,7 @@ def test_an_edit_that_the_tool_cannot_take_waits_for_another_one(tmp_path: Path)
     assert payments(tmp_path) == ["300 cents to Bo"]
 
 
-def test_nothing_can_be_asked_while_something_waits(tmp_path: Path) -> None:
+def test_ask_is_refused_while_a_call_waits(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
 
     code, output = run(*words(tmp_path, "ask", "Pay Mia."))
@@ -126,7 +126,7 @@ def test_nothing_can_be_asked_while_something_waits(tmp_path: Path) -> None:
     assert "Pay Mia." not in str(stored(tmp_path))
 
 
-def test_what_was_decided_stays_decided(tmp_path: Path) -> None:
+def test_a_second_decision_changes_nothing(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     run(*words(tmp_path, "decide", "--approve"))
 
@@ -138,7 +138,7 @@ def test_what_was_decided_stays_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", [APPROVAL, EXAMPLES / "openai_compatible"], ids=["approval", "openai_compatible"])
-def test_an_address_needs_the_name_of_a_model(tmp_path: Path, program: Path) -> None:
+def test_a_url_requires_a_model_name(tmp_path: Path, program: Path) -> None:
     code, output = run("--folder", tmp_path, "--url", "http://127.0.0.1:9/v1", program=program)
 
     assert code == 2
@@ -149,7 +149,7 @@ def test_an_address_needs_the_name_of_a_model(tmp_path: Path, program: Path) -> 
 
 
 @needs_weights
-def test_the_demo_tells_its_story_with_a_real_model(tmp_path: Path) -> None:
+def test_the_demo_runs_with_a_local_model(tmp_path: Path) -> None:
     code, output = run("--folder", tmp_path, "--unattended")
 
     assert code == 0, output
@@ -160,7 +160,7 @@ def test_the_demo_tells_its_story_with_a_real_model(tmp_path: Path) -> None:
 
 
 @needs_weights
-def test_a_real_model_answers_after_its_process_was_killed_inside_the_tool(tmp_path: Path, gate: Path) -> None:
+def test_a_local_model_answers_after_a_kill_inside_the_tool(tmp_path: Path, gate: Path) -> None:
     code, output = run("--folder", tmp_path, "ask", "Pay 500 cents to Bo.")
     assert (code, payments(tmp_path)) == (0, []), output
     with Program("--folder", tmp_path, "decide", "--approve", "--hold", gate) as process, held_at(gate):

@@ -87,7 +87,7 @@ def stop(terminal: Terminal) -> int:
         again.join()
 
 
-def test_a_person_edits_a_call_and_the_answer_is_shown(folder: Path) -> None:
+def test_arguments_are_edited_at_the_prompt_and_the_answer_is_shown(folder: Path) -> None:
     with chat(folder, "ask", "Pay Bo.") as terminal:
         terminal.until('pay(to="Bo", cents=500)')
         terminal.until(QUESTION)
@@ -101,7 +101,7 @@ def test_a_person_edits_a_call_and_the_answer_is_shown(folder: Path) -> None:
     assert paid(folder) == ["300 cents to Bo"]
 
 
-def test_what_is_left_for_later_is_resumed_with_its_own_model_and_tools(folder: Path) -> None:
+def test_a_postponed_call_is_resumed_with_its_model_and_tools(folder: Path) -> None:
     with chat(folder, "ask", "Pay Bo.") as terminal:
         terminal.until(QUESTION)
         terminal.type("later\n")
@@ -115,7 +115,7 @@ def test_what_is_left_for_later_is_resumed_with_its_own_model_and_tools(folder: 
     assert paid(folder) == ["500 cents to Bo"]
 
 
-def test_ctrl_c_at_the_question_decides_nothing(folder: Path) -> None:
+def test_ctrl_c_at_the_prompt_decides_nothing(folder: Path) -> None:
     with chat(folder, "ask", "Pay Bo.") as terminal:
         terminal.until(QUESTION)
         assert stop(terminal) == STOPPED
@@ -127,7 +127,7 @@ def test_ctrl_c_at_the_question_decides_nothing(folder: Path) -> None:
     assert paid(folder) == []
 
 
-def test_ctrl_c_in_mid_answer_ends_the_program_and_leaves_the_question(folder: Path) -> None:
+def test_ctrl_c_during_an_answer_keeps_the_question(folder: Path) -> None:
     with chat(folder, "ask", "Hello?", model="slow") as terminal:
         terminal.until("the model is thinking")
         terminal.type("\x03")
@@ -152,7 +152,7 @@ def in_a_shell(folder: Path, line: str, *words: str) -> Terminal:
     return Terminal(SHELL, line.replace("CHAT", shlex.join(command)), program=Path("-c"), environment=environment)
 
 
-def test_a_person_is_asked_at_the_terminal_though_something_is_piped_in(folder: Path) -> None:
+def test_an_approval_is_prompted_at_the_terminal_if_stdin_is_a_pipe(folder: Path) -> None:
     with in_a_shell(folder, "echo 'the bill' | CHAT", "Pay it.") as terminal:
         terminal.until('pay(to="Bo", cents=500)')
         terminal.until(QUESTION)
@@ -163,7 +163,7 @@ def test_a_person_is_asked_at_the_terminal_though_something_is_piped_in(folder: 
     assert paid(folder) == ["500 cents to Bo"]
 
 
-def test_what_is_asked_is_at_the_terminal_wherever_the_outputs_go(folder: Path) -> None:
+def test_an_approval_is_prompted_at_the_terminal_if_the_output_is_redirected(folder: Path) -> None:
     with in_a_shell(folder, f"cd {folder} && CHAT </dev/null >answer 2>notes", "ask", "Pay Bo.") as terminal:
         terminal.until('pay(to="Bo", cents=500)')
         terminal.until(QUESTION)
@@ -177,7 +177,7 @@ def test_what_is_asked_is_at_the_terminal_wherever_the_outputs_go(folder: Path) 
     assert (folder / "notes").read_text() == '▶ pay(to="Bo", cents=300)\n✔ pay\n'
 
 
-def test_json_is_all_of_the_output_though_a_person_was_asked(folder: Path) -> None:
+def test_json_output_is_not_mixed_with_the_approval_prompt(folder: Path) -> None:
     with in_a_shell(folder, f"CHAT >{folder}/answer", "ask", "Pay Bo.", "--json") as terminal:
         terminal.until(QUESTION)
         terminal.type("approve\n")
@@ -187,7 +187,7 @@ def test_json_is_all_of_the_output_though_a_person_was_asked(folder: Path) -> No
     assert (answer[0], json.loads(answer)["text"]) == ("{", "It is **done**.")
 
 
-def test_ctrl_c_at_a_question_behind_a_pipe_decides_nothing(folder: Path) -> None:
+def test_ctrl_c_at_the_prompt_decides_nothing_if_stdin_is_a_pipe(folder: Path) -> None:
     with in_a_shell(folder, "echo 'the bill' | CHAT", "Pay it.") as terminal:
         terminal.until(QUESTION)
         stop(terminal)

@@ -21,7 +21,7 @@ def killed_in_the_tool(folder: Path, gate: Path) -> None:
     assert isinstance(the_tool(folder).status, Running)
 
 
-def test_a_call_whose_process_was_killed_is_reported_and_does_not_run_again(tmp_path: Path, gate: Path) -> None:
+def test_a_call_whose_process_was_killed_is_reported_and_not_repeated(tmp_path: Path, gate: Path) -> None:
     killed_in_the_tool(tmp_path, gate)
 
     code, output = run(*words(tmp_path, "decide", "--approve"))
@@ -38,7 +38,7 @@ def test_a_call_whose_process_was_killed_is_reported_and_does_not_run_again(tmp_
 
 
 @pytest.mark.parametrize("word", ["--complete", "--retry", "--fail"])
-def test_an_interrupted_call_goes_on_by_the_word_of_a_person(tmp_path: Path, gate: Path, word: str) -> None:
+def test_an_interrupted_call_is_completed_retried_or_failed_by_the_user(tmp_path: Path, gate: Path, word: str) -> None:
     killed_in_the_tool(tmp_path, gate)
 
     said = [word] if word == "--retry" else [word, "I looked it up."]
@@ -56,7 +56,7 @@ def test_an_interrupted_call_goes_on_by_the_word_of_a_person(tmp_path: Path, gat
         assert tool.status == (Completed if word == "--complete" else Failed)("I looked it up.")
 
 
-def test_a_process_that_is_killed_after_it_has_shown_the_pause_has_lost_nothing(tmp_path: Path, gate: Path) -> None:
+def test_a_process_killed_after_a_pause_has_stored_it(tmp_path: Path, gate: Path) -> None:
     with Program(*words(tmp_path, "ask", "--hold", gate)) as process, held_at(gate):
         process.kill()
         assert "⏸" in process.output
@@ -69,7 +69,7 @@ def test_a_process_that_is_killed_after_it_has_shown_the_pause_has_lost_nothing(
     assert the_answer(tmp_path) == "That is settled."
 
 
-def test_of_two_processes_that_resume_at_once_one_pays_and_the_other_is_told(tmp_path: Path, gate: Path) -> None:
+def test_only_one_of_two_processes_that_resume_a_call_pays(tmp_path: Path, gate: Path) -> None:
     run(*words(tmp_path, "ask"))
     command = words(tmp_path, "decide", "--approve", "--hold", gate)
     with Program(*command) as one, Program(*command) as other:
@@ -86,7 +86,7 @@ def test_of_two_processes_that_resume_at_once_one_pays_and_the_other_is_told(tmp
     assert len(the_tool(tmp_path).decisions) == 1
 
 
-def test_a_person_who_answers_what_another_has_decided_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_decision_after_that_of_another_user_raises_a_conflict(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide", "--by", "ben")) as ben:
         ben.until("approve, edit or reject? ")

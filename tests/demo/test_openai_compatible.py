@@ -59,7 +59,7 @@ def flags(folder: Path, server: LoopbackServer, *more: str | Path) -> list[str |
     return ["--folder", folder, "--url", f"http://{server.host}/v1", "--model", "example", *more]
 
 
-def test_a_model_behind_an_address_pauses_in_one_process_and_answers_in_another(
+def test_a_remote_model_pauses_in_one_process_and_answers_in_another(
     tmp_path: Path, serve: Callable[..., LoopbackServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHAT_API_KEY", "sesame")
@@ -85,9 +85,7 @@ def test_a_model_behind_an_address_pauses_in_one_process_and_answers_in_another(
     assert "sesame" not in output + (tmp_path / "chat.jsonl").read_text()
 
 
-def test_the_whole_story_is_told_with_a_model_behind_an_address(
-    tmp_path: Path, serve: Callable[..., LoopbackServer]
-) -> None:
+def test_the_demo_runs_with_a_remote_model(tmp_path: Path, serve: Callable[..., LoopbackServer]) -> None:
     server = serve("pay", {"to": "Bo", "cents": 500})
 
     code, output = run(*flags(tmp_path, server), program=PROGRAM)
@@ -97,7 +95,7 @@ def test_the_whole_story_is_told_with_a_model_behind_an_address(
     assert len(server.exchanges) == 2
 
 
-def test_a_call_that_was_killed_is_reported_and_asks_the_model_nothing(
+def test_a_killed_call_is_reported_without_a_model_request(
     tmp_path: Path, gate: Path, serve: Callable[..., LoopbackServer]
 ) -> None:
     server = serve("pay", {"to": "Bo", "cents": 500})
@@ -116,7 +114,7 @@ def test_a_call_that_was_killed_is_reported_and_asks_the_model_nothing(
     assert the_answer(tmp_path) == "It was paid. "
 
 
-def test_what_the_policy_allows_runs_at_once_and_what_it_forbids_never(
+def test_allowed_calls_run_immediately_and_forbidden_calls_never(
     tmp_path: Path, serve: Callable[..., LoopbackServer]
 ) -> None:
     code, output = run(*flags(tmp_path / "1", serve("budget", {}), "ask", "How much is left?"))
@@ -133,7 +131,7 @@ def test_what_the_policy_allows_runs_at_once_and_what_it_forbids_never(
     assert "⏸" not in output
 
 
-def test_a_server_that_refuses_is_an_error_in_words(tmp_path: Path) -> None:
+def test_an_authentication_error_is_printed_without_a_traceback(tmp_path: Path) -> None:
     refusal = json.dumps({"error": {"message": "no such key", "code": "invalid_api_key"}}).encode()
     with LoopbackServer(lambda exchange: exchange.answer(401, {"content-type": "application/json"}, refusal)) as server:
         code, output = run(*flags(tmp_path, server, "ask"), program=PROGRAM)

@@ -13,7 +13,7 @@ WAITS, INTERRUPTED, STOPPED = 3, 4, 130
 QUESTION = "approve, edit or reject? "
 
 
-def test_a_person_edits_in_the_terminal(tmp_path: Path) -> None:
+def test_arguments_are_edited_at_the_terminal(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide")) as terminal:
         terminal.until(QUESTION)
@@ -31,7 +31,7 @@ def test_a_person_edits_in_the_terminal(tmp_path: Path) -> None:
     assert the_tool(tmp_path).decisions[0].by == "ana"
 
 
-def test_an_edit_that_cannot_run_is_asked_about_again(tmp_path: Path) -> None:
+def test_an_invalid_edit_prompts_again(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide")) as terminal:
         for cents in ("0", "300"):
@@ -43,7 +43,7 @@ def test_an_edit_that_cannot_run_is_asked_about_again(tmp_path: Path) -> None:
     assert payments(tmp_path) == ["300 cents to Bo"]
 
 
-def test_ctrl_c_at_the_question_decides_nothing_and_the_question_comes_again(tmp_path: Path) -> None:
+def test_ctrl_c_at_the_prompt_decides_nothing_and_the_prompt_returns(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     for typed in ("\x03", "reject\n", "edit\n"):
         with Terminal(*words(tmp_path, "decide")) as terminal:
@@ -66,7 +66,7 @@ def test_ctrl_c_at_the_question_decides_nothing_and_the_question_comes_again(tmp
     assert payments(tmp_path) == ["500 cents to Bo"]
 
 
-def test_the_end_of_the_input_at_the_question_decides_nothing(tmp_path: Path) -> None:
+def test_end_of_input_at_the_prompt_decides_nothing(tmp_path: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide")) as terminal:
         terminal.until(QUESTION)
@@ -75,7 +75,7 @@ def test_the_end_of_the_input_at_the_question_decides_nothing(tmp_path: Path) ->
     assert the_tool(tmp_path).decisions == ()
 
 
-def test_the_story_survives_ctrl_c_at_the_question(tmp_path: Path) -> None:
+def test_the_demo_continues_after_ctrl_c_at_the_prompt(tmp_path: Path) -> None:
     with Terminal(*words(tmp_path)) as terminal:
         terminal.until(QUESTION)
         terminal.type("\x03")
@@ -92,7 +92,7 @@ def test_the_story_survives_ctrl_c_at_the_question(tmp_path: Path) -> None:
     assert the_answer(tmp_path) == "That is settled."
 
 
-def test_a_person_says_what_became_of_an_interrupted_call(tmp_path: Path, gate: Path) -> None:
+def test_the_outcome_of_an_interrupted_call_is_entered_at_the_terminal(tmp_path: Path, gate: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide", "--hold", gate)) as terminal:
         terminal.until(QUESTION)
@@ -111,7 +111,7 @@ def test_a_person_says_what_became_of_an_interrupted_call(tmp_path: Path, gate: 
     assert the_answer(tmp_path) == "That is settled."
 
 
-def test_ctrl_c_inside_a_tool_leaves_an_interrupted_call(tmp_path: Path, gate: Path) -> None:
+def test_ctrl_c_inside_a_tool_interrupts_its_call(tmp_path: Path, gate: Path) -> None:
     run(*words(tmp_path, "ask"))
     with Terminal(*words(tmp_path, "decide", "--hold", gate)) as terminal:
         terminal.until(QUESTION)
@@ -129,13 +129,11 @@ def test_ctrl_c_inside_a_tool_leaves_an_interrupted_call(tmp_path: Path, gate: P
 @pytest.mark.parametrize(
     ("name", "value", "coloured"), [("TERM", "xterm", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)]
 )
-def test_a_terminal_is_coloured_unless_it_does_not_want_to_be(
-    tmp_path: Path, name: str, value: str, coloured: bool
-) -> None:
+def test_terminal_output_is_colored_unless_disabled(tmp_path: Path, name: str, value: str, coloured: bool) -> None:
     with Terminal(*words(tmp_path, "ask"), environment={name: value}) as terminal:
         assert terminal.wait() == 0
     assert ("\x1b[" in terminal.seen) == coloured
 
 
-def test_what_is_no_terminal_is_not_coloured(tmp_path: Path) -> None:
+def test_output_without_a_terminal_is_not_colored(tmp_path: Path) -> None:
     assert "\x1b[" not in run(*words(tmp_path, "ask"))[1]

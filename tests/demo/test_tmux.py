@@ -126,13 +126,13 @@ PAY = 'chat "Pay Bo." --model python:mine.py:model --tools mine.py'
 
 
 @local
-def test_the_model_that_comes_with_it_answers_a_question(screen: Screen) -> None:
+def test_the_bundled_model_answers_a_question(screen: Screen) -> None:
     screen.run('chat "What is the capital of France?"')
 
     assert "The capital of France is Paris." in screen.until("[0]")
 
 
-def test_a_call_is_seen_and_allowed_by_a_key(screen: Screen, folder: Path) -> None:
+def test_a_call_is_shown_and_approved_with_a_key(screen: Screen, folder: Path) -> None:
     screen.run(PAY)
     assert CALL in screen.until(QUESTION)
     assert paid(folder) == []
@@ -144,7 +144,7 @@ def test_a_call_is_seen_and_allowed_by_a_key(screen: Screen, folder: Path) -> No
 
 
 @local
-def test_the_model_that_comes_with_it_calls_a_tool_that_somebody_allows(screen: Screen, folder: Path) -> None:
+def test_the_bundled_model_calls_a_tool_that_is_approved(screen: Screen, folder: Path) -> None:
     screen.run('chat "Pay Maria 500 cents." --tools mine.py')
     assert '⏸ pay(to="Maria", cents=500)' in screen.until(QUESTION)
     screen.type("approve")
@@ -181,7 +181,7 @@ def test_a_call_is_rejected_with_a_reason(screen: Screen, folder: Path) -> None:
     assert 'pay(to="Bo", cents=500): rejected' in screen.until("[0]")
 
 
-def test_what_ctrl_c_leaves_is_in_the_list_and_goes_on(screen: Screen, folder: Path) -> None:
+def test_a_call_interrupted_by_ctrl_c_is_listed_and_resumed(screen: Screen, folder: Path) -> None:
     screen.run(PAY)
     screen.until(QUESTION)
     assert "Traceback" not in screen.stop()
@@ -195,14 +195,14 @@ def test_what_ctrl_c_leaves_is_in_the_list_and_goes_on(screen: Screen, folder: P
     assert paid(folder) == ["500 cents to Bo"]
 
 
-def test_ctrl_c_ends_an_answer_that_is_coming(screen: Screen) -> None:
+def test_ctrl_c_ends_a_streaming_answer(screen: Screen) -> None:
     screen.run('chat "Hello?" --model python:mine.py:slow')
     screen.until("the model is thinking")
 
     assert "Traceback" not in screen.stop()
 
 
-def test_somebody_is_asked_though_something_is_piped_in(screen: Screen, folder: Path) -> None:
+def test_an_approval_is_prompted_if_stdin_is_a_pipe(screen: Screen, folder: Path) -> None:
     screen.run(f"echo 'The bill says 5 euros.' | {PAY}")
     assert CALL in screen.until(QUESTION)
     screen.type("approve")
