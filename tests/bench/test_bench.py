@@ -58,7 +58,7 @@ def test_the_reported_ratio_is_the_median_of_the_paired_ratios() -> None:
     assert told.us == pytest.approx(3.0 / 10 * 1e6)
 
 
-def test_the_growth_is_the_median_of_what_each_slot_added_and_never_below_nothing() -> None:
+def test_the_reported_growth_is_the_median_and_never_negative() -> None:
     pairs = [pair(1.0, 1.0, 5.0), pair(1.0, 1.0, -3.0), pair(1.0, 1.0, 7.0)]
 
     assert module("measure").summed_up("chat", pairs, units=1).grown == 5.0
@@ -81,12 +81,12 @@ def test_one_pair_has_no_spread() -> None:
         ("call", {"ratio": 1.0}, {"failure": "gone"}),
     ],
 )
-def test_a_row_is_met_where_all_of_its_targets_are(name: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+def test_a_row_is_met_if_all_of_its_targets_are_met(name: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
     assert result(name, **good).met
     assert not result(name, **bad).met
 
 
-def test_the_readme_has_a_line_for_each_row_beside_raw_httpx_that_has_a_target() -> None:
+def test_the_readme_table_has_the_httpx_rows_that_have_targets() -> None:
     results = [result("call", ratio=1.021), result("import"), result("parser"), result("read")]
 
     assert module("report").readme(results).splitlines()[2:] == [
@@ -94,7 +94,7 @@ def test_the_readme_has_a_line_for_each_row_beside_raw_httpx_that_has_a_target()
     ]
 
 
-def test_a_row_that_falls_short_says_so_and_a_heading_says_all_of_it() -> None:
+def test_a_missed_target_is_marked_and_headings_are_complete() -> None:
     text = module("report").page([result("call", ratio=1.3), result("call-claude", ratio=1.0)], "Here.")
 
     assert "| a call, not streamed | 1.30 **(not yet)** | ≤ 1.15 |  |" in text
@@ -102,7 +102,7 @@ def test_a_row_that_falls_short_says_so_and_a_heading_says_all_of_it() -> None:
     assert "### A call, Anthropic Messages" in text
 
 
-def test_every_heading_stands_alone() -> None:
+def test_every_heading_is_unique_and_complete() -> None:
     text = module("report").page([result(row.name) for row in module("rows").ROWS], "Here.")
     headings = [line for line in text.splitlines() if line.startswith("#")]
 
@@ -113,7 +113,7 @@ def test_every_heading_stands_alone() -> None:
     assert not [heading for heading in headings if "the same" in heading.lower()]
 
 
-def test_a_row_with_a_reference_is_compared_with_that_row_of_the_same_run() -> None:
+def test_a_row_with_a_reference_is_compared_with_the_same_run() -> None:
     fifty = dataclasses.replace(result("loop50", ratio=0.954), limit=0.951)
 
     assert fifty.met
@@ -121,7 +121,7 @@ def test_a_row_with_a_reference_is_compared_with_that_row_of_the_same_run() -> N
     assert "| 0.95 | ≤ 1.1, ≤ 0.95, which 10 steps reached in this run |  |" in module("report").page([fifty], "Here.")
 
 
-def test_a_wire_has_a_target_over_aiohttp_too() -> None:
+def test_a_wire_row_also_has_a_target_over_aiohttp() -> None:
     told, measured = result("stream-gemini", ratio=0.9), module("measure").Measured
 
     def beside(**fast: Any) -> Any:
@@ -134,7 +134,7 @@ def test_a_wire_has_a_target_over_aiohttp_too() -> None:
     assert "| 0.90, 0.41 over aiohttp **(not yet)** | ≤ 1, ≤ 0.4 over aiohttp |  |" in text
 
 
-def test_a_peer_that_was_not_measured_is_told_in_both_tables() -> None:
+def test_a_peer_that_was_not_measured_is_listed_in_both_tables() -> None:
     told = result("call")
     told = dataclasses.replace(told, measured=[*told.measured, module("measure").Measured("litellm", failure="no way")])
     text = module("report").page([told], "Here.")
@@ -143,7 +143,7 @@ def test_a_peer_that_was_not_measured_is_told_in_both_tables() -> None:
     assert "| litellm | not measured: no way | | | |" in text
 
 
-def test_checkpoints_are_reported_and_a_store_that_is_not_there_says_why() -> None:
+def test_checkpoints_are_reported_and_a_missing_store_has_a_reason() -> None:
     checkpoints, measured = module("checkpoints"), module("measure").Measured
     costs = {name: checkpoints.Summary(1200, 1000, 1500) for name in ("wall per call", "cpu per call")}
     rows = [
@@ -161,7 +161,7 @@ def test_checkpoints_are_reported_and_a_store_that_is_not_there_says_why() -> No
     assert "| PostgreSQL |  | not measured: no server |  |" in text
 
 
-def test_a_page_keeps_what_stands_around_its_markers() -> None:
+def test_text_outside_the_markers_of_a_page_is_kept() -> None:
     put = module("report").put
 
     assert put("a <!-- measured --> old <!-- end --> z", "new") == "a <!-- measured -->\n\nnew\n\n<!-- end --> z"
@@ -169,7 +169,7 @@ def test_a_page_keeps_what_stands_around_its_markers() -> None:
         put("nothing to write between", "new")
 
 
-def test_rows_that_are_measured_again_replace_theirs_on_the_page_and_nothing_else() -> None:
+def test_remeasured_rows_replace_only_their_rows_on_the_page() -> None:
     report = module("report")
     first, second = result("call"), result("stream")
     whole = report.put("a <!-- measured --> <!-- end --> z", report.page([first, second], "Measured once."))
@@ -187,7 +187,7 @@ def test_rows_that_are_measured_again_replace_theirs_on_the_page_and_nothing_els
         report.with_remeasured_rows(whole, [second], ["call", "stream", "loop"], "")
 
 
-def test_the_plot_has_a_bar_for_each_client_that_was_measured() -> None:
+def test_the_plot_has_a_bar_for_each_measured_client() -> None:
     measured = module("measure").Measured
     told = result("call")
     others = [measured("openai", 2.5), measured("litellm", failure="it is not there")]
@@ -200,7 +200,7 @@ def test_the_plot_has_a_bar_for_each_client_that_was_measured() -> None:
     assert "litellm" not in drawn
 
 
-def test_a_client_that_breaks_says_why_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_client_is_reported_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = module("measure")
     monkeypatch.setattr(measure, "ENVIRONMENTS", ROOT / "there-is-no-such-folder")
     real = measure.pairs_of
@@ -219,7 +219,7 @@ def test_a_client_that_breaks_says_why_and_the_others_are_measured(monkeypatch: 
     assert openai.failure == "anthropic is not installed"
 
 
-def test_after_the_time_of_the_run_nothing_more_is_begun() -> None:
+def test_no_client_is_started_after_the_time_limit() -> None:
     def never(_row: Any, _of_a_peer: Any) -> int:
         raise AssertionError
 
@@ -229,7 +229,7 @@ def test_after_the_time_of_the_run_nothing_more_is_begun() -> None:
     assert len(told) == len(row("call").ours) + len(row("call").peers)
 
 
-def test_a_client_that_answers_what_is_no_measure_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_output_of_a_client_raises_benchmark_error(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = module("measure")
 
     def ask(_self: object) -> str:
@@ -243,13 +243,13 @@ def test_a_client_that_answers_what_is_no_measure_is_a_failure_that_says_so(monk
         client.slot()
 
 
-def test_what_a_process_writes_to_its_errors_never_makes_it_wait() -> None:
+def test_a_process_that_writes_much_to_stderr_does_not_block() -> None:
     code = "import sys; sys.stderr.write('x' * 1_000_000); input(); print('done')"
     with module("measure").Process(sys.executable, "-c", code) as process:
         assert process.ask() == "done"
 
 
-def test_an_import_that_fails_says_why_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_import_is_reported_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     importing = module("importing")
     begun = {"chat": "import json", "raw-httpx2": "print('hello'); raise SystemExit('no such thing')"}
     monkeypatch.setattr(importing, "BEGUN", begun)
@@ -267,7 +267,7 @@ def test_an_import_that_fails_says_why_and_the_others_are_measured(monkeypatch: 
     assert isinstance(beyond, int)
 
 
-def test_what_a_process_said_last_is_told_where_it_ends() -> None:
+def test_the_last_error_output_of_a_process_is_in_the_exception() -> None:
     measure = module("measure")
     with (
         measure.Process(sys.executable, "-c", "raise SystemExit('no money left')") as process,
@@ -278,7 +278,7 @@ def test_what_a_process_said_last_is_told_where_it_ends() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["call", "loop", "big", "deltas2000"])
-def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(name: str) -> None:
+def test_a_quick_run_measures_real_processes_and_keeps_the_page(name: str) -> None:
     page = ROOT / "docs" / "performance.md"
     before = page.read_bytes()
     command = [sys.executable, str(FOLDER / "bench.py"), "--quick", "--no-peers", "--json", name]
@@ -295,7 +295,7 @@ def test_a_quick_run_of_a_row_measures_real_processes_and_leaves_the_page_alone(
     assert page.read_bytes() == before
 
 
-def test_every_peer_that_a_row_names_is_known() -> None:
+def test_every_peer_named_by_a_row_exists() -> None:
     named = {name for row in module("rows").ROWS for name in row.peers if row.kind != "import"}
 
     assert {*row("import").ours, *row("import").peers} <= module("importing").BEGUN.keys()

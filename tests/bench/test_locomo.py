@@ -59,7 +59,7 @@ def small(tmp_path: Path) -> Path:
     return file
 
 
-def test_every_table_is_printed_for_any_conversations_in_the_format(small: Path) -> None:
+def test_every_table_is_printed_for_conversations_in_the_locomo_format(small: Path) -> None:
     table = measure(small, "--leave-one-out")
 
     assert table.keys() >= METHODS | GATES | {"0", "1", "all"}
@@ -69,7 +69,7 @@ def test_every_table_is_printed_for_any_conversations_in_the_format(small: Path)
 
 if LOCOMO.exists():
 
-    def test_a_sample_of_questions_is_answered_as_well_as_documented() -> None:
+    def test_a_sample_of_questions_reaches_the_documented_recall() -> None:
         table = measure(LOCOMO, "--step", "10")
 
         assert rate(table["whole"][1]) > 0.83  # any@10
