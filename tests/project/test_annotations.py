@@ -84,7 +84,7 @@ def test_annotations_of_a_public_module_can_be_evaluated(name: str) -> None:
     } == {}
 
 
-def test_aliases_can_be_used_in_annotations_that_are_evaluated() -> None:
+def test_type_aliases_can_be_used_in_evaluated_annotations() -> None:
     """The program has no `from __future__ import annotations`, so a string would fail in `|`."""
     program = """
 from typing import get_type_hints

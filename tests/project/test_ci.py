@@ -40,7 +40,7 @@ def count(folder: Path) -> tuple[int, str]:
         ([], 1, "0 passed, 0 failed"),
     ],
 )
-def test_the_reports_are_added_up(tmp_path: Path, reports: list[tuple[int, ...]], status: int, line: str) -> None:
+def test_test_reports_are_summed(tmp_path: Path, reports: list[tuple[int, ...]], status: int, line: str) -> None:
     for number, report in enumerate(reports):
         (tmp_path / f"{number}.xml").write_text(REPORT.format(*report), encoding="utf-8")
 
@@ -59,7 +59,7 @@ def test_the_reasons_of_skipped_modules_are_counted(tmp_path: Path) -> None:
     assert answer.stdout.splitlines()[-2:] == ["skipped 2 times: no recordings", "1 passed, 0 failed, 2 skipped"]
 
 
-def test_ci_runs_the_readme_s_commands_and_every_check() -> None:
+def test_ci_runs_the_commands_of_the_readme_and_every_check() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     steps = re.findall(r"^step python3 run\.py (\w+)", script, re.MULTILINE)
 
@@ -101,11 +101,11 @@ def changes(root: Path, *, ci: bool = False) -> tuple[list[str], list[str], list
     return found.files, found.packages, found.dependents
 
 
-def test_in_ci_a_change_is_what_landed_in_the_last_day(workspace: Path) -> None:
+def test_changes_in_ci_are_the_commits_of_the_last_day(workspace: Path) -> None:
     assert changes(workspace, ci=True) == (["packages/middle/src/code.py"], ["middle"], ["high", "middle"])
 
 
-def test_on_the_main_branch_a_change_is_what_is_not_committed(workspace: Path) -> None:
+def test_changes_on_the_main_branch_are_uncommitted_files(workspace: Path) -> None:
     assert changes(workspace) == ([], [], [])
 
     (workspace / "packages" / "low" / "tests").mkdir()
@@ -114,7 +114,7 @@ def test_on_the_main_branch_a_change_is_what_is_not_committed(workspace: Path) -
     assert changes(workspace) == (["packages/low/tests/test_new.py"], ["low"], [])
 
 
-def test_on_a_branch_a_change_is_what_main_does_not_have(workspace: Path) -> None:
+def test_changes_on_a_branch_are_compared_with_main(workspace: Path) -> None:
     git(workspace, "checkout", "-qb", "mine")
     (workspace / "packages" / "low" / "src" / "code.py").unlink()
     git(workspace, "commit", "-qam", "third")
@@ -122,7 +122,7 @@ def test_on_a_branch_a_change_is_what_main_does_not_have(workspace: Path) -> Non
     assert changes(workspace) == (["packages/low/src/code.py"], ["low"], ["high", "low", "middle"])
 
 
-def test_a_commit_may_be_named_to_compare_with(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_can_be_compared_with_a_given_commit(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAT_SINCE", "HEAD~1")
     assert changes(workspace)[1] == ["middle"]
 
@@ -131,7 +131,7 @@ def test_a_commit_may_be_named_to_compare_with(workspace: Path, monkeypatch: pyt
         changes(workspace)
 
 
-def test_a_shallow_clone_has_nothing_to_compare_with(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_shallow_clone_has_no_base_for_changes(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     clone = tmp_path_factory.mktemp("clone")
     git(clone, "clone", "-q", "--depth=1", workspace.as_uri(), "shallow")
 
@@ -158,7 +158,7 @@ def test_every_mutant_applies_to_its_file_and_names_tests_that_exist(mutants: Mo
     assert wrong == []
 
 
-def test_mutants_run_whose_file_or_whose_tests_changed(mutants: ModuleType) -> None:
+def test_mutants_are_selected_by_changed_files_and_tests(mutants: ModuleType) -> None:
     one = mutants.load()[0]
     file, test = one.file, one.tests[0].partition("::")[0]
 
@@ -171,9 +171,7 @@ def test_mutants_run_whose_file_or_whose_tests_changed(mutants: ModuleType) -> N
     assert mutants.concerned(mutants.load(), ["README.md"]) == []
 
 
-def test_of_too_many_mutants_the_same_ones_run_each_time(
-    mutants: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sample_of_mutants_is_deterministic(mutants: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     everything = mutants.load()
 
     sample = mutants.sample(everything, 5)
@@ -184,7 +182,7 @@ def test_of_too_many_mutants_the_same_ones_run_each_time(
     assert mutants.sample(everything, None) == everything
 
 
-def test_without_recordings_only_mutants_run_whose_tests_need_none(
+def test_mutants_that_need_recordings_are_skipped_without_them(
     mutants: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     everything = mutants.load()

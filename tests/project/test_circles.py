@@ -70,7 +70,7 @@ def unmarked(trees: Mapping[str, ast.Module], texts: Mapping[str, str]) -> list[
     return sorted(set(found))
 
 
-def test_a_hidden_import_that_closes_a_circle_says_why() -> None:
+def test_every_deferred_import_in_a_cycle_has_a_reason() -> None:
     fronts = {"chat_core"}  # it imports its names when they are used, and is imported by none of its modules
     texts = {name: file.read_text(encoding="utf-8") for name, file in FILES.items() if name not in fronts}
 
@@ -81,7 +81,7 @@ def test_a_hidden_import_that_closes_a_circle_says_why() -> None:
     ("comment", "found"),
     [("", ["a:3 imports b"]), ("  # circular: a value of b is in a", [])],
 )
-def test_an_unmarked_circle_is_found(comment: str, found: list[str]) -> None:
+def test_an_unmarked_import_cycle_is_found(comment: str, found: list[str]) -> None:
     texts = {
         "a": f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import b{comment}\n",
         "b": "import a\n",

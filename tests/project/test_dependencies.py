@@ -80,7 +80,7 @@ def met(requirement: Requirement, locked: dict[str, list[str]]) -> bool:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_a_package_declares_what_it_imports_and_nothing_else(package: Package) -> None:
+def test_a_package_declares_exactly_what_it_imports(package: Package) -> None:
     used = imported(package) - (optional(package) - set(declared(package)))
 
     assert used | IMPORTED_BY_OTHERS.get(package.name, set()) == set(declared(package))
@@ -98,14 +98,14 @@ def test_packages_of_one_release_are_pinned_to_each_other(package: Package) -> N
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_every_other_dependency_has_a_floor(package: Package) -> None:
+def test_every_other_dependency_has_a_lower_bound(package: Package) -> None:
     others = [r for name, r in declared(package).items() if name not in {p.name for p in PACKAGES}]
 
     assert [str(r) for r in others if ">=" not in {one.operator for one in r.specifier}] == []
 
 
 @pytest.mark.parametrize("file", DECLARING, ids=module_id)
-def test_every_dependency_gives_its_reason(file: Path) -> None:
+def test_every_dependency_has_a_comment_with_its_reason(file: Path) -> None:
     lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     dependencies = [line for line in lines if re.match(r'"[a-z][\w.\[\]-]*(>=|==)', line)]
 
@@ -114,7 +114,7 @@ def test_every_dependency_gives_its_reason(file: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=module_id)
-def test_a_lock_has_a_hash_for_every_line_and_no_address(lock: Path) -> None:
+def test_a_lock_file_has_a_hash_for_every_line_and_no_url(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     requirements = text.replace("\\\n", " ").strip().splitlines()
 
@@ -125,14 +125,14 @@ def test_a_lock_has_a_hash_for_every_line_and_no_address(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_the_runtime_lock_satisfies_what_a_package_declares(package: Package) -> None:
+def test_the_runtime_lock_satisfies_the_dependencies_of_a_package(package: Package) -> None:
     locked = pins(ROOT / "requirements" / "runtime.txt")
     others = {name: r for name, r in declared(package).items() if name not in {p.name for p in PACKAGES}}
 
     assert [str(r) for r in others.values() if not met(r, locked)] == []
 
 
-def test_each_group_is_locked_in_its_own_file() -> None:
+def test_each_dependency_group_is_satisfied_by_its_lock_file() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     unmet: list[str] = []
     for group, lines in groups.items():

@@ -32,7 +32,7 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", RUNNING, ids=module_id)
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_docs_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     asyncio.run(run(page, page.read_text(encoding="utf-8")))
@@ -40,7 +40,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("page", PAGES, ids=module_id)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_the_links_of_a_page_resolve(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
     lost: list[str] = []
@@ -54,13 +54,13 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=module_id)
-def test_the_commands_of_a_page_name_sessions_that_exist(page: Path) -> None:
+def test_the_commands_of_a_page_are_existing_sessions(page: Path) -> None:
     named = set(re.findall(r"python3? run\.py ([a-z]\w*)", page.read_text(encoding="utf-8")))
 
     assert named <= sessions()
 
 
-def test_the_readme_has_the_two_commands_each_on_a_line() -> None:
+def test_the_readme_contains_the_demo_and_tests_commands() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
 
     assert lines.count("python3 run.py demo") == 1
@@ -72,7 +72,7 @@ def test_the_readme_names_every_package(package: object) -> None:
     assert f"`{getattr(package, 'name')}`" in (ROOT / "README.md").read_text(encoding="utf-8")  # noqa: B009
 
 
-def test_no_file_names_a_registry_a_machine_or_how_it_was_made() -> None:
+def test_no_file_names_a_package_registry_a_machine_or_its_author() -> None:
     found: list[str] = []
     for file in kept_files():
         if file in (THIS, ROOT / "uv.lock"):
@@ -101,7 +101,7 @@ assert seen == [1]
 """
 
 
-def test_a_page_is_one_program_and_its_errors_name_its_lines() -> None:
+def test_the_code_of_a_page_is_one_program_with_correct_line_numbers() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         asyncio.run(run(Path("page.md"), PAGE))
 

@@ -31,12 +31,12 @@ def public(front: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_a_distribution_has_one_public_front(package: Package) -> None:
+def test_a_distribution_has_one_public_package(package: Package) -> None:
     assert (package, package.source / "__init__.py") in PUBLIC
 
 
 @pytest.mark.parametrize(("package", "module"), PUBLIC, ids=module_id)
-def test_all_is_what_the_package_offers(package: Package, module: Path) -> None:
+def test_all_lists_the_public_names_of_a_package(package: Package, module: Path) -> None:
     front = importlib.import_module(dotted(package, module))
     names = list(front.__all__)  # sorted: a rule of the linter
 
@@ -45,7 +45,7 @@ def test_all_is_what_the_package_offers(package: Package, module: Path) -> None:
 
 
 @pytest.mark.parametrize(("package", "module"), PUBLIC, ids=module_id)
-def test_every_public_name_says_what_it_promises(package: Package, module: Path) -> None:
+def test_every_public_name_has_a_docstring(package: Package, module: Path) -> None:
     front = importlib.import_module(dotted(package, module))
     promising = {name: getattr(front, name) for name in front.__all__}
     own = {name: value for name, value in promising.items() if inspect.isclass(value) or inspect.isfunction(value)}
@@ -55,7 +55,7 @@ def test_every_public_name_says_what_it_promises(package: Package, module: Path)
     assert [name for name, value in own.items() if (value.__doc__ or "").startswith(f"{name}(")] == []
 
 
-def test_a_builder_and_a_short_form_have_one_home() -> None:
+def test_builders_and_functions_are_exported_as_one_object() -> None:
     """Two objects of one name would be taken for each other, and drift apart."""
     homes: dict[str, set[int]] = {}
     for package, module in PUBLIC:

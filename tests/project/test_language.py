@@ -28,7 +28,7 @@ def test_docstrings_do_not_open_with_a_question_word() -> None:
     assert len(language.questions(TEXTS)) <= language.MOST_QUESTIONS * len(docstrings)
 
 
-def test_the_spelling_is_american() -> None:
+def test_spelling_is_american() -> None:
     assert [f"{text}: {word}" for text in TEXTS for word in language.BRITISH.findall(text.prose)] == []
 
 
@@ -36,11 +36,11 @@ def test_public_functions_document_their_parameters() -> None:
     assert [line for file in SOURCES for line in language.undocumented(file)] == []
 
 
-def test_names_can_be_guessed() -> None:
+def test_private_names_are_descriptive() -> None:
     assert [line for file in SOURCES for line in language.opaque_names(file)] == []
 
 
-def test_every_kind_of_text_is_read(tmp_path: Path) -> None:
+def test_every_kind_of_text_is_collected(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('"""A module."""\n# Because.\ndef f():\n    """Return."""\n    raise ValueError("no")\n')
     page = tmp_path / "page.md"
@@ -57,7 +57,7 @@ def test_every_kind_of_text_is_read(tmp_path: Path) -> None:
     ]
 
 
-def test_habits_are_found() -> None:
+def test_unusual_words_questions_and_british_spelling_are_found() -> None:
     texts = [
         Text("docstring", Path(), 1, "What was told."),
         Text("comment", Path(), 2, "Two plain words."),
@@ -88,7 +88,9 @@ class Sender:
 '''
 
 
-def test_a_parameter_left_out_and_an_opaque_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undocumented_parameter_and_an_opaque_name_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(language, "ROOT", tmp_path)
     module = tmp_path / "src" / "module.py"
     module.parent.mkdir()

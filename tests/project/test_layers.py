@@ -48,14 +48,14 @@ def lint(sources: Path) -> tuple[int, str]:
     return answer.returncode, answer.stdout + answer.stderr
 
 
-def test_every_arrow_runs_down(sources: Path) -> None:
+def test_imports_follow_the_layers(sources: Path) -> None:
     status, told = lint(sources)
 
     assert status == 0, told
 
 
 @pytest.mark.parametrize(("file", "arrow", "contract"), WRONG_ARROWS)
-def test_a_wrong_arrow_breaks_its_contract(sources: Path, file: str, arrow: str, contract: str) -> None:
+def test_a_forbidden_import_breaks_its_contract(sources: Path, file: str, arrow: str, contract: str) -> None:
     with (sources / file).open("a", encoding="utf-8") as module:
         module.write(f"\n{arrow}\n")
 

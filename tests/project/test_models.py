@@ -21,7 +21,7 @@ def test_embedders_are_built_by_name() -> None:
     assert embedder("gemini:gemini-embedding-001", api_key="k").metadata.model == "gemini-embedding-001"
 
 
-def test_the_packages_register_the_names_of_the_error_for_unknown_models() -> None:
+def test_entry_points_match_the_documented_model_names() -> None:
     names = {item.name: item for item in entry_points(group=MODELS)}
 
     assert {name for group in PACKAGES.values() for name in group} == set(names) == set(installed())

@@ -34,11 +34,11 @@ def lines(svg: str) -> list[str]:
 
 
 @needs_weights
-def test_the_picture_tells_what_a_run_prints(generator: ModuleType) -> None:
+def test_the_picture_shows_the_output_of_the_demo(generator: ModuleType) -> None:
     assert lines(SVG) == lines(generator.drawn(generator.told())), "draw it anew: python docs/assets/pause.py"
 
 
-def test_every_line_that_comes_late_has_its_motion_and_stays_until_the_round_ends() -> None:
+def test_every_animated_line_stays_visible_until_the_end() -> None:
     moving = {found["name"]: (float(found["start"]), float(found["end"])) for found in MOVING.finditer(SVG)}
     worn = re.findall(r'class="(\w+)"', SVG)
 
@@ -47,14 +47,14 @@ def test_every_line_that_comes_late_has_its_motion_and_stays_until_the_round_end
     assert all(start < end < 90 for start, end in moving.values())
 
 
-def test_lines_come_in_the_order_in_which_they_stand() -> None:
+def test_animated_lines_appear_in_document_order() -> None:
     starts = {found["name"]: float(found["start"]) for found in MOVING.finditer(SVG)}
     order = [starts[name] for name in re.findall(r'class="(\w+)"', SVG)]
 
     assert order == sorted(order)
 
 
-def test_whoever_wants_no_motion_sees_the_last_frame() -> None:
+def test_reduced_motion_shows_the_last_frame() -> None:
     before, _, style = SVG.partition("@media (prefers-reduced-motion: no-preference) {")
     moving, _, after = style.partition("\n}\n</style>")
 
@@ -65,7 +65,7 @@ def test_whoever_wants_no_motion_sees_the_last_frame() -> None:
     assert "href" not in SVG
 
 
-def test_a_run_that_went_otherwise_is_not_drawn(generator: ModuleType) -> None:
+def test_an_unexpected_demo_output_is_not_drawn(generator: ModuleType) -> None:
     told = (
         "$ python x ask y\nstored in chat.jsonl; process 1 ends here\n$      1 2  300 cents to Bo  (in payments.txt)\n"
     )

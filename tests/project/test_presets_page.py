@@ -19,16 +19,16 @@ def found(columns: int, after: str) -> list[str]:
     return lines[start:end]
 
 
-def test_the_table_of_vendors_is_what_the_presets_say() -> None:
+def test_the_vendor_table_matches_the_presets() -> None:
     rows = vendor_rows()
     assert found(7, "| vendor | name | base URL | key | embeddings | differences | recorded |") == rows, "\n".join(rows)
 
 
-def test_the_table_of_sources_is_what_the_presets_say() -> None:
+def test_the_source_table_matches_the_presets() -> None:
     rows = source_rows()
     assert found(4, "| vendor | facts | source | checked |") == rows, "\n".join(rows)
 
 
-def test_every_difference_and_every_fact_that_a_preset_has_is_put_into_words() -> None:
+def test_every_difference_and_fact_of_a_preset_has_a_description() -> None:
     assert {name for preset in ALL for name in preset.differences} == set(DIFFERENCES)
     assert {fact for preset in ALL for fact in preset.facts} == set(FACTS)

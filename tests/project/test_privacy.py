@@ -113,13 +113,13 @@ def test_no_file_imports_private_names_of_another_distribution() -> None:
     assert {file: names for file, names in found.items() if file.removeprefix("tests/") not in FAULT_INJECTION} == {}
 
 
-def test_no_module_reads_private_attributes_of_something_else() -> None:
+def test_no_module_reads_private_attributes_of_other_objects() -> None:
     found = private_accesses(*[package.source for package in PACKAGES])
 
     assert [place for place in found if not uses_dependency_privates(Path(place.rpartition(":")[0]))] == []
 
 
-def test_no_module_goes_around_the_rule() -> None:
+def test_no_module_circumvents_the_privacy_rule() -> None:
     files = [file for file in SOURCES if not uses_dependency_privates(file)]
     ignores = [module_id(file) for file in files if re.search("|".join(IGNORES), file.read_text(encoding="utf-8"))]
     strings = {module_id(file): names for file in files if (names := private_strings(tree_of(file)))}
@@ -128,7 +128,7 @@ def test_no_module_goes_around_the_rule() -> None:
     assert strings == {}
 
 
-def test_each_exception_is_still_one() -> None:
+def test_each_privacy_exception_is_still_needed() -> None:
     for file in filter(uses_dependency_privates, SOURCES):
         tree = tree_of(file)
         assert foreign_private_imports(tree, own_name(file), dependencies=True) or private_strings(tree)
@@ -152,7 +152,7 @@ def test_a_private_import_is_found(source: str, found: list[str]) -> None:
     assert foreign_private_imports(ast.parse(source), "chat_store", dependencies=True) == found
 
 
-def test_private_names_of_dependencies_are_not_looked_for_in_tests() -> None:
+def test_private_names_of_dependencies_are_allowed_in_tests() -> None:
     assert foreign_private_imports(ast.parse("from hashlib import _Hash"), None, dependencies=False) == []
 
 

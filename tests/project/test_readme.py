@@ -36,7 +36,7 @@ def lasting(lines: list[str]) -> list[str]:
     return [MOMENT.sub("…", line) for line in lines if not line.startswith("model") and " calls " not in line]
 
 
-def test_the_recording_of_the_pause_is_what_the_demo_prints(tmp_path: Path) -> None:
+def test_the_recorded_demo_in_the_readme_matches_its_output(tmp_path: Path) -> None:
     runs = recorded()
 
     assert len(runs) == 2
@@ -63,7 +63,7 @@ def test_the_recording_of_the_pause_is_what_the_demo_prints(tmp_path: Path) -> N
     ],
     ids=lambda pages: pages[0],
 )
-def test_the_readme_tells_the_scores_of_the_pages(pages: tuple[str, ...]) -> None:
+def test_the_readme_contains_the_scores_of_the_difference_pages(pages: tuple[str, ...]) -> None:
     texts = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in pages]
     scores = [found for text in texts for found in re.findall(r"^\| all \| (\d+) \| (\d+) \|$", text, re.MULTILINE)]
     cells = [f"[{good} of {whole}](docs/{page})" for (good, whole), page in zip(scores, pages * 2, strict=False)]
@@ -72,7 +72,7 @@ def test_the_readme_tells_the_scores_of_the_pages(pages: tuple[str, ...]) -> Non
     assert f"| {' | '.join(cells)} |" in README
 
 
-def test_the_readme_tells_how_many_scenarios_the_kits_have() -> None:
+def test_the_readme_contains_the_number_of_kit_scenarios() -> None:
     kits = (PROVIDERS, TRANSPORT_SCENARIOS, STORES)
 
     assert "public kits of {}, {} and {} scenarios".format(*map(len, kits)) in README

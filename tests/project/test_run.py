@@ -39,13 +39,11 @@ def script() -> ModuleType:
         (["demo", "decide", "--", "--x"], ["--sessions", "demo", "--", "decide", "--", "--x"]),
     ],
 )
-def test_the_first_word_names_a_session_and_the_rest_is_for_it(
-    script: ModuleType, words: list[str], nox: list[str]
-) -> None:
+def test_the_first_argument_of_run_selects_a_session(script: ModuleType, words: list[str], nox: list[str]) -> None:
     assert script._nox_arguments(words) == nox
 
 
-def test_an_older_python_is_told_what_it_lacks(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_python_version_is_refused_with_a_message(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(script.sys, "version_info", (3, 9, 2))
 
@@ -53,7 +51,7 @@ def test_an_older_python_is_told_what_it_lacks(script: ModuleType, monkeypatch: 
         script.main()
 
 
-def test_the_script_imports_nothing_that_must_be_installed() -> None:
+def test_the_run_script_imports_only_the_standard_library() -> None:
     command = [sys.executable, "-I", "-S", "-c", "import runpy; runpy.run_path('run.py', run_name='imported')"]
 
     assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True).stderr == ""
@@ -83,7 +81,7 @@ def run_pytest(
 
 
 @pytest.mark.parametrize(("ci", "status", "outcome"), [("", 0, "2 skipped"), ("true", 2, "error")])
-def test_a_skip_passes_on_a_desk_and_fails_in_ci(tmp_path: Path, ci: str, status: int, outcome: str) -> None:
+def test_a_skip_passes_locally_and_fails_in_ci(tmp_path: Path, ci: str, status: int, outcome: str) -> None:
     (tmp_path / "test_module.py").write_text("import pytest\npytest.skip('not here', allow_module_level=True)\n")
     (tmp_path / "test_one.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('not here')\n")
 
@@ -112,7 +110,7 @@ def test_modules_without_recordings_are_skipped_and_counted(tmp_path: Path, ci: 
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_a_module_without_recordings_fails_where_recordings_are_expected(tmp_path: Path, beside: bool) -> None:
+def test_a_module_without_recordings_fails_if_recordings_are_expected(tmp_path: Path, beside: bool) -> None:
     clone = tmp_path / "clone"
     clone.mkdir()
     (clone / "test_wire.py").write_text("import pytest\npytest.skip('set CHAT_WIRE_DIR', allow_module_level=True)\n")
@@ -127,9 +125,7 @@ def test_a_module_without_recordings_fails_where_recordings_are_expected(tmp_pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not inherited there")
 @pytest.mark.parametrize("words", [(), ("-n1",)], ids=["one process", "a worker"])
-def test_programs_started_by_tests_see_ctrl_c_where_the_parent_process_ignores_it(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_child_processes_of_tests_receive_ctrl_c(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "test_child.py").write_text(
         "import subprocess, sys\n"
         "CODE = 'import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)'\n"
@@ -157,7 +153,7 @@ def test_the_first_failure_is_printed_before_the_last_test_runs(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("thorough", "summary"), [("", "3 passed, 5 deselected"), ("1", "8 passed")])
-def test_of_sampled_cases_the_same_ones_run_each_time_and_all_where_it_is_thorough(
+def test_sampled_cases_are_deterministic_and_all_run_in_thorough_mode(
     tmp_path: Path, thorough: str, summary: str
 ) -> None:
     (tmp_path / "test_cases.py").write_text(

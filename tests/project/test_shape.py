@@ -46,13 +46,13 @@ def is_public(package: Package, module: Path) -> bool:
     return not any(part.startswith("_") for part in module.relative_to(package.source).parts)
 
 
-def test_a_source_file_is_at_most_five_hundred_lines() -> None:
+def test_a_source_file_has_at_most_500_lines() -> None:
     lengths = {module_id(file): file.read_text(encoding="utf-8").count("\n") for file in SOURCES}
 
     assert {file: length for file, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
-def test_a_function_fits_on_a_screen() -> None:
+def test_a_function_has_at_most_60_lines() -> None:
     lengths = {
         f"{module_id(file)}:{function.lineno} {function.name}": (function.end_lineno or 0) - function.lineno + 1
         for file in SOURCES
@@ -63,7 +63,7 @@ def test_a_function_fits_on_a_screen() -> None:
 
 
 @pytest.mark.parametrize(("package", "module"), [m for m in MODULES if is_public(*m)], ids=module_id)
-def test_a_public_module_that_does_something_has_a_test_file_of_its_own(package: Package, module: Path) -> None:
+def test_every_public_module_with_code_has_a_test_file(package: Package, module: Path) -> None:
     if not any(does_something(function) for function in functions(module)):
         return  # values and protocols: there is nothing to run
 

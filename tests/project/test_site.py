@@ -27,9 +27,7 @@ def directives(site: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_every_public_name_of_a_package_has_its_place(
-    package: Package, site: ModuleType, directives: list[str]
-) -> None:
+def test_every_public_name_is_on_an_api_page(package: Package, site: ModuleType, directives: list[str]) -> None:
     places = site.places()
     modules = {
         name: names for name, names in site.public_modules().items() if name.split(".")[0] == package.import_name
@@ -40,11 +38,11 @@ def test_every_public_name_of_a_package_has_its_place(
     assert absent == []
 
 
-def test_no_name_is_told_of_twice(directives: list[str]) -> None:
+def test_no_name_is_documented_twice(directives: list[str]) -> None:
     assert len(directives) == len(set(directives))
 
 
-def test_what_a_page_imports_is_public(site: ModuleType) -> None:
+def test_names_imported_on_a_page_are_public(site: ModuleType) -> None:
     """By the module that it is imported from, or by another one."""
     modules, places = site.public_modules(), site.places()
     imported = {(n.module or "", a.name) for page in PAGES for n in imports(page) for a in n.names if a.name != "*"}
@@ -63,14 +61,14 @@ def imports(page: Path) -> list[ast.ImportFrom]:
     return found
 
 
-def test_an_inventory_without_a_name_is_noticed(site: ModuleType) -> None:
+def test_a_name_missing_from_the_inventory_is_found(site: ModuleType) -> None:
     whole = "".join(f"{place} py:class 1 api/x.html#$ -\n" for place in site.places().values())
 
     assert site.unlisted(whole) == []
     assert site.unlisted(re.sub(r"^chat_core\.Chat .*\n", "", whole, flags=re.MULTILINE)) == ["chat_core.Chat"]
 
 
-def test_a_page_of_names_begins_with_what_a_reader_looks_for(site: ModuleType) -> None:
+def test_an_api_page_begins_with_its_main_class(site: ModuleType) -> None:
     pages = site.reference()
     first = {
         name: re.findall(r"^::: (\S+)$", text, re.MULTILINE)[0] for name, text in pages.items() if "/chat_core/" in name
@@ -91,7 +89,7 @@ def test_a_page_of_names_begins_with_what_a_reader_looks_for(site: ModuleType) -
         ("```text\n| `a \\| b` |\n```", "```text\n| `a \\| b` |\n```"),
     ],
 )
-def test_a_bar_in_the_code_of_a_table_is_shown_without_its_backslash(site: ModuleType, written: str, read: str) -> None:
+def test_an_escaped_bar_in_table_code_is_shown_without_a_backslash(site: ModuleType, written: str, read: str) -> None:
     page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
     config = SimpleNamespace(docs_dir=str(ROOT / "docs"))
 

@@ -82,29 +82,29 @@ def missing(tests: tuple[str, ...]) -> list[str]:
     return [test for test in tests if not is_there(test)]
 
 
-def test_every_test_that_a_table_names_is_there() -> None:
+def test_every_test_named_by_a_table_exists() -> None:
     assert {row.words: lost for row in ALL if (lost := missing(row.tests))} == {}
 
 
-def test_every_known_mistake_has_a_row_with_a_test_and_a_mutant() -> None:
+def test_every_bug_has_a_row_with_a_test_and_a_mutant() -> None:
     table = ROWS["bugs"]
 
     assert [row.words[0] for row in table] == NUMBERS
     assert [row.words[0] for row in table if not (row.tests and row.mutants)] == []
 
 
-def test_every_promise_has_a_test_or_says_that_it_is_not_built_yet() -> None:
+def test_every_promise_has_a_test_or_is_marked_as_not_built() -> None:
     table = ROWS["promises"]
 
     assert len(table) > 150
     assert [row.words for row in table if not row.tests and "not built yet" not in row.words[0]] == []
 
 
-def test_the_tables_name_every_mutant_and_no_other() -> None:
+def test_the_tables_name_all_existing_mutants() -> None:
     assert {name for row in ALL for name in row.mutants} == set(MUTANTS)
 
 
-def test_a_row_names_the_tests_that_its_mutants_must_fail() -> None:
+def test_a_row_names_the_tests_of_its_mutants() -> None:
     left_out = {
         (*row.words, name): lost
         for row in ALL

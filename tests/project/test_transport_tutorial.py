@@ -67,7 +67,7 @@ class TestTutorialTransport(TransportConformance):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("head", [b"HTTP/1.0\r\n\r\n", b"HTTP/1.0 fine\r\n\r\n", b"HTTP/1.0 200 Fine\r\n" * 10_000])
-async def test_a_head_that_is_none_is_told_as_a_transport_tells_it(head: bytes) -> None:
+async def test_an_invalid_response_head_raises_a_protocol_error(head: bytes) -> None:
     async def answers(socket: SocketStream) -> None:
         async with socket:
             await socket.receive()
@@ -87,7 +87,7 @@ async def test_a_head_that_is_none_is_told_as_a_transport_tells_it(head: bytes) 
     assert kinds == ["protocol"]
 
 
-def test_it_is_as_long_as_the_page_says() -> None:
+def test_the_transport_has_the_documented_number_of_lines() -> None:
     promised = re.search(r"The transport has (\d+) lines without docstrings", TEXT)
     lines = [line.strip() for part in final().values() for line in part.splitlines()]
     lines = [line for line in lines if line and not line.startswith('"""')]
@@ -97,7 +97,7 @@ def test_it_is_as_long_as_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_the_last_version_of_each_part_is_the_one_that_the_page_names(name: str) -> None:
+def test_the_last_version_of_each_part_is_in_the_documented_step(name: str) -> None:
     steps = re.split(r"^## ", TEXT, flags=re.MULTILINE)
     last = max(
         number

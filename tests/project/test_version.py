@@ -10,12 +10,12 @@ import pytest
 from .workspace import PACKAGES, ROOT, VERSION, Package, module_id
 
 
-def test_the_version_file_holds_a_version_and_nothing_else() -> None:
+def test_the_version_file_contains_only_a_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=module_id)
-def test_a_package_takes_its_version_from_the_one_file(package: Package) -> None:
+def test_a_package_reads_its_version_from_the_version_file(package: Package) -> None:
     project = package.pyproject["project"]
 
     assert "version" in project["dynamic"]
@@ -41,5 +41,5 @@ def test_a_package_is_typed_licensed_and_described(package: Package) -> None:
     assert about["Summary"]
 
 
-def test_the_changelog_tells_of_this_version() -> None:
+def test_the_changelog_has_a_section_for_this_version() -> None:
     assert f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
