@@ -121,6 +121,14 @@ async def test_the_memory_is_asked_again_only_for_a_new_message() -> None:
     ], "a note that the model has is not sent again"
 
 
+async def test_a_note_that_is_too_long_is_left_out() -> None:
+    model, memory = ScriptedProvider("Tea."), Memory(("x" * 5000, "Ana drinks tea."))
+
+    await chat_with(model, memory).complete(Messages.from_user("What do I drink?"), owner="ana")
+
+    assert sent(model) == [["Ana drinks tea.", "What do I drink?"]]
+
+
 async def test_the_memory_is_asked_about_posted_messages() -> None:
     model, memory = ScriptedProvider("Tea."), Memory()
     target = MemoryConversation(Messages.from_user("Hello."), owner="ana")

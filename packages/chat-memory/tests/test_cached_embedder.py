@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from chat_core import ChatOptions, EmbeddingsProvider
+from chat_core.errors import InvalidResponseError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory.cached_embedder import CachedEmbedder
 
@@ -48,6 +49,40 @@ async def test_cached_vectors_of_another_model_are_not_used(tmp_path: Path) -> N
         async with CachedEmbedder(embedder, tmp_path / "vectors.db") as cached:
             await cached.embed(["tea"], NO_OPTIONS)
         assert embedder.asked == [["tea"]]
+
+
+@pytest.mark.anyio
+async def test_vectors_of_another_length_are_not_used(tmp_path: Path) -> None:
+    for dimensions in (256, 512):
+        embedder = Lengths()
+        embedder.metadata = ProviderMeta("test", "one", dimensions=dimensions)
+        async with CachedEmbedder(embedder, tmp_path / "vectors.db") as cached:
+            await cached.embed(["tea"], NO_OPTIONS)
+        assert embedder.asked == [["tea"]]
+
+
+@pytest.mark.anyio
+async def test_texts_are_embedded_without_a_cache_that_cannot_be_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with CachedEmbedder(Lengths(), tmp_path / "missing" / "vectors.db") as cached:
+        assert [vector[0] for vector in (await cached.embed(["tea"], NO_OPTIONS)).vectors] == [3]
+    assert "the cache of vectors cannot be read" in caplog.text
+    assert "vectors are not cached" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_missing_vector_and_a_lone_surrogate_are_handled_by_the_cache(tmp_path: Path) -> None:
+    class Silent(Lengths):
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            del texts, options
+            return EmbeddingsResponse(())
+
+    async with CachedEmbedder(Silent(), tmp_path / "vectors.db") as cached:
+        with pytest.raises(InvalidResponseError, match="returned 0 vectors for 1 texts"):
+            await cached.embed(["tea"], NO_OPTIONS)
+    async with CachedEmbedder(Lengths(), tmp_path / "vectors.db") as cached:
+        assert len((await cached.embed(["tea \ud800"], NO_OPTIONS)).vectors) == 1
 
 
 def test_the_cache_file_contains_no_text(tmp_path: Path) -> None:

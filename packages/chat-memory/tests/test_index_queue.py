@@ -15,6 +15,7 @@ from chat_memory.extraction import ExtractedFact, Extraction
 from chat_memory.indexing import Indexer, index_job, queue_idle
 from chat_memory.transcript import TranscriptTurn
 from chat_store import SqliteStore
+from chat_store.meta import ConversationMeta
 
 HOUR = timedelta(hours=1)
 SESSIONS = 30
@@ -39,6 +40,25 @@ async def test_a_conversation_is_queued_once_after_each_change(tmp_path: Path) -
             conversation.messages.user("Now I live in Paris.")
         assert await queue_idle(store, HOUR, now=lambda: later + HOUR) == 1
         assert [job.conversation for job in await store.jobs(kind="index")] == ["chat-1", "chat-1"]
+
+
+@pytest.mark.anyio
+async def test_a_conversation_deleted_meanwhile_does_not_stop_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store:
+        for name in ("chat-1", "chat-2"):
+            await store.create(Messages.from_user("I live in Berlin."), id=name)
+        listed = await store.conversations(state="open")
+        await store.delete(listed[0].id)
+
+        async def stale(*_: object, **__: object) -> Sequence[ConversationMeta]:
+            return listed
+
+        monkeypatch.setattr(SqliteStore, "conversations", stale)
+        later = datetime.now(UTC) + HOUR
+        assert await queue_idle(store, HOUR, now=lambda: later) == 1
+        assert [job.conversation for job in await store.jobs(kind="index")] == [listed[1].id]
 
 
 class Counted:

@@ -14,7 +14,7 @@ from chat_core.errors import RequestTimeoutError, ServerError, UsageError
 from chat_core.messages import Messages, Recalled, RecalledNote, Summary, Text, Turn
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Entity, SqliteMemory
-from chat_memory.extraction import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
+from chat_memory.extraction import Certainty, ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from chat_memory.facts import MAX_NAME_BYTES
 from chat_memory.indexing import IncompleteIndexError, Indexer, IndexReport, index_job
 from chat_memory.postgres import PostgresMemory
@@ -281,9 +281,10 @@ async def test_a_too_long_name_is_reported_and_other_items_are_stored(tmp_path: 
         assert report.complete
 
 
-async def test_a_fact_from_a_model_turn_is_inferred(tmp_path: Path) -> None:
+@pytest.mark.parametrize("certainty", ["stated", "observed"])
+async def test_a_fact_from_a_model_turn_is_inferred(tmp_path: Path, certainty: Certainty) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
-        extraction = Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", "stated", 1)])
+        extraction = Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", certainty, 1)])
         await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
         (fact,) = await memory.scope("ana").facts()
         assert fact.source == "inferred"
@@ -292,9 +293,31 @@ async def test_a_fact_from_a_model_turn_is_inferred(tmp_path: Path) -> None:
 async def test_a_fact_with_an_unknown_turn_cites_the_last_turn(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "m.db") as memory:
         extraction = Extraction(facts=[ExtractedFact("Ana", "lives in", "Rome", "observed", 99)])
-        await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR))
+        await indexer_of(memory, Script(extraction)).index("ana", "chat-1", talk(*FOUR[:3], "Hm.", "Ok."))
         (fact,) = await memory.scope("ana").facts()
-        assert fact.said_at == START + timedelta(minutes=3)
+        assert (fact.said_at, fact.source) == (START + timedelta(minutes=4), "inferred")
+
+
+async def test_a_forgotten_fact_is_not_stored_by_a_retry(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        indexer = Indexer(memory, Script(), scope=lambda meta: meta.owner, recall=Recall(memory, Embedder()))
+        assert not (await indexer.index("ana", "chat-1", talk(*FOUR))).complete
+        ana = memory.scope("ana")
+        (home,) = await ana.facts(predicate="lives in")
+        await ana.forget(home.id)
+        assert (await indexer.index("ana", "chat-1", talk(*FOUR))).complete
+        assert await ana.facts(predicate="lives in") == []
+
+
+async def test_a_forgotten_fact_is_stored_if_a_later_turn_states_it(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        await indexer_of(memory, Script()).index("ana", "chat-1", talk(*FOUR))
+        ana = memory.scope("ana")
+        (home,) = await ana.facts(predicate="lives in")
+        await ana.forget(home.id)
+        later = Script(Extraction(facts=[ExtractedFact("Ana", "lives in", "Berlin", "stated", 4)]))
+        await indexer_of(memory, later).index("ana", "chat-1", talk(*FOUR, "I do live in Berlin."))
+        assert [fact.object for fact in await ana.facts(predicate="lives in")] == ["Berlin"]
 
 
 class Embedder:

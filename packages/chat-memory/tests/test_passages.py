@@ -23,7 +23,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
 
 
 def test_passages_of_kind_fact_are_refused() -> None:
-    with pytest.raises(UsageError, match="add a Statement"):
+    with pytest.raises(UsageError, match="store a Statement"):
         Passage("I live in Berlin.", "chat-17", kind="fact")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from chat_core import ChatOptions
-from chat_core.errors import ServerError, UsageError
+from chat_core.errors import InvalidResponseError, ServerError, UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Passage, Relation, SqliteMemory, Statement
 from chat_memory.recall import Recall, RecallResult, Weights
@@ -185,6 +185,43 @@ async def test_matches_are_limited_in_number_and_characters(memory: SqliteMemory
     assert len((await recall.search("ana", "violin", max_characters=15)).matches) == 1
 
 
+async def test_a_match_that_is_too_long_is_left_out(memory: SqliteMemory) -> None:
+    await tell(memory, "violin " * 100, conversation="a")
+    await tell(memory, "violin and harp", conversation="b")
+    result = await Recall(memory, relative_gate=0).search("ana", "violin", max_characters=100)
+    assert texts(result) == ["violin and harp"]
+
+
+async def test_an_embedder_without_an_answer_degrades_the_search(memory: SqliteMemory) -> None:
+    class Silent(Embedder):
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            del texts, options
+            return EmbeddingsResponse(())
+
+    await tell(memory, "tea")
+    with pytest.raises(InvalidResponseError, match="returned 0 vectors for 1 texts"):
+        await Recall(memory, Silent()).embed("ana")
+    await Recall(memory, Embedder()).embed("ana")
+    assert (await Recall(memory, Silent()).search("ana", "tea")).degraded
+
+
+async def test_a_database_that_does_not_answer_gives_no_notes(
+    memory: SqliteMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wait(*_: object) -> None:
+        msg = "the database is locked"
+        raise TimeoutError(msg)
+
+    await memory.scope("ana").add(Statement("Ana", "plays", "violin"))
+    recall = Recall(memory)
+    monkeypatch.setattr("chat_memory._base_memory.Scope.touch", wait)
+    assert [note.text for note in await recall.recall("ana", "Who plays the violin?")] == ["Ana plays violin"]
+    assert "the use of facts was not recorded" in caplog.text
+    monkeypatch.setattr("chat_memory._base_memory.Scope.revision", wait)
+    assert await recall.recall("ana", "Who plays the violin?") == []
+    assert "no notes from memory" in caplog.text
+
+
 async def test_a_limited_search_returns_the_best_matches(memory: SqliteMemory) -> None:
     for n in range(30):
         await tell(memory, "violin" + " and harp" + " and drum" * (n == 29), conversation=str(n))
@@ -334,7 +371,7 @@ async def test_equally_relevant_facts_are_ordered_by_their_distance_in_the_graph
 
 
 async def test_invalid_limits_are_refused(memory: SqliteMemory) -> None:
-    for gate, relative_gate in ((-1.0, 0.5), (0.2, 2.0), (0.2, -0.1)):
+    for gate, relative_gate in ((-1.0, 0.5), (float("nan"), 0.5), (0.2, 2.0), (0.2, -0.1)):
         with pytest.raises(UsageError, match="gate must be"):
             Recall(memory, gate=gate, relative_gate=relative_gate)
     with pytest.raises(UsageError, match="max_scopes"):

@@ -48,7 +48,9 @@ class _Provider(TransportProvider):
         hint: str = "",
         error_patterns: ErrorPatterns = (),
     ) -> None:
-        metadata = ProviderMeta(dialect.provider, dialect.model, description, max_embedding_batch)
+        metadata = ProviderMeta(
+            dialect.provider, dialect.model, description, max_embedding_batch, dimensions=dialect.dimensions
+        )
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
         self._hint = hint

@@ -244,8 +244,8 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
             scope: function that returns the scope to search, such as `lambda context: context.owner`. Nothing is
                 searched if it returns `None`.
             max_notes: maximum number of notes before one message.
-            max_characters: maximum number of characters of the text before one message. Notes are not cut: the first
-                note that does not fit and all later ones are omitted.
+            max_characters: maximum number of characters of the text before one message. Notes are not cut: a note that
+                does not fit is left out.
         """
         require_memory(memory, scope)
         require_number(max_notes, "max_notes of with_memory()", least=1)

@@ -67,6 +67,7 @@ class ProviderMeta:
         max_embedding_batch: maximum number of texts in one embeddings request.
         abilities: abilities of the model.
         data: application data, such as a price or a region. Never sent and never stored.
+        dimensions: length of the vectors that an embedder was asked for, or None for the length of the model.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ProviderMeta:
     max_embedding_batch: int = 2048
     abilities: Abilities = UNKNOWN_ABILITIES
     data: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
+    dimensions: int | None = None
 
 
 @final

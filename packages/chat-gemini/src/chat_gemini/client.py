@@ -192,7 +192,7 @@ class GeminiEmbeddings(_Client):
         max_batch: int | None = None,
     ) -> None:
         limit = max_batch or MAX_BATCH[dialect.method]
-        metadata = ProviderMeta(dialect.provider, dialect.model, description, limit)
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, limit, dimensions=dialect.dimensions)
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
 

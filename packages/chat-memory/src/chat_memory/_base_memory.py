@@ -19,9 +19,18 @@ from chat_memory._fact_rows import FactRows, read_multi_valued
 from chat_memory._graph_rows import GraphRows
 from chat_memory._record_rows import RecordRows
 from chat_memory._scope_export import export_scope, read_revision, read_stats
-from chat_memory.citations import Citation
+from chat_memory.citations import Citation, SessionCitation
 from chat_memory.errors import UnknownFactError
-from chat_memory.facts import Fact, FactStatus, Outcome, Statement, normalize, require_name, require_short
+from chat_memory.facts import (
+    Fact,
+    FactStatus,
+    Outcome,
+    Statement,
+    forgotten_record,
+    normalize,
+    require_name,
+    require_short,
+)
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
 from chat_memory.passages import Document, Passage, TextMatch
 
@@ -158,7 +167,15 @@ class Scope:
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.forget()`."""
-        return await self._write_rows(lambda rows: rows.facts.forget(id))
+
+        def write(rows: Rows) -> bool:
+            for stored in rows.facts.statements(id):
+                citation = stored.statement.citation
+                if isinstance(citation, SessionCitation):
+                    rows.records.put(citation.conversation, forgotten_record(id, citation.turn), {}, replace=True)
+            return rows.facts.forget(id)
+
+        return await self._write_rows(write)
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""

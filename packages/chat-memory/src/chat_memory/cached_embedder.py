@@ -6,6 +6,7 @@ A text is embedded once for all scopes. Its vector stays in the file after its d
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from array import array
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,14 @@ from typing import Final, Self, cast, final
 
 from chat_core import ChatOptions
 from chat_core.concurrency import finish_in_thread
+from chat_core.errors import ChatError
 from chat_core.json import dumps
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
 from chat_store.sql.sqlite_pool import SqlitePool
 
-from chat_memory.passages import vector_to_bytes
+from chat_memory.passages import embed_texts, vector_to_bytes
 
+_log = logging.getLogger("chat_memory")
 _MIGRATIONS: Final = (("CREATE TABLE chat_memory_cache (hash TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID",),)
 _READ: Final = "SELECT hash, vector FROM chat_memory_cache WHERE hash IN (SELECT value FROM json_each(?))"
 
@@ -27,13 +30,14 @@ _READ: Final = "SELECT hash, vector FROM chat_memory_cache WHERE hash IN (SELECT
 class CachedEmbedder:
     """An `EmbeddingsProvider` that keeps the vectors of another one in a SQLite file.
 
-    The file contains hashes of texts, and no texts. It belongs to no scope: `delete_all()` does not change it. Delete
-    the file to forget all vectors. Requests with options are not cached.
+    The file contains hashes of texts, and no texts. It belongs to no scope: `delete_all()` does not change it. To
+    forget all vectors, delete the file while no process uses it. Requests with options are not cached. If the file
+    cannot be read or written, a warning is logged, and texts are embedded without it.
 
     Args:
         embedder: computes vectors of new texts.
         path: the file.
-        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
+        busy_seconds: how long to wait for another writer. Then the vectors are returned without being cached.
     """
 
     def __init__(
@@ -54,12 +58,12 @@ class CachedEmbedder:
         if options != ChatOptions():
             return await self._embedder.embed(texts, options)
         keys = {text: self._hash(text) for text in texts}
-        known = await finish_in_thread(lambda: self._read(list(keys.values())))
+        known = await self._read_or_miss(list(keys.values()))
         new = [text for text, key in keys.items() if key not in known]
-        response = await self._embedder.embed(new, options) if new else EmbeddingsResponse(())
+        response = await embed_texts(self._embedder, new) if new else EmbeddingsResponse(())
         added = {keys[text]: vector_to_bytes(vector) for text, vector in zip(new, response.vectors, strict=True)}
         if added:
-            await finish_in_thread(lambda: self._write(added))
+            await self._write_or_warn(added)
         found = {**known, **added}
         vectors = tuple(_vector_from_bytes(found[keys[text]]) for text in texts)
         return EmbeddingsResponse(vectors, response.usage, response.model)
@@ -69,8 +73,24 @@ class CachedEmbedder:
         await finish_in_thread(self._pool.close)
 
     def _hash(self, text: str) -> str:
-        """Return a hash of the text and the name of the embedder."""
-        return hashlib.sha256(dumps([self.metadata.name, self.metadata.model, text]).encode()).hexdigest()
+        """Return a hash of the text and of what changes its vector: the provider, the model and its dimensions."""
+        key = [self.metadata.name, self.metadata.model, text]
+        if self.metadata.dimensions is not None:
+            key.append(str(self.metadata.dimensions))
+        return hashlib.sha256(dumps(key).encode("utf-8", "surrogatepass")).hexdigest()
+
+    async def _read_or_miss(self, keys: Sequence[str]) -> dict[str, bytes]:
+        try:
+            return await finish_in_thread(lambda: self._read(keys))
+        except (OSError, ChatError) as error:
+            _log.warning("the cache of vectors cannot be read, so all texts are embedded: %s", error)
+            return {}
+
+    async def _write_or_warn(self, vectors: Mapping[str, bytes]) -> None:
+        try:
+            await finish_in_thread(lambda: self._write(vectors))
+        except (OSError, ChatError) as error:
+            _log.warning("vectors are not cached, because the cache cannot be written: %s", error)
 
     def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         with self._pool.read() as connection:

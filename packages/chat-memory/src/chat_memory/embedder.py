@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _PACKAGE: Final = "wordllama"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
+_MAX_CHARACTERS: Final = 20_000
+"""The rest of a longer text is ignored, because the tokenizer blocks other threads."""
 _TOKENS: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
@@ -39,12 +41,13 @@ class LocalEmbedder:
     """
 
     def __init__(self) -> None:
+        # The package is not imported: its modules configure the log of the application.
         found = find_spec(_PACKAGE)
-        if found is None or not found.submodule_search_locations:
+        folders = (found and found.submodule_search_locations) or []
+        self._folder = next((Path(folder) for folder in folders if _has_files(Path(folder))), Path())
+        if not _has_files(self._folder) or not (find_spec("tokenizers") and find_spec("safetensors")):
             msg = 'LocalEmbedder() requires weights: pip install "chat-memory[embedder]"'
             raise UsageError(msg)
-        # The package is not imported: its modules configure the log of the application.
-        self._folder = Path(found.submodule_search_locations[0])
         self.metadata: ProviderMeta = ProviderMeta(_PACKAGE, f"l2_supercat_256@{version(_PACKAGE)}")
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
@@ -56,7 +59,7 @@ class LocalEmbedder:
     def _mean(self, text: str) -> tuple[float, ...]:
         tokens, weights = self._model
         # `encode_batch()` would start threads of its own.
-        ids = tokens.encode(text, add_special_tokens=False).ids
+        ids = tokens.encode(text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode(), add_special_tokens=False).ids
         mean = weights[ids].mean(axis=0, dtype=np.float32) if ids else np.zeros(weights.shape[1])
         return tuple(mean.tolist())
 
@@ -71,3 +74,7 @@ class LocalEmbedder:
         tokens.no_truncation()
         weights = load_file(str(self._folder / _WEIGHTS))
         return tokens, weights["embedding.weight"]
+
+
+def _has_files(folder: Path) -> bool:
+    return (folder / _WEIGHTS).is_file() and (folder / _TOKENS).is_file()

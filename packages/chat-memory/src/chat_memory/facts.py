@@ -208,6 +208,16 @@ def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # no
     return sha256(names.encode()).hexdigest()[:32]
 
 
+def forgotten_record(id: str, turn: int | None) -> str:  # noqa: A002 - the field's own name
+    """Return the name of the record that a fact was forgotten, so that its conversation does not store it again.
+
+    Args:
+        id: the id of the fact.
+        turn: the index of the turn that a statement of the fact cites.
+    """
+    return f"forgotten {id} {'' if turn is None else turn}"
+
+
 @dataclass(frozen=True, slots=True)
 class Inserted:
     """Outcome of a statement whose fact is new and current, without contradicting another fact."""

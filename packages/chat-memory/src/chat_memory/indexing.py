@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
-from chat_store import ConversationStore, Job
+from chat_store import ConversationStore, Job, UnknownConversationError
 from chat_store.meta import ConversationMeta
 
 from chat_memory._base_memory import utc_now
@@ -31,7 +31,18 @@ from chat_memory.extraction import (
     extraction_from_dict,
     extraction_to_dict,
 )
-from chat_memory.facts import Candidate, Historical, Inserted, Outcome, Reinforced, Statement, Superseded, normalize
+from chat_memory.facts import (
+    Candidate,
+    Historical,
+    Inserted,
+    Outcome,
+    Reinforced,
+    Statement,
+    Superseded,
+    fact_id,
+    forgotten_record,
+    normalize,
+)
 from chat_memory.graph import Entity, Relation
 from chat_memory.memory import Memory, MemoryScope
 from chat_memory.passages import Passage
@@ -145,7 +156,10 @@ async def queue_idle(
     for meta in await store.conversations(state="open"):
         if meta.last_active is not None and now() - meta.last_active >= idle:
             key = f"{meta.id}/{meta.last_active.isoformat()}"
-            await store.apply(meta.id, jobs=[index_job(meta.id, key=key, max_attempts=max_attempts)])
+            try:
+                await store.apply(meta.id, jobs=[index_job(meta.id, key=key, max_attempts=max_attempts)])
+            except UnknownConversationError:  # deleted meanwhile
+                continue
             found += 1
     return found
 
@@ -327,9 +341,14 @@ class Indexer:
     async def _add_facts(self, run: _Run) -> None:
         # A failed extraction ends the list of extractions early.
         for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
+            # Read again, because facts may have been forgotten since an earlier attempt or during this one.
+            records = await run.rows.records(run.conversation)
             for fact in extraction.facts:
                 try:
-                    outcome = await run.rows.add(_create_statement(run.conversation, chunk, fact))
+                    statement = _create_statement(run.conversation, chunk, fact)
+                    if _forgotten_name(run.rows.name, statement) in records:
+                        continue
+                    outcome = await run.rows.add(statement)
                 except UsageError as error:
                     run.fail("facts", error)
                     continue
@@ -371,10 +390,12 @@ class Indexer:
 def _create_statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
     """Convert an extracted fact to a statement that cites its turn.
 
-    A fact from a model's turn never gets the source `stated`, even if the extractor reports it as stated.
+    A fact from a model's turn is inferred, whatever the extractor reports. So is a fact whose turn is unknown, because
+    nothing shows that the user said it.
     """
-    turn = next((turn for turn in chunk if turn.index == fact.turn), chunk[-1])
-    source = "inferred" if fact.certainty == "stated" and turn.speaker == "model" else fact.certainty
+    cited = next((turn for turn in chunk if turn.index == fact.turn), None)
+    turn = cited or chunk[-1]
+    source = "inferred" if cited is None or turn.speaker == "model" else fact.certainty
     return Statement(
         fact.subject,
         fact.predicate,
@@ -383,6 +404,11 @@ def _create_statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: 
         said_at=turn.said_at,
         citation=SessionCitation(conversation, turn.index, turn.said_at),
     )
+
+
+def _forgotten_name(scope: str, statement: Statement) -> str:
+    turn = statement.citation.turn if isinstance(statement.citation, SessionCitation) else None
+    return forgotten_record(fact_id(scope, statement.subject, statement.predicate, statement.object), turn)
 
 
 def _count_outcome(run: _Run, outcome: Outcome) -> None:

@@ -108,7 +108,10 @@ class MemoryScope(Protocol):
         ...
 
     async def forget(self, id: str) -> bool:  # noqa: A002
-        """Delete a fact with its statements, text, vectors and links.
+        """Delete a fact with its statements, text, vectors and links. Passages, summaries and extractions stay.
+
+        For each `SessionCitation` of its statements, an empty record `forgotten_record(id, turn)` is stored under the
+        conversation. It contains no text. An `Indexer` does not store the fact from that turn again.
 
         Returns:
             Whether this scope had such a fact.

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 
+from chat_core import ChatOptions
 from chat_core.clock import to_utc
-from chat_core.errors import UsageError
+from chat_core.errors import InvalidResponseError, UsageError
+from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
 
 from chat_memory.facts import require_name, require_text
 
@@ -118,6 +120,27 @@ class TextMatch:
 
     document: int
     score: float
+
+
+def embedder_name(metadata: ProviderMeta) -> str:
+    """Return a name for an embedder that is different for each provider, model and number of dimensions."""
+    provider = metadata.name.replace("%", "%25").replace("/", "%2F")
+    return f"{provider}/{metadata.model}" + ("" if metadata.dimensions is None else f"@{metadata.dimensions}")
+
+
+async def embed_texts(embedder: EmbeddingsProvider, texts: Sequence[str]) -> EmbeddingsResponse:
+    """Embed texts, and check that each has a vector. Unpaired surrogates, which have no UTF-8, are replaced.
+
+    Raises:
+        InvalidResponseError: the number of vectors differs from the number of texts.
+        ChatError: the embedder failed.
+    """
+    response = await embedder.embed([text.encode("utf-8", "replace").decode() for text in texts], ChatOptions())
+    if len(response.vectors) != len(texts):
+        name = embedder_name(embedder.metadata)
+        msg = f"the embedder {name!r} returned {len(response.vectors)} vectors for {len(texts)} texts"
+        raise InvalidResponseError(msg)
+    return response
 
 
 def vector_to_bytes(vector: Sequence[float]) -> bytes:

@@ -20,7 +20,7 @@ from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
-from chat_core import ChatOptions, RecalledNote
+from chat_core import RecalledNote
 from chat_core.clock import utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
@@ -33,7 +33,7 @@ from chat_memory.confidence import effective_confidence
 from chat_memory.facts import Fact
 from chat_memory.graph import Entity
 from chat_memory.memory import Memory
-from chat_memory.passages import Document, DocumentFilter
+from chat_memory.passages import Document, DocumentFilter, embed_texts, embedder_name
 
 Vectors = npt.NDArray[np.float32]
 
@@ -141,7 +141,7 @@ class Recall:
         where: DocumentFilter | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        if (gate is not None and gate < 0) or not 0 <= relative_gate <= 1 or max_scopes < 1:
+        if (gate is not None and not gate >= 0) or not 0 <= relative_gate <= 1 or max_scopes < 1:
             msg = (
                 "gate must be at least 0, relative_gate between 0 and 1, and max_scopes at least 1, "
                 f"not {gate!r}, {relative_gate!r} and {max_scopes!r}"
@@ -149,7 +149,7 @@ class Recall:
             raise UsageError(msg)
         self._memory = memory
         self._embedder = embedder
-        self._model = "" if embedder is None else f"{embedder.metadata.name}/{embedder.metadata.model}"
+        self._model = "" if embedder is None else embedder_name(embedder.metadata)
         self._gate = gate
         self._relative_gate = relative_gate
         self._weights = weights or Weights()
@@ -173,8 +173,8 @@ class Recall:
             scope: the name of the scope to search.
             question: a question or any other text.
             limit: the maximum number of matches.
-            max_characters: the maximum number of characters of all matches together. The first match that does not
-                fit ends the list.
+            max_characters: the maximum number of characters of all matches together. A match that does not fit is
+                left out.
             where: which documents may be found. Default: those of the constructor.
 
         Raises:
@@ -204,15 +204,23 @@ class Recall:
     async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
         """Return notes for a model about the documents that are relevant to a question, best first.
 
-        See `ChatBuilder.with_memory()`.
+        See `ChatBuilder.with_memory()`. If the database does not answer in time, a warning is logged, and there are no
+        notes.
 
         Args:
             scope: the name of the scope to search.
             question: the text of the user's message.
         """
-        matches = (await self.search(scope, question)).matches
-        facts = [match.fact.id for match in matches if match.fact is not None]
-        await self._memory.scope(scope).touch(facts)
+        try:
+            matches = (await self.search(scope, question)).matches
+        except TimeoutError as error:
+            _log.warning("no notes from memory, because its database did not answer: %s", error)
+            return []
+        if facts := [match.fact.id for match in matches if match.fact is not None]:
+            try:
+                await self._memory.scope(scope).touch(facts)
+            except TimeoutError as error:
+                _log.warning("the use of facts was not recorded, because the database did not answer: %s", error)
         return [self._create_note(match) for match in matches]
 
     def _create_note(self, match: Match) -> RecalledNote:
@@ -240,7 +248,7 @@ class Recall:
             raise UsageError(msg)
         stored, rows = 0, self._memory.scope(scope)
         while documents := await rows.without_vector(self._model, limit=batch):
-            response = await self._embedder.embed([document.text for document in documents], ChatOptions())
+            response = await embed_texts(self._embedder, [document.text for document in documents])
             ids = [document.id for document in documents]
             await rows.put_vectors(self._model, dict(zip(ids, response.vectors, strict=True)))
             stored += len(documents)
@@ -293,7 +301,7 @@ class Recall:
         if self._embedder is None or index.vectors is None:
             return None
         try:
-            response = await self._embedder.embed([index.text.without_speakers(question)], ChatOptions())
+            response = await embed_texts(self._embedder, [index.text.without_speakers(question)])
         except ChatError as error:
             _log.warning("recall without an embedder, because it failed: %s", error)
             return None
@@ -403,8 +411,7 @@ class _ScopeIndex:
 def _limit_matches(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
     kept: list[Match] = []
     for match in matches:
-        characters -= len(match.document.text)
-        if characters < 0:
-            break
-        kept.append(match)
+        if len(match.document.text) <= characters:
+            characters -= len(match.document.text)
+            kept.append(match)
     return tuple(kept)

@@ -50,8 +50,9 @@ def _unanswered_question(messages: Messages) -> str:
 
 
 def _limit_notes(notes: Sequence[RecalledNote], settings: RecallSettings) -> tuple[RecalledNote, ...]:
-    """Return the first notes whose text for the model is within the limits of the settings."""
-    count = min(len(notes), settings.max_notes)
-    while count and len(Recalled(tuple(notes[:count])).text) > settings.max_characters:
-        count -= 1
-    return tuple(notes[:count])
+    """Return the first notes that are within the limits of the settings. A note that does not fit is left out."""
+    kept: tuple[RecalledNote, ...] = ()
+    for note in notes:
+        if len(kept) < settings.max_notes and len(Recalled((*kept, note)).text) <= settings.max_characters:
+            kept = (*kept, note)
+    return kept
