@@ -123,13 +123,21 @@ class TextMatch:
 
 
 def embedder_name(metadata: ProviderMeta) -> str:
-    """Return a name for an embedder that is different for each provider, model and number of dimensions."""
+    """Return a name for an embedder that is different for each provider, model and number of dimensions.
+
+    Args:
+        metadata: the metadata of the embedder.
+    """
     provider = metadata.name.replace("%", "%25").replace("/", "%2F")
     return f"{provider}/{metadata.model}" + ("" if metadata.dimensions is None else f"@{metadata.dimensions}")
 
 
 async def embed_texts(embedder: EmbeddingsProvider, texts: Sequence[str]) -> EmbeddingsResponse:
     """Embed texts, and check that each has a vector. Unpaired surrogates, which have no UTF-8, are replaced.
+
+    Args:
+        embedder: the embedder.
+        texts: the texts.
 
     Raises:
         InvalidResponseError: the number of vectors differs from the number of texts.
