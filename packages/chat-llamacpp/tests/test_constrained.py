@@ -48,11 +48,11 @@ def wire(schema: object) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
 
 
-def test_a_request_without_tools_goes_over_as_it_is() -> None:
+def test_a_request_without_tools_is_unchanged() -> None:
     assert asked(temperature=0) == Constrained({"model": "m", "messages": HELLO, "temperature": 0}, None, calls=False)
 
 
-def test_tools_become_a_choice_between_calls_and_a_saying() -> None:
+def test_tools_become_a_choice_between_calls_and_text() -> None:
     request = asked(tools=[tool("pay"), tool("ask")], parallel_tool_calls=True)
 
     assert request.calls
@@ -61,58 +61,58 @@ def test_tools_become_a_choice_between_calls_and_a_saying() -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", None])
-def test_an_automatic_choice_leaves_it_to_the_model(choice: object) -> None:
+def test_tool_choice_auto_allows_calls_and_text(choice: object) -> None:
     assert asked(tools=[tool("pay")], tool_choice=choice).schema == {"anyOf": [call("pay"), SAY]}
 
 
-def test_a_required_choice_leaves_calls_alone() -> None:
+def test_tool_choice_required_allows_only_calls() -> None:
     assert asked(tools=[tool("pay"), tool("ask")], tool_choice="required").schema == {
         "anyOf": [call("pay"), call("ask")]
     }
 
 
-def test_a_named_choice_leaves_that_call_alone() -> None:
+def test_a_named_tool_choice_allows_only_that_call() -> None:
     choice = {"type": "function", "function": {"name": "ask"}}
 
     assert asked(tools=[tool("pay"), tool("ask")], tool_choice=choice).schema == call("ask")
 
 
-def test_the_choice_none_leaves_the_answer_free() -> None:
+def test_tool_choice_none_leaves_the_response_unconstrained() -> None:
     request = asked(tools=[tool("pay")], tool_choice="none")
 
     assert request == Constrained({"model": "m", "messages": HELLO}, None, calls=False)
 
 
 @pytest.mark.parametrize("parameters", [None, {}, {"type": "object", "properties": {}}])
-def test_a_function_without_parameters_takes_none(parameters: dict[str, Any] | None) -> None:
+def test_a_function_without_parameters_accepts_no_arguments(parameters: dict[str, Any] | None) -> None:
     arguments: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
     assert asked(tools=[tool("now", parameters)], tool_choice="required").schema == call("now", arguments)
 
 
-def test_a_structured_answer_without_tools_is_the_whole_answer() -> None:
+def test_an_output_schema_without_tools_constrains_the_whole_response() -> None:
     request = asked(response_format=wire(PARAMETERS))
 
     assert request == Constrained({"model": "m", "messages": HELLO}, CLOSED, calls=False)
 
 
 @pytest.mark.parametrize("wanted", [{"type": "json_object"}, wire(None)])
-def test_any_json_object_may_be_asked_for(wanted: object) -> None:
+def test_json_object_mode_allows_any_object(wanted: object) -> None:
     assert asked(response_format=wanted).schema == {"type": "object"}
 
 
-def test_a_plain_text_that_is_asked_for_is_free() -> None:
+def test_response_format_text_leaves_the_response_unconstrained() -> None:
     assert asked(response_format={"type": "text"}).schema is None
 
 
-def test_a_structured_answer_stands_in_the_place_of_the_saying() -> None:
+def test_an_output_schema_with_tools_replaces_the_text_variant() -> None:
     request = asked(tools=[tool("pay")], response_format=wire(PARAMETERS))
 
     assert request.schema == {"anyOf": [call("pay"), {**SAY, "properties": {"say": CLOSED}}]}
     assert "response_format" not in request.body
 
 
-def test_schemas_with_references_stand_aside_each_in_a_place_of_its_own() -> None:
+def test_schemas_with_references_are_moved_to_separate_definitions() -> None:
     nested = Outer.model_json_schema()
     request = asked(tools=[tool("a", nested), tool("b", nested)], tool_choice="required")
 
@@ -138,12 +138,12 @@ def test_schemas_with_references_stand_aside_each_in_a_place_of_its_own() -> Non
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part of type 'image_url'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_words(fields: dict[str, Any], said: str) -> None:
+def test_unsupported_request_fields_are_rejected(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UnconstrainableError, match=said):
         asked(**fields)
 
 
-def test_calls_and_results_of_the_history_become_words() -> None:
+def test_calls_and_results_in_the_history_become_text() -> None:
     function = {"name": "pay", "arguments": '{"to": "Bo"}'}
     history = [
         {"role": "developer", "content": "Be brief."},
@@ -167,7 +167,7 @@ def test_calls_and_results_of_the_history_become_words() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", '{"to": "B', None])
-def test_arguments_of_the_history_that_are_cut_are_shown_empty(arguments: str | None) -> None:
+def test_truncated_arguments_in_the_history_are_shown_as_an_empty_object(arguments: str | None) -> None:
     made = {"id": "1", "type": "function", "function": {"name": "pay", "arguments": arguments}}
     request = asked(messages=[{"role": "assistant", "tool_calls": [made, made]}])
 
@@ -175,7 +175,7 @@ def test_arguments_of_the_history_that_are_cut_are_shown_empty(arguments: str | 
     assert message["content"] == "\n".join([json.dumps({"call": "pay", "arguments": {}})] * 2)
 
 
-def test_the_request_itself_is_left_alone() -> None:
+def test_constraining_a_request_does_not_change_its_body() -> None:
     body = {"messages": HELLO, "tools": [tool("pay")], "tool_choice": "required"}
     before = json.dumps(body)
     constrain(body)

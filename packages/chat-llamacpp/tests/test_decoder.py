@@ -48,7 +48,9 @@ class Heard:
 
 
 @given(TEXTS, WRITTEN, st.data())
-def test_a_saying_is_its_text_however_it_is_cut(text: str, how: tuple[bool, int | None], data: st.DataObject) -> None:
+def test_a_say_text_is_decoded_for_any_fragmentation(
+    text: str, how: tuple[bool, int | None], data: st.DataObject
+) -> None:
     heard = Heard(*pieces(written({"say": text}, how), data))
 
     assert heard.text == text
@@ -58,7 +60,7 @@ def test_a_saying_is_its_text_however_it_is_cut(text: str, how: tuple[bool, int 
 
 
 @given(VALUES.filter(lambda value: not isinstance(value, str)), WRITTEN, st.data())
-def test_a_structured_saying_is_its_json_however_it_is_cut(
+def test_a_structured_say_value_is_decoded_for_any_fragmentation(
     value: object, how: tuple[bool, int | None], data: st.DataObject
 ) -> None:
     heard = Heard(*pieces(written({"say": value}, how), data))
@@ -69,7 +71,7 @@ def test_a_structured_saying_is_its_json_however_it_is_cut(
 
 
 @given(CALLS, WRITTEN, st.data())
-def test_a_call_is_its_name_and_arguments_however_it_is_cut(
+def test_a_call_is_decoded_for_any_fragmentation(
     call: dict[str, Any], how: tuple[bool, int | None], data: st.DataObject
 ) -> None:
     heard = Heard(*pieces(written(call, how), data))
@@ -81,7 +83,7 @@ def test_a_call_is_its_name_and_arguments_however_it_is_cut(
 
 
 @given(CALLS, WRITTEN, st.data())
-def test_a_call_that_is_cut_anywhere_was_never_made(
+def test_a_call_truncated_anywhere_is_not_reported_as_called(
     call: dict[str, Any], how: tuple[bool, int | None], data: st.DataObject
 ) -> None:
     text = written(call, how)
@@ -94,7 +96,7 @@ def test_a_call_that_is_cut_anywhere_was_never_made(
 
 
 @given(TEXTS, WRITTEN, st.data())
-def test_a_saying_that_is_cut_anywhere_is_the_beginning_of_it(
+def test_a_say_text_truncated_anywhere_yields_a_prefix(
     text: str, how: tuple[bool, int | None], data: st.DataObject
 ) -> None:
     sent = written({"say": text}, how)
@@ -105,13 +107,13 @@ def test_a_saying_that_is_cut_anywhere_is_the_beginning_of_it(
 
 
 @given(st.text(alphabet='{"saycl: \n\\}', max_size=12), st.data())
-def test_whatever_comes_the_pieces_tell_what_the_whole_tells(text: str, data: st.DataObject) -> None:
+def test_fragmented_and_whole_input_give_the_same_result(text: str, data: st.DataObject) -> None:
     whole, cut = Heard(text), Heard(*pieces(text, data))
 
     assert (whole.text, whole.decoder.failed, whole.decoder.ended) == (cut.text, cut.decoder.failed, cut.decoder.ended)
 
 
-def test_a_call_has_an_id_of_its_own_and_tells_its_name_before_its_arguments() -> None:
+def test_a_call_gets_a_unique_id_and_its_name_precedes_its_arguments() -> None:
     deltas = Heard('{"call": "pay", "arguments": {"to": "Bo"}}').deltas
     again = Heard('{"call": "pay", "arguments": {"to": "Bo"}}').deltas
     (first,) = deltas[0]["tool_calls"]
@@ -134,7 +136,7 @@ def test_a_call_has_an_id_of_its_own_and_tells_its_name_before_its_arguments() -
         (r"\u00e9\/", "é/"),
     ],
 )
-def test_escapes_are_read_and_half_of_a_pair_is_replaced(escaped: str, text: str) -> None:
+def test_escapes_are_decoded_and_lone_surrogates_replaced(escaped: str, text: str) -> None:
     sent = f'{{"say": "{escaped}"}}'
 
     assert Heard(sent).text == text
@@ -142,7 +144,7 @@ def test_escapes_are_read_and_half_of_a_pair_is_replaced(escaped: str, text: str
 
 
 @pytest.mark.parametrize("text", ["Paris", '{"answer": 1}', '{"call" 1', "[", '{"says": "a"}'])
-def test_a_text_that_no_grammar_allowed_is_noticed(text: str) -> None:
+def test_text_outside_the_grammar_is_detected(text: str) -> None:
     heard = Heard(*text, "more")
 
     assert heard.decoder.failed
@@ -150,16 +152,16 @@ def test_a_text_that_no_grammar_allowed_is_noticed(text: str) -> None:
 
 
 @pytest.mark.parametrize("begun", ["", " ", "{", '{ "s', '{"say"', '{"call": ', '{"call": "pay", '])
-def test_what_may_still_become_an_answer_has_not_failed(begun: str) -> None:
+def test_an_incomplete_prefix_has_not_failed(begun: str) -> None:
     assert not Heard(*begun).decoder.failed
 
 
 @pytest.mark.parametrize(
     ("text", "saying"), [('{"say": "a', True), ('{"say": [1', True), ('{"call": "a"', False), ('{"say": ', False)]
 )
-def test_it_is_known_whether_something_is_being_said(text: str, saying: bool) -> None:
+def test_is_text_tells_whether_a_say_value_has_started(text: str, saying: bool) -> None:
     assert Heard(text).decoder.is_text is saying
 
 
-def test_what_follows_the_answer_is_not_told() -> None:
+def test_input_after_the_end_of_the_response_is_ignored() -> None:
     assert Heard('{"say": "a"}', '{"say": "b"}').text == "a"

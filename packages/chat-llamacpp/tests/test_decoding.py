@@ -49,18 +49,18 @@ async def heard(decoding: Decoding) -> list[Chunk]:
         return [chunk async for batch in decoding for chunk in batch]
 
 
-async def test_the_chunks_come_in_order_and_the_iteration_ends() -> None:
+async def test_chunks_are_delivered_in_order_and_the_iteration_ends() -> None:
     assert await heard(Decoding(Worker(), Model(chunks=500).work)) == [{"n": n} for n in range(500)]
 
 
-async def test_an_answer_of_nothing_ends_at_once() -> None:
+async def test_work_without_chunks_ends_the_iteration_immediately() -> None:
     decoding = Decoding(Worker(), lambda _take, _stopped: None)
 
     assert await heard(decoding) == []
     assert await anext(decoding, None) is None
 
 
-async def test_what_the_work_raises_is_raised_behind_its_chunks() -> None:
+async def test_an_exception_of_the_work_is_raised_after_its_chunks() -> None:
     def work(take: Take, _stopped: Stopped) -> None:
         take({"n": 0})
         raise TransportError("stream", "broke off")
@@ -71,7 +71,7 @@ async def test_what_the_work_raises_is_raised_behind_its_chunks() -> None:
             await anext(decoding)
 
 
-async def test_leaving_stops_the_work_and_waits_for_its_end() -> None:
+async def test_leaving_the_iteration_stops_the_work_and_waits_for_its_end() -> None:
     model = Model()
     async with aclosing(Decoding(Worker(), model.work)) as decoding:
         await anext(decoding)
@@ -86,7 +86,7 @@ async def test_leaving_before_the_first_chunk_stops_the_work() -> None:
         await until(begun)
 
 
-async def test_a_cancelled_reader_stops_the_work_and_waits_for_its_end() -> None:
+async def test_cancelling_the_reader_stops_the_work_and_waits_for_its_end() -> None:
     model = Model()
     with anyio.CancelScope() as scope:
         async with aclosing(Decoding(Worker(), model.work)) as decoding:
@@ -103,7 +103,7 @@ async def test_closing_twice_is_allowed() -> None:
     await decoding.aclose()
 
 
-async def test_one_that_waits_for_its_turn_is_given_up_at_once_and_never_works() -> None:
+async def test_closing_a_queued_decoding_returns_immediately_and_never_runs_it() -> None:
     worker, held, never = Worker(), threading.Event(), Model()
     first = Decoding(worker, silent(held))
     second = Decoding(worker, never.work)
@@ -117,7 +117,7 @@ async def test_one_that_waits_for_its_turn_is_given_up_at_once_and_never_works()
     assert not never.begun.is_set()
 
 
-async def test_a_reader_that_is_cancelled_while_it_waits_for_its_turn_leaves_at_once() -> None:
+async def test_cancelling_the_reader_of_a_queued_decoding_returns_immediately() -> None:
     worker, held, never = Worker(), threading.Event(), Model()
     async with aclosing(Decoding(worker, silent(held))):
         await until(held)
@@ -130,7 +130,7 @@ async def test_a_reader_that_is_cancelled_while_it_waits_for_its_turn_leaves_at_
     assert not never.begun.is_set()
 
 
-async def test_a_silence_that_is_too_long_is_a_timeout() -> None:
+async def test_exceeding_the_idle_timeout_raises() -> None:
     begun = threading.Event()
     async with aclosing(Decoding(Worker(), silent(begun), idle=0.01)) as decoding:
         with pytest.raises(TransportError, match=r"generated nothing for 0.01 s") as caught:
@@ -139,7 +139,7 @@ async def test_a_silence_that_is_too_long_is_a_timeout() -> None:
     assert caught.value.kind == "timeout"
 
 
-async def test_waiting_for_its_turn_is_no_silence() -> None:
+async def test_waiting_in_the_queue_does_not_count_as_idle() -> None:
     worker, held, later = Worker(), threading.Event(), threading.Event()
 
     def first(_take: Take, _stopped: Stopped) -> None:
@@ -155,7 +155,7 @@ async def test_waiting_for_its_turn_is_no_silence() -> None:
         assert await anext(second) == [{"n": 0}]
 
 
-async def test_the_loop_goes_on_while_the_work_is_silent() -> None:
+async def test_the_event_loop_is_not_blocked_while_the_work_is_silent() -> None:
     begun = threading.Event()
     ticks = 0
     async with aclosing(Decoding(Worker(), silent(begun))):
@@ -167,7 +167,7 @@ async def test_the_loop_goes_on_while_the_work_is_silent() -> None:
     assert ticks == 100
 
 
-async def test_answers_do_not_mix() -> None:
+async def test_concurrent_decodings_do_not_mix_their_chunks() -> None:
     worker = Worker()
     answers: dict[str, list[Chunk]] = {}
 
@@ -185,7 +185,7 @@ async def test_answers_do_not_mix() -> None:
     assert answers == {name: [{name: n} for n in range(50)] for name in "abc"}
 
 
-def test_one_worker_serves_one_loop_after_another_of_either_kind() -> None:
+def test_one_worker_serves_consecutive_event_loops_of_both_backends() -> None:
     worker = Worker()
 
     async def ask() -> list[Chunk]:
@@ -195,7 +195,7 @@ def test_one_worker_serves_one_loop_after_another_of_either_kind() -> None:
         assert anyio.run(ask, backend=backend) == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
-def test_several_loops_at_once_take_turns() -> None:
+def test_event_loops_in_several_threads_share_one_worker() -> None:
     worker = Worker()
     answers: list[list[Chunk]] = []
 

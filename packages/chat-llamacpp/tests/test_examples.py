@@ -9,7 +9,7 @@ from pathlib import Path
 HELLO = Path(__file__).resolve().parents[3] / "docs" / "examples" / "local_hello.py"
 
 
-def test_hello_answers_and_keeps_the_conversation() -> None:
+def test_the_hello_example_answers_and_keeps_the_conversation() -> None:
     command = [sys.executable, "-W", "error", str(HELLO)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

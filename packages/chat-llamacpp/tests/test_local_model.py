@@ -77,7 +77,7 @@ async def who(model: CompletionsProvider, text: str) -> Person:
     return (await chat.complete(Messages.from_user(text))).value
 
 
-async def test_streamed_and_whole_the_same_question_has_the_same_answer(model: CompletionsProvider) -> None:
+async def test_complete_and_stream_give_the_same_response(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).build()
     whole = await chat.complete(Messages.from_user("What is the capital of France?"))
     async with chat.stream(Messages.from_user("What is the capital of France?")) as stream:
@@ -109,7 +109,7 @@ JSON = (
     [(ENGLISH, 1.2, 2), (CODE, 1, 1.6), (JSON, 1, 1.6), (GERMAN, 0.8, 1.5), (CHINESE, 0.7, 1.3)],
     ids=["English", "code", "JSON", "German", "Chinese"],
 )
-async def test_estimates_are_near_the_count_of_a_small_vocabulary(
+async def test_token_estimates_are_close_to_the_count_of_a_small_vocabulary(
     text: str, least: float, most: float, model: CompletionsProvider
 ) -> None:
     chat = ChatBuilder().with_model(model).with_options(ChatOptions(temperature=0, max_tokens=1)).build()
@@ -124,7 +124,7 @@ async def test_estimates_are_near_the_count_of_a_small_vocabulary(
     assert least <= (long - short) / (counted - short_counted) <= most
 
 
-async def test_where_the_choice_is_the_models_it_calls_what_fits(model: CompletionsProvider) -> None:
+async def test_with_an_automatic_choice_the_model_calls_a_fitting_tool(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(payments()).build()
     messages = Messages.from_user("Pay 500 cents to Bo.")
     response = await chat.complete(messages)
@@ -135,7 +135,7 @@ async def test_where_the_choice_is_the_models_it_calls_what_fits(model: Completi
     assert "500" in response.text
 
 
-async def test_where_the_choice_is_the_models_it_says_what_needs_no_call(model: CompletionsProvider) -> None:
+async def test_with_an_automatic_choice_the_model_answers_without_a_tool(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).with_tools(payments()).build()
     messages = Messages.from_user("What is the capital of France?")
     response = await chat.complete(messages)
@@ -146,7 +146,7 @@ async def test_where_the_choice_is_the_models_it_says_what_needs_no_call(model: 
 
 
 @pytest.mark.parametrize("choice", ["required", NamedTool("invite")], ids=["required", "named"])
-async def test_where_a_call_is_required_there_is_a_valid_one(model: CompletionsProvider, choice: object) -> None:
+async def test_a_required_or_named_call_has_valid_arguments(model: CompletionsProvider, choice: object) -> None:
     invited: list[Guest] = []
     tools = ToolCollection()
 
@@ -167,11 +167,11 @@ async def test_where_a_call_is_required_there_is_a_valid_one(model: CompletionsP
     assert invited == []
 
 
-async def test_a_structured_answer_is_valid(model: CompletionsProvider) -> None:
+async def test_structured_output_is_valid(model: CompletionsProvider) -> None:
     assert await who(model, "Anna is 31 years old.") == Person(name="Anna", age=31)
 
 
-async def test_a_call_that_is_cut_is_never_run(model: CompletionsProvider) -> None:
+async def test_a_truncated_call_is_never_run(model: CompletionsProvider) -> None:
     options = ChatOptions(temperature=0, max_tokens=10, tool_choice="required")
     chat = ChatBuilder().with_model(model).with_options(options).with_tools(payments()).with_max_steps(1).build()
     messages = Messages.from_user("Pay 500 cents to Bo.")
@@ -183,14 +183,14 @@ async def test_a_call_that_is_cut_is_never_run(model: CompletionsProvider) -> No
     assert messages[1].turns[0].finish_reason == "length"
 
 
-async def test_a_conversation_that_is_too_long_is_refused_as_such(model: CompletionsProvider) -> None:
+async def test_a_conversation_that_is_too_long_raises_context_length_error(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).build()
 
     with pytest.raises(ContextLengthError, match=r"exceeds the available context size \(1024 tokens\)"):
         await chat.complete(Messages.from_user("word " * 1100))
 
 
-async def test_a_schema_that_cannot_be_enforced_names_its_tool(model: CompletionsProvider) -> None:
+async def test_a_schema_that_cannot_be_enforced_is_reported_with_its_tool(model: CompletionsProvider) -> None:
     tools = ToolCollection()
     odd = {"type": "object", "properties": {"a": {"$ref": "#a"}}, "$defs": {"A": {"$anchor": "a", "type": "string"}}}
     tools.register("odd", odd, lambda _arguments: "")
@@ -201,7 +201,7 @@ async def test_a_schema_that_cannot_be_enforced_names_its_tool(model: Completion
 
 
 @on_both_loops
-async def test_leaving_in_mid_decoding_ends_it_and_the_next_request_is_answered(model: CompletionsProvider) -> None:
+async def test_leaving_a_stream_stops_decoding_and_the_next_request_succeeds(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(ChatOptions(max_tokens=800)).build()
     async with chat.stream(Messages.from_user("Write a very long story about a dog.")) as stream:
         async for event in stream:
@@ -216,7 +216,7 @@ async def test_leaving_in_mid_decoding_ends_it_and_the_next_request_is_answered(
 
 
 @on_both_loops
-async def test_the_loop_goes_on_while_the_model_decodes(model: CompletionsProvider) -> None:
+async def test_the_event_loop_is_not_blocked_while_the_model_decodes(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_options(EXACT).build()
     between: list[int] = []
     ticks = 0
@@ -238,7 +238,7 @@ async def test_the_loop_goes_on_while_the_model_decodes(model: CompletionsProvid
 
 
 @on_both_loops
-async def test_two_requests_at_once_do_not_mix(model: CompletionsProvider) -> None:
+async def test_concurrent_requests_do_not_mix(model: CompletionsProvider) -> None:
     answers: dict[str, Person] = {}
 
     async def ask(question: str) -> None:
@@ -254,7 +254,7 @@ async def test_two_requests_at_once_do_not_mix(model: CompletionsProvider) -> No
     }
 
 
-async def test_a_run_that_pauses_goes_on_elsewhere_with_what_was_approved(model: CompletionsProvider) -> None:
+async def test_a_paused_run_resumes_from_json_with_the_approved_arguments(model: CompletionsProvider) -> None:
     scope = ScopedCollection(payments(), lambda _call, _meta: RequireApproval())
     chat = ChatBuilder().with_model(model).with_options(EXACT).with_scoped_tools(scope).build()
     messages = Messages.from_user("Pay 500 cents to Bo.")
@@ -275,7 +275,7 @@ async def test_a_run_that_pauses_goes_on_elsewhere_with_what_was_approved(model:
     assert "300" in response.text
 
 
-async def test_texts_have_vectors_in_their_order(model: CompletionsProvider) -> None:
+async def test_embed_returns_vectors_in_the_order_of_the_texts(model: CompletionsProvider) -> None:
     chat = ChatBuilder().with_model(model).with_embeddings().build()
     vectors = (await chat.embed(["A river.", "Money.", "A river."])).vectors
 
@@ -283,7 +283,7 @@ async def test_texts_have_vectors_in_their_order(model: CompletionsProvider) -> 
     assert vectors[0] == vectors[2] != vectors[1]
 
 
-def test_a_program_hears_nothing_from_llama_cpp_and_ends_while_it_decodes(tmp_path: object) -> None:
+def test_llama_cpp_prints_nothing_and_a_program_can_exit_while_decoding(tmp_path: object) -> None:
     program = textwrap.dedent("""
         import anyio, pathlib, sys
         from chat_core import ChatBuilder, Messages

@@ -17,7 +17,7 @@ def said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in messages]
 
 
-def test_the_functions_are_described_behind_what_the_system_says() -> None:
+def test_functions_are_described_after_the_system_message() -> None:
     conversation = [{"role": "user", "content": "Hi."}, {"role": "system", "content": "Be brief."}]
 
     messages = with_prompt([{"role": "system", "content": "Be kind."}, *conversation], [PAY], None)
@@ -35,20 +35,20 @@ def test_the_functions_are_described_behind_what_the_system_says() -> None:
     assert [role for role, _ in said(messages)].count("system") == 1
 
 
-def test_where_a_saying_is_allowed_one_is_shown_first_and_one_behind_each_call() -> None:
+def test_examples_show_text_first_and_after_each_call_if_text_is_allowed() -> None:
     shown = [content for role, content in said(with_prompt([], [PAY], TEXT)) if role == "assistant"]
 
     assert [list(json.loads(content)) for content in shown] == [["say"], ["call", "arguments"], ["say"]]
     assert json.loads(shown[1]) == {"call": "pay", "arguments": {"to": "Ann", "cents": 12}}
 
 
-def test_where_only_calls_are_allowed_only_calls_are_shown() -> None:
+def test_examples_show_only_calls_if_text_is_not_allowed() -> None:
     shown = [content for role, content in said(with_prompt([], [PAY], None)) if role == "assistant"]
 
     assert [list(json.loads(content)) for content in shown] == [["call", "arguments"]]
 
 
-def test_a_structured_saying_is_shown_in_its_own_shape() -> None:
+def test_the_text_example_follows_the_output_schema() -> None:
     saying = {"type": "object", "properties": {"city": {"type": "string"}}}
     shown = [content for role, content in said(with_prompt([], [PAY], saying)) if role == "assistant"]
 
@@ -56,7 +56,7 @@ def test_a_structured_saying_is_shown_in_its_own_shape() -> None:
     assert json.loads(said(with_prompt([], [PAY], {"type": "integer"}))[2][1]) == {"say": 12}
 
 
-def test_three_functions_are_shown_and_all_of_them_described() -> None:
+def test_only_three_functions_have_examples_but_all_are_described() -> None:
     functions = [{"name": f"f{n}"} for n in range(5)]
     messages = said(with_prompt([], functions, None))
 
@@ -65,7 +65,7 @@ def test_three_functions_are_shown_and_all_of_them_described() -> None:
     assert messages[1] == ("user", "f0 (f0)")
 
 
-def test_the_type_of_a_parameter_is_looked_up() -> None:
+def test_the_type_of_a_parameter_is_resolved_from_its_schema() -> None:
     parameters = {
         "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"type": ["string", "null"]}, "c": True},
         "$defs": {"A": {"type": "object"}},
@@ -93,11 +93,11 @@ def test_the_type_of_a_parameter_is_looked_up() -> None:
          {"mail": "ann@example.com", "born": 1}),
     ],
 )  # fmt: skip
-def test_an_example_is_the_first_of_what_a_schema_allows(schema: dict[str, Any], value: object) -> None:
+def test_an_example_value_is_the_first_value_that_a_schema_allows(schema: dict[str, Any], value: object) -> None:
     assert example(schema) == value
 
 
-def test_an_example_of_a_schema_without_an_end_has_one() -> None:
+def test_an_example_of_a_recursive_schema_is_finite() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#"}}}
     shown = json.dumps(example(node))
 

@@ -24,7 +24,7 @@ def one(**rules: object) -> dict[str, Any]:
     return found
 
 
-def test_an_object_that_names_its_properties_is_closed() -> None:
+def test_an_object_with_properties_is_closed() -> None:
     schema = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
 
     assert enforceable(schema, "x") == {**schema, "additionalProperties": False}
@@ -42,11 +42,11 @@ def test_an_object_that_names_its_properties_is_closed() -> None:
         {"type": "object", "properties": {"a": TEXT}, "anyOf": [{"required": ["a"]}, {"properties": {"b": TEXT}}]},
     ],
 )
-def test_an_object_that_may_have_more_properties_stays_open(schema: dict[str, Any]) -> None:
+def test_an_object_with_additional_properties_stays_open(schema: dict[str, Any]) -> None:
     assert enforceable(schema, "x") == schema
 
 
-def test_one_schema_under_all_of_does_not_open_what_it_refers_to() -> None:
+def test_a_single_all_of_member_is_closed() -> None:
     inner = {"type": "object", "properties": {"a": TEXT}}
 
     assert enforceable({"allOf": [inner]}, "x") == {"allOf": [{**inner, "additionalProperties": False}]}
@@ -56,14 +56,14 @@ def test_one_schema_under_all_of_does_not_open_what_it_refers_to() -> None:
     "keyword",
     ["not", "if", "then", "contains", "propertyNames", "dependentRequired", "unevaluatedProperties"],
 )
-def test_what_a_grammar_cannot_hold_is_left_to_validation(keyword: str) -> None:
+def test_keywords_that_a_grammar_cannot_enforce_are_removed(keyword: str) -> None:
     assert enforceable({"type": "object", keyword: {}}, "x") == {"type": "object"}
 
 
 @pytest.mark.parametrize(
     "keyword", ["title", "description", "default", "examples", "uniqueItems", "discriminator", "x-mine"]
 )
-def test_what_says_nothing_to_a_grammar_is_left_out(keyword: str) -> None:
+def test_keywords_without_effect_on_a_grammar_are_removed(keyword: str) -> None:
     assert one(type="array", items=TEXT, **{keyword: True}) == {"type": "array", "items": TEXT}
 
 
@@ -78,21 +78,21 @@ def test_a_regular_pattern_is_enforced(pattern: str) -> None:
     "pattern",
     [r"^(?=a)b$", r"^(?!a)b$", r"(?i)a", r"\bword", r"(a)\1", r"^a+?$", r"^a++$", r"^\d{2}+$", r"(", r"^\cA$", 5],
 )
-def test_any_other_pattern_is_left_to_validation(pattern: object) -> None:
+def test_a_pattern_that_is_not_regular_is_removed(pattern: object) -> None:
     assert one(type="string", pattern=pattern) == TEXT
 
 
-def test_a_known_format_is_enforced_and_any_other_left_to_validation() -> None:
+def test_a_known_format_is_enforced_and_others_are_removed() -> None:
     assert one(type="string", format="date") == {"type": "string", "format": "date"}
     assert one(type="string", format="binary") == TEXT
 
 
-def test_a_bound_that_a_double_cannot_tell_is_left_to_validation() -> None:
+def test_a_bound_that_a_double_cannot_represent_is_removed() -> None:
     assert one(type="integer", minimum=1, maximum=2**64) == {"type": "integer", "minimum": 1}
     assert one(type="integer", minimum="1") == {"type": "integer"}
 
 
-def test_one_of_is_taken_as_any_of() -> None:
+def test_one_of_is_converted_to_any_of() -> None:
     assert one(oneOf=[TEXT, {"type": "null"}]) == {"anyOf": [TEXT, {"type": "null"}]}
     assert one(oneOf=[TEXT], anyOf=[{"type": "null"}]) == {"anyOf": [{"type": "null"}]}
 
@@ -106,7 +106,7 @@ def test_a_schema_may_be_true_or_false() -> None:
     assert enforceable({"properties": {"a": True}}, "x")["properties"] == {"a": True}
 
 
-def test_references_are_told_from_where_the_schema_will_stand() -> None:
+def test_references_are_rewritten_for_the_new_position_of_the_schema() -> None:
     schema = enforceable(Person.model_json_schema(), "x", "#/$defs/here")
 
     assert schema["$ref"] == "#/$defs/here/$defs/Person"
@@ -133,14 +133,14 @@ def test_references_are_told_from_where_the_schema_will_stand() -> None:
         ({"properties": []}, r"properties must be an object of schemas, not \[\]"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_by_owner_and_keyword(rules: dict[str, object], said: str) -> None:
+def test_an_unresolvable_reference_is_rejected_with_tool_and_keyword(rules: dict[str, object], said: str) -> None:
     with pytest.raises(
         UnconstrainableError, match=f"the schema of the tool 'pay' cannot be enforced by llama.cpp: {said}"
     ):
         one(**rules)
 
 
-def test_a_schema_that_is_too_deep_is_refused() -> None:
+def test_a_schema_that_is_nested_too_deeply_is_rejected() -> None:
     schema: dict[str, Any] = TEXT
     for _ in range(100):
         schema = {"type": "array", "items": schema}
@@ -149,12 +149,12 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
         enforceable(schema, "x")
 
 
-def test_a_reference_is_found_wherever_it_stands() -> None:
+def test_has_references_finds_references_at_any_depth() -> None:
     assert has_references({"items": {"anyOf": [{"$ref": "#"}]}})
     assert not has_references({"items": {"anyOf": [TEXT]}})
 
 
-def test_a_reference_is_followed_by_its_pointer() -> None:
+def test_a_reference_is_resolved_by_its_json_pointer() -> None:
     root = {"$defs": {"a/b~c": TEXT, "list": [{"type": "null"}], "again": {"$ref": "#/$defs/a~1b~0c"}}}
 
     assert resolved({"$ref": "#/$defs/again"}, root) == TEXT
@@ -163,7 +163,7 @@ def test_a_reference_is_followed_by_its_pointer() -> None:
     assert resolved({"$ref": "#"}, root) == root
 
 
-def test_references_in_a_circle_end() -> None:
+def test_resolving_a_circular_reference_terminates() -> None:
     root = {"$ref": "#"}
 
     assert resolved(root, root) == root

@@ -82,15 +82,15 @@ def embedded(server: Server, texts: object, stopped: Callable[[], bool] = going)
     return chunks
 
 
-def test_every_chunk_is_handed_on() -> None:
+def test_every_chunk_is_passed_on() -> None:
     assert chunks_of(served(FakeEngine({"n": 1}, {"n": 2}))) == [{"n": 1}, {"n": 2}]
 
 
-def test_whoever_takes_the_chunks_stops_the_decoding() -> None:
+def test_the_receiver_of_the_chunks_can_stop_decoding() -> None:
     assert chunks_of(served(FakeEngine({"n": 1}, {"n": 2}, {"n": 3})), stop_after=2) == [{"n": 1}, {"n": 2}]
 
 
-def test_a_request_that_was_given_up_is_not_decoded() -> None:
+def test_a_cancelled_request_is_not_decoded() -> None:
     engine = FakeEngine({"n": 1})
     served(engine).chat(ASKED, lambda _chunk: False, lambda: True)
 
@@ -107,13 +107,13 @@ def test_a_schema_becomes_a_grammar() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no such thing"), RuntimeError("no such thing")])
-def test_what_llama_cpp_finds_wrong_before_it_begins_is_a_refusal(error: Exception) -> None:
+def test_an_exception_before_decoding_becomes_an_error_chunk(error: Exception) -> None:
     (chunk,) = chunks_of(served(FakeEngine(error=error)))
 
     assert chunk == {"error": {"code": 400, "message": "no such thing", "type": "invalid_request_error"}}
 
 
-def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     engine = FakeEngine()
     chunks_of(
         served(engine), Constrained({"messages": [{"role": "user", "content": "a\ud83db 😀"}]}, None, calls=False)
@@ -122,7 +122,7 @@ def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character() -> None:
     assert engine.bodies[0]["messages"][0]["content"] == "a\ufffdb 😀"
 
 
-def test_texts_are_embedded_one_by_one_and_answered_in_order() -> None:
+def test_texts_are_embedded_one_by_one_and_returned_in_order() -> None:
     engine = FakeEngine(embed=vector)
     (answer,) = embedded(served(engine, embedding=True), ["a", "bbb", "cc"])
 
@@ -132,13 +132,13 @@ def test_texts_are_embedded_one_by_one_and_answered_in_order() -> None:
     assert answer["model"] == "tiny"
 
 
-def test_one_text_need_not_be_in_a_list() -> None:
+def test_a_single_text_may_be_passed_without_a_list() -> None:
     (answer,) = embedded(served(FakeEngine(embed=vector), embedding=True), "abc")
 
     assert [item["embedding"] for item in answer["data"]] == [[3.0]]
 
 
-def test_embedding_stops_between_two_texts() -> None:
+def test_embedding_can_be_stopped_between_two_texts() -> None:
     engine = FakeEngine(embed=vector)
 
     assert embedded(served(engine, embedding=True), ["a", "b", "c"], lambda: len(engine.bodies) >= 2) == []
@@ -157,7 +157,7 @@ def test_embedding_stops_between_two_texts() -> None:
         ("input must be a text", "invalid_request_error", "^input must be a text$"),
     ],
 )
-def test_a_text_that_cannot_be_embedded_is_refused_in_words_that_help(said: str, kind: str, told: str) -> None:
+def test_a_text_that_cannot_be_embedded_returns_an_error_with_advice(said: str, kind: str, told: str) -> None:
     error = {"code": 400, "message": said, "type": "invalid_request_error"}
     (chunk,) = embedded(served(FakeEngine(embed=lambda _body: {"error": error}), embedding=True), ["a", "b"])
 
@@ -166,7 +166,7 @@ def test_a_text_that_cannot_be_embedded_is_refused_in_words_that_help(said: str,
     assert chunk["error"]["code"] == 400
 
 
-def test_freeing_lets_go_of_the_model() -> None:
+def test_free_unloads_the_model() -> None:
     server = served(FakeEngine())
     assert not server.loaded
     chunks_of(server)
@@ -177,7 +177,7 @@ def test_freeing_lets_go_of_the_model() -> None:
     assert not server.loaded
 
 
-def test_weights_that_are_gone_are_not_found(tmp_path: Path) -> None:
+def test_a_missing_weights_file_raises_with_status_404(tmp_path: Path) -> None:
     server = Server(Settings(tmp_path / "gone.gguf", "tiny"), load, embedding=False)
 
     with pytest.raises(TransportError, match=r"the file of the weights does not exist: '.*gone\.gguf'") as caught:
@@ -187,7 +187,7 @@ def test_weights_that_are_gone_are_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", [b"", b"no weights" * 1000])
-def test_a_file_that_holds_no_weights_is_refused(weights: bytes, tmp_path: Path) -> None:
+def test_an_invalid_weights_file_raises_with_status_400(weights: bytes, tmp_path: Path) -> None:
     path = tmp_path / "broken.gguf"
     path.write_bytes(weights)
 
@@ -198,7 +198,7 @@ def test_a_file_that_holds_no_weights_is_refused(weights: bytes, tmp_path: Path)
     assert json.loads(caught.value.body)["error"]["type"] == "model_not_loaded"
 
 
-def test_loading_for_a_request_that_was_given_up_ends_before_it_begins(tmp_path: Path) -> None:
+def test_the_model_is_not_loaded_for_a_cancelled_request(tmp_path: Path) -> None:
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"no weights")
     server = Server(Settings(path, "tiny"), load, embedding=False)

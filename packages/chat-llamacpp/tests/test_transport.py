@@ -85,14 +85,14 @@ async def events(transport: LlamaCppTransport, asked: Request) -> list[bytes]:
         return [event.data async for event in stream]
 
 
-def test_it_is_a_transport_that_says_which_weights_it_has() -> None:
+def test_the_transport_implements_the_protocol_and_shows_its_weights() -> None:
     transport, _ = carrier()
 
     assert isinstance(transport, Transport)
     assert repr(transport) == "LlamaCppTransport('weights.gguf')"
 
 
-async def test_a_stream_is_the_chunks_and_the_end() -> None:
+async def test_a_stream_delivers_the_chunks_and_done() -> None:
     transport, engine = carrier(*HELLO)
     async with transport.stream(request()) as stream:
         assert stream.status == 200
@@ -105,7 +105,7 @@ async def test_a_stream_is_the_chunks_and_the_end() -> None:
     assert engine.bodies[0]["stream_options"] == {"include_usage": True}
 
 
-async def test_the_stream_may_be_read_by_batch() -> None:
+async def test_a_stream_can_be_read_in_batches() -> None:
     transport, _ = carrier(*HELLO)
     async with transport.stream(request()) as stream:
         batches = [batch async for batch in stream.batches()]
@@ -114,7 +114,7 @@ async def test_the_stream_may_be_read_by_batch() -> None:
     assert all(batches)
 
 
-async def test_a_whole_answer_is_the_same_put_together() -> None:
+async def test_send_assembles_the_chunks_into_a_whole_response() -> None:
     transport, _ = carrier(*HELLO)
     response = await transport.send(request())
     answer = json.loads(response.body)
@@ -124,7 +124,7 @@ async def test_a_whole_answer_is_the_same_put_together() -> None:
     assert answer["usage"] == USAGE["usage"]
 
 
-async def test_calls_are_read_where_there_are_tools() -> None:
+async def test_calls_are_decoded_if_the_request_has_tools() -> None:
     said = [chunk('{"call": "pay", '), chunk('"arguments": {}}'), chunk(finish="stop"), USAGE]
     transport, _ = carrier(*said)
     streamed = [json.loads(data) for data in (await events(transport, request(tools=TOOLS)))[:-1]]
@@ -135,7 +135,7 @@ async def test_calls_are_read_where_there_are_tools() -> None:
     assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "pay", "arguments": "{}"}
 
 
-async def test_an_answer_that_ends_without_a_finish_reason_has_no_end() -> None:
+async def test_a_response_without_a_finish_reason_is_not_completed() -> None:
     transport, _ = carrier(chunk("Hel"))
 
     assert [json.loads(data) for data in await events(transport, request())] == [chunk("Hel")]
@@ -143,13 +143,13 @@ async def test_an_answer_that_ends_without_a_finish_reason_has_no_end() -> None:
         await transport.send(request())
 
 
-async def test_an_answer_of_nothing_has_no_end_either() -> None:
+async def test_a_stream_without_chunks_has_no_done_event() -> None:
     transport, _ = carrier()
 
     assert await events(transport, request()) == []
 
 
-async def test_a_refusal_is_raised_on_entering_and_is_a_response_otherwise() -> None:
+async def test_an_error_before_the_first_chunk_is_raised_by_stream_and_returned_by_send() -> None:
     refusal = error(400, "request (9 tokens) exceeds the available context size")
     transport, _ = carrier(refusal)
 
@@ -161,14 +161,14 @@ async def test_a_refusal_is_raised_on_entering_and_is_a_response_otherwise() -> 
     assert (response.status, json.loads(response.body)) == (400, refusal)
 
 
-async def test_an_error_in_the_middle_is_an_event_and_a_response_otherwise() -> None:
+async def test_an_error_after_the_first_chunk_is_an_event_or_an_error_response() -> None:
     transport, _ = carrier(chunk("Hel"), error(500, "out of memory"))
 
     assert json.loads((await events(transport, request()))[-1]) == error(500, "out of memory")
     assert (await transport.send(request())).status == 500
 
 
-async def test_a_text_that_no_grammar_allowed_breaks_the_stream() -> None:
+async def test_text_outside_the_grammar_breaks_the_stream() -> None:
     transport, _ = carrier(chunk("Gladly!"), chunk(finish="stop"))
 
     with pytest.raises(TransportError, match="outside its grammar") as caught:
@@ -187,9 +187,7 @@ async def test_a_text_that_no_grammar_allowed_breaks_the_stream() -> None:
         (request("/v1/embeddings", body=b"{"), 400, "the request body is not a JSON object"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_before_anything_is_decoded(
-    asked: Request, status: int, said: str
-) -> None:
+async def test_an_invalid_request_is_rejected_before_decoding(asked: Request, status: int, said: str) -> None:
     transport, engine = carrier(*HELLO)
     response = await transport.send(asked)
 
@@ -198,7 +196,7 @@ async def test_what_cannot_be_asked_is_refused_before_anything_is_decoded(
     assert engine.bodies == []
 
 
-async def test_a_stream_of_what_cannot_be_asked_is_refused_on_entering() -> None:
+async def test_an_invalid_stream_request_raises_when_the_stream_is_opened() -> None:
     transport, _ = carrier(*HELLO)
 
     with pytest.raises(TransportError, match="only tools of type 'function'") as caught:
@@ -208,7 +206,7 @@ async def test_a_stream_of_what_cannot_be_asked_is_refused_on_entering() -> None
 
 
 @pytest.mark.parametrize("read", [0, 1, 2, 3, 4, 5])
-async def test_a_stream_that_is_left_at_any_event_has_stopped_the_decoding(read: int) -> None:
+async def test_leaving_a_stream_at_any_event_stops_decoding(read: int) -> None:
     transport, engine = carrier(*[chunk("a")] * 3, endless=True)
     async with transport.stream(request()) as stream:
         seen = 0
@@ -220,7 +218,7 @@ async def test_a_stream_that_is_left_at_any_event_has_stopped_the_decoding(read:
     assert engine.ended.is_set()
 
 
-async def test_a_stream_that_is_cancelled_has_stopped_the_decoding() -> None:
+async def test_cancelling_a_stream_stops_decoding() -> None:
     transport, engine = carrier(chunk("a"), endless=True)
     with anyio.CancelScope() as scope:
         async with transport.stream(request()) as stream:
@@ -231,7 +229,7 @@ async def test_a_stream_that_is_cancelled_has_stopped_the_decoding() -> None:
     assert engine.ended.is_set()
 
 
-async def test_an_answer_that_is_cancelled_has_stopped_the_decoding() -> None:
+async def test_cancelling_send_stops_decoding() -> None:
     transport, engine = carrier(chunk("a"), endless=True)
     async with anyio.create_task_group() as group:
         group.start_soon(transport.send, request())
@@ -241,7 +239,7 @@ async def test_an_answer_that_is_cancelled_has_stopped_the_decoding() -> None:
     assert engine.ended.is_set()
 
 
-async def test_a_request_that_is_given_up_while_it_waits_is_never_decoded() -> None:
+async def test_a_request_cancelled_while_queued_is_never_decoded() -> None:
     transport, engine = carrier(chunk("a"), endless=True)
     async with transport.stream(request()):
         with anyio.CancelScope() as scope:
@@ -254,7 +252,7 @@ async def test_a_request_that_is_given_up_while_it_waits_is_never_decoded() -> N
     assert len(engine.bodies) == 1
 
 
-async def test_a_model_that_says_nothing_for_too_long_is_a_timeout() -> None:
+async def test_exceeding_the_idle_timeout_raises() -> None:
     transport, engine = carrier(chunk("a"))
     engine.thinks = 0.2
     with pytest.raises(TransportError, match="generated nothing for") as caught:
@@ -263,7 +261,7 @@ async def test_a_model_that_says_nothing_for_too_long_is_a_timeout() -> None:
     assert caught.value.kind == "timeout"
 
 
-async def test_embeddings_are_answered_in_order() -> None:
+async def test_embeddings_are_returned_in_order() -> None:
     transport, engine = carrier()
     response = await transport.send(request("/v1/embeddings", input=["a", "bb"]))
 
@@ -272,7 +270,7 @@ async def test_embeddings_are_answered_in_order() -> None:
     assert len(engine.bodies) == 2
 
 
-async def test_texts_that_cannot_be_embedded_are_refused() -> None:
+async def test_texts_that_cannot_be_embedded_return_an_error_response() -> None:
     transport, _ = carrier()
     response = await transport.send(request("/v1/embeddings", input=["a", "too long"]))
 
@@ -280,7 +278,7 @@ async def test_texts_that_cannot_be_embedded_are_refused() -> None:
     assert json.loads(response.body)["error"]["type"] == "exceed_context_size_error"
 
 
-async def test_what_is_stopped_before_it_is_loaded_is_no_answer() -> None:
+async def test_work_stopped_before_loading_gives_no_response() -> None:
     transport = LlamaCppTransport(Settings(Path("weights.gguf"), "tiny"), load=lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
     with pytest.raises(TransportError, match="the embedding ended without a result"):
@@ -288,7 +286,7 @@ async def test_what_is_stopped_before_it_is_loaded_is_no_answer() -> None:
     assert await events(transport, request()) == []
 
 
-async def test_closing_frees_the_models_and_may_be_done_twice() -> None:
+async def test_closing_frees_the_models_and_may_be_repeated() -> None:
     transport, engine = carrier(*HELLO)
     await transport.aclose()
     for loads in (1, 2):
@@ -299,7 +297,7 @@ async def test_closing_frees_the_models_and_may_be_done_twice() -> None:
         await transport.aclose()
 
 
-async def test_weights_that_are_gone_are_a_refusal_that_no_retry_heals() -> None:
+async def test_a_missing_weights_file_is_reported_with_status_404() -> None:
     transport = LlamaCppTransport(Settings(Path("gone.gguf"), "tiny"))
 
     assert (await transport.send(request())).status == 404
@@ -308,7 +306,7 @@ async def test_weights_that_are_gone_are_a_refusal_that_no_retry_heals() -> None
         await events(transport, request())
 
 
-def test_one_transport_serves_one_loop_after_another_of_either_kind() -> None:
+def test_one_transport_serves_consecutive_event_loops_of_both_backends() -> None:
     transport, _ = carrier(*HELLO)
 
     for backend in ("asyncio", "trio", "asyncio"):

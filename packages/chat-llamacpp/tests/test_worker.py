@@ -47,7 +47,7 @@ def ended(task: Task) -> threading.Thread:
     return task.thread
 
 
-def test_jobs_are_done_one_at_a_time_in_the_order_in_which_they_came(log: list[str]) -> None:
+def test_jobs_run_one_at_a_time_in_the_order_of_submission(log: list[str]) -> None:
     worker = Worker()
     held = Task(log, "held", free=False)
     tasks = [held, *[Task(log, f"task {n}") for n in range(5)]]
@@ -63,7 +63,7 @@ def test_jobs_are_done_one_at_a_time_in_the_order_in_which_they_came(log: list[s
     assert len({task.thread for task in tasks}) == 1
 
 
-def test_the_thread_is_gone_when_nothing_is_left_and_comes_again(log: list[str]) -> None:
+def test_the_thread_ends_when_idle_and_is_started_again(log: list[str]) -> None:
     worker = Worker()
     first, second = Task(log, "first"), Task(log, "second")
     worker.submit(first)
@@ -77,7 +77,7 @@ def test_the_thread_is_gone_when_nothing_is_left_and_comes_again(log: list[str])
     assert ended(second) is not thread
 
 
-def test_a_job_that_waits_can_be_taken_back_and_is_never_done(log: list[str]) -> None:
+def test_a_withdrawn_job_never_runs(log: list[str]) -> None:
     worker = Worker()
     held, given_up, last = Task(log, "held", free=False), Task(log, "given up"), Task(log, "last")
     for task in (held, given_up, last):
@@ -91,7 +91,7 @@ def test_a_job_that_waits_can_be_taken_back_and_is_never_done(log: list[str]) ->
     assert log == ["held", "last"]
 
 
-def test_a_job_that_has_begun_cannot_be_taken_back(log: list[str]) -> None:
+def test_a_running_job_cannot_be_withdrawn(log: list[str]) -> None:
     worker = Worker()
     held = Task(log, "held", free=False)
     worker.submit(held)
@@ -103,7 +103,7 @@ def test_a_job_that_has_begun_cannot_be_taken_back(log: list[str]) -> None:
     assert not worker.withdraw(held)
 
 
-def test_closing_forgets_what_waits_stops_what_runs_and_waits_for_its_end(log: list[str]) -> None:
+def test_close_drops_queued_jobs_and_stops_the_running_one(log: list[str]) -> None:
     worker = Worker()
     held, waiting = Task(log, "held", free=False), Task(log, "waiting")
     worker.submit(held)
@@ -119,7 +119,7 @@ def test_closing_forgets_what_waits_stops_what_runs_and_waits_for_its_end(log: l
 
 
 @pytest.mark.parametrize("leave", ["sys.exit(0)", "pass"])
-def test_a_program_that_ends_stops_what_runs_and_waits_for_it(leave: str) -> None:
+def test_exiting_the_program_stops_the_running_job_and_waits_for_it(leave: str) -> None:
     program = textwrap.dedent(f"""
         import sys, threading
         from chat_llamacpp.worker import Worker
@@ -145,7 +145,7 @@ def test_a_program_that_ends_stops_what_runs_and_waits_for_it(leave: str) -> Non
     assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
 
 
-def test_many_threads_may_submit_and_take_back(log: list[str]) -> None:
+def test_many_threads_may_submit_and_withdraw_jobs(log: list[str]) -> None:
     worker = Worker()
     kept = [Task(log, f"kept {n}") for n in range(40)]
 
