@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 from agent_helpers import Desk, call_pay, collect, new_engine, short
-from chat_agents import AgentFlow, AgentSession, Delegation, Handoff, SubAgent
-from chat_core import FunctionCall, Paused, RunContext, ToolScope, UsageError
+from chat_agents import AgentFlow, AgentSession, Delegation, Handoff, PromptFlow, SubAgent
+from chat_core import (
+    Data,
+    Execute,
+    FunctionCall,
+    Paused,
+    RunContext,
+    ScopedCollection,
+    ToolCollection,
+    ToolOutput,
+    ToolScope,
+    UsageError,
+)
 from chat_core.testing import ScriptedProvider
 from chat_store import MemoryStore, SqliteStore
 from test_delegate_tool import agent, delegate
@@ -145,3 +156,28 @@ async def test_an_agent_of_a_flow_has_no_handoff_tools() -> None:
 def test_a_flow_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="has no name"):
         Handoff(AgentFlow[Paused](), "Never.")
+
+
+async def test_data_of_other_tools_does_not_hand_a_session_over() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    async def call_person() -> ToolOutput:
+        return ToolOutput("Called.", data=Data("handoff", {"to": "a person"}, keep=True))
+
+    flow = PromptFlow("desk", "", [ScopedCollection(tools, lambda _call, _meta: Execute())])
+    engine, _ = new_engine(FunctionCall("call_person", id="call_1"), "Wait.", "Hello.")
+    session = AgentSession(flow="desk")
+    for message in ("Go.", "Again."):
+        async with engine.run(flow, session, message) as run:
+            events = [event async for event in run]
+        assert short(events)[-1] == "done answered"
+    assert session.current_flow == "desk"
+
+
+def test_a_chat_refuses_a_flow_that_can_hand_over() -> None:
+    engine, _ = new_engine()
+    with pytest.raises(
+        UsageError, match=r"the flow 'front' has a Handoff, which chat\(\) does not follow: use run\(\)"
+    ):
+        engine.chat(Front())

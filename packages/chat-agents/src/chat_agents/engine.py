@@ -118,9 +118,17 @@ class AgentEngine:
             flow: the flow.
 
         Raises:
-            UsageError: two tools of the flow have the same name.
+            UsageError: two tools of the flow have the same name, or the flow has a `Handoff`, which a chat of one flow
+                cannot follow.
         """
-        return self._chats(flow).with_instructions
+        chats = self._chats(flow)
+        if chats.next_flows:
+            msg = (
+                f"the flow {flow.name!r} has a Handoff, which chat() does not follow: use run(), or pass a flow "
+                "without a Handoff"
+            )
+            raise UsageError(msg)
+        return chats.with_instructions
 
     def run(
         self,

@@ -12,6 +12,7 @@ from chat_core import (
     FunctionCall,
     Messages,
     Paused,
+    Tool,
     ToolCollection,
     ToolDefinition,
     ToolOutput,
@@ -35,9 +36,6 @@ class Handoff(ToolScope[PauseT_co], Generic[PauseT_co]):
 
     The other flow answers from the next message of the user on. It has the whole conversation. A flow with this scope
     can pause if the other flow can pause. Agents of the flow do not get the tool.
-
-    Attributes:
-        flow: the other flow.
     """
 
     def __init__(self, flow: AgentFlow[PauseT_co], description: str) -> None:
@@ -53,15 +51,20 @@ class Handoff(ToolScope[PauseT_co], Generic[PauseT_co]):
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
             raise UsageError(msg)
-        self.flow: AgentFlow[PauseT_co] = flow
+        self._flow = flow
         tools = ToolCollection()
 
-        @tools.tool(name=f"hand_over_to_{flow.name}", description=description)
+        @tools.tool(name=_tool_name(flow.name), description=description)
         async def hand_over() -> ToolOutput:
             text = f"From the next message of the user on, {flow.name!r} answers. Tell the user."
             return ToolOutput(text, data=Data(HANDOFF, {"flow": flow.name}, keep=True))
 
         self._definitions: Sequence[ToolDefinition] = [item for item, _ in tools.snapshot().values()]
+
+    @property
+    def flow(self) -> AgentFlow[PauseT_co]:
+        """The other flow."""
+        return self._flow
 
     def definitions(self) -> Sequence[ToolDefinition]:
         """Return the tool."""
@@ -95,7 +98,22 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
         if role == "user" and turn.by is None:
             counts = True
         elif counts:
-            data = [item for tool in reversed(turn.tools) for item in tool.data if item.type == HANDOFF]
-            if data:
-                return str(cast("Mapping[str, object]", data[0].payload)["flow"])
+            for tool in reversed(turn.tools):
+                if name := _flow_of(tool):
+                    return name
     return None
+
+
+def _flow_of(tool: Tool) -> str | None:
+    """Return the name of the flow to which a call has handed the session over. Other tools may use the type of data."""
+    for item in tool.data:
+        payload: object = item.payload
+        if item.type == HANDOFF and isinstance(payload, Mapping):
+            name = cast("Mapping[str, object]", payload).get("flow")
+            if isinstance(name, str) and tool.name == _tool_name(name):
+                return name
+    return None
+
+
+def _tool_name(flow: str) -> str:
+    return f"hand_over_to_{flow}"
