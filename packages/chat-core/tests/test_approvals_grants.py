@@ -22,7 +22,7 @@ from chat_core import (
     Wait,
 )
 from chat_core.approvals import approve_with_grant, dry_run
-from chat_core.errors import IllegalTransitionError, UsageError
+from chat_core.errors import IllegalTransitionError, PolicyError, UsageError
 from chat_core.messages import Approved, Grant, Pending, Rejected, Tool, Turn
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_core.testing.memory_conversation import Call
@@ -184,15 +184,16 @@ async def test_a_grant_rule_that_raises_or_returns_no_bool_approves_nothing() ->
     def unclear(_grant: Grant, _wait: Wait) -> Any:
         return "yes"
 
-    for rule, error in ((broken, LookupError), (unclear, UsageError)):
+    for rule, cause in ((broken, LookupError), (unclear, UsageError)):
         chat = office.chat([pay("a"), pay("b")], "Done.", rule=rule)
         messages = Messages.from_user("pay")
         await chat.complete(messages)
         office.grant(messages, "a")
-        with pytest.raises(error):
+        with pytest.raises(PolicyError) as caught:
             await chat.complete(messages)
+        assert isinstance(caught.value.__cause__, cause)
         assert isinstance(messages.tool("b").status, Pending)
-    assert office.paid == []
+    assert office.paid == [5, 5]
 
 
 async def test_a_call_waits_for_approval_after_its_grant_is_revoked() -> None:
@@ -366,3 +367,37 @@ def test_a_grant_requires_an_approver_and_an_end_in_the_future(until: datetime, 
         approve_with_grant(messages, ("a",), until=until, by=by, at=NOON)
     assert isinstance(messages.tool("a").status, Pending)
     assert len(messages.grants) == 0
+
+
+async def test_a_call_waits_and_decided_calls_run_if_a_grant_rule_raises() -> None:
+    def broken(_grant: Grant, _wait: Wait) -> bool:
+        raise LookupError
+
+    office = Office()
+    chat = office.chat(pay("a"), [pay("b"), pay("r", 7, name="refund")], "Done.", rule=broken)
+    messages = Messages.from_user("pay")
+    await chat.complete(messages)
+    office.grant(messages, "a")
+    with pytest.raises(PolicyError, match=r"grant rule raised LookupError on 1 call\(s\)") as caught:
+        await chat.complete(messages)
+
+    assert caught.value.tool_ids == ("b",)
+    statuses = [messages.tool(name).status for name in ("b", "r")]
+    assert [status.kind for status in statuses if isinstance(status, Pending)] == ["approval", "approval"]
+    (call,) = [item for item in (await dry_run(chat, messages)).calls if item.path == ("b",)]
+    assert (call.outcome, call.reason) == ("held", "a grant rule raised, so the call waits for an approver")
+    messages.tool("r").approve(by="ben", at=NOON)
+    with pytest.raises(PolicyError):
+        await chat.complete(messages)
+    assert office.paid == [5, -7]
+    messages.tool("b").approve(by="ben", at=NOON)
+    assert isinstance(await chat.complete(messages), ChatResponse)
+
+
+def test_a_coroutine_function_is_refused_as_a_grant_rule() -> None:
+    async def rule(_grant: Grant, _wait: Wait) -> bool:
+        return True
+
+    wrong: Any = rule
+    with pytest.raises(UsageError, match=r"with_grant_rule\(\) needs a function without async"):
+        Office().chat("Done.", rule=wrong)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -197,3 +198,14 @@ def test_credential_is_redacted_in_every_encoding(form: str) -> None:
 
 def test_first_characters_of_a_credential_are_not_redacted() -> None:
     assert redact_bytes(b"gw/7 is a path", REQUEST) == b"gw/7 is a path"
+
+
+def test_redaction_of_many_backslashes_takes_linear_time() -> None:
+    body = b"\\" * 32_000
+    start = time.process_time()
+    assert redact_bytes(body, REQUEST) == body
+    assert time.process_time() - start < 2
+
+
+def test_credential_behind_several_backslashes_is_redacted() -> None:
+    assert redact_bytes(b"\\" * 20 + b"another\\\\\\-one", REQUEST).endswith(b"[redacted]")

@@ -17,9 +17,11 @@ from chat_core import (
     RequireApproval,
     ScopedCollection,
     ToolCollection,
+    Wait,
 )
 from chat_core.approvals import approve_with_grant
-from chat_core.messages import Messages
+from chat_core.errors import PolicyError
+from chat_core.messages import Grant, Messages
 from chat_core.testing import ScriptedProvider
 from chat_store import FileConversation, MemoryStore, SqliteStore
 from chat_store._compaction import SMALLEST_TAIL
@@ -139,3 +141,29 @@ async def test_a_snapshot_keeps_grants(opens: Open) -> None:
     async with opens() as conversation:
         assert [*conversation.messages.grants] == grants
         assert len(grants) == 1
+
+
+async def test_a_call_is_listed_for_people_and_not_for_workers_if_a_grant_rule_raises() -> None:
+    def broken(_grant: Grant, _wait: Wait) -> bool:
+        raise LookupError
+
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay() -> str:
+        return "paid"
+
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    model = ScriptedProvider(FunctionCall("pay", {}, id="a"), FunctionCall("pay", {}, id="b"), by_history=True)
+    chat = ChatBuilder().with_model(model).with_scoped_tools(scope).with_grant_rule(broken).build()
+    store = MemoryStore()
+    name = await store.create(Messages.from_user("pay"))
+    async with store.open(name) as conversation:
+        await chat.complete(conversation)
+        grant_until_tomorrow(conversation.messages, ("a",))
+    async with store.open(name) as conversation:
+        with pytest.raises(PolicyError):
+            await chat.complete(conversation)
+
+    assert [item.wait.path for item in await store.waiting()] == [("b",)]
+    assert await store.due() == []

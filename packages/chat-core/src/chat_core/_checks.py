@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from datetime import datetime
+from inspect import iscoroutinefunction
 from typing import cast, final
 
 from typing_extensions import TypeVar
@@ -95,6 +96,14 @@ def require_hook(hook: object, method: str) -> None:
     """Raise `UsageError` unless `hook` is callable. The error message names `method`."""
     if not callable(hook):
         msg = f"{method} needs a function, not {hook!r}"
+        raise UsageError(msg)
+
+
+def require_rule(rule: object, method: str) -> None:
+    """Raise `UsageError` unless `rule` is a function without `async`. The error message names `method`."""
+    require_hook(rule, method)
+    if iscoroutinefunction(rule) or iscoroutinefunction(type(rule).__call__):
+        msg = f"{method} needs a function without async, not {rule!r}"
         raise UsageError(msg)
 
 

@@ -41,6 +41,7 @@ from chat_core._checks import (
     require_number,
     require_observer,
     require_options,
+    require_rule,
     require_scope,
 )
 from chat_core.chat import Chat, EmbeddingsChat, StreamingChat
@@ -257,13 +258,14 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
 
         Use this if the rule about who may decide depends on the arguments of a call. The rule receives the grant, whose
         `by` is the person who gave it, and the call as a `Wait`. Grants for calls in a chat that is used as a tool must
-        satisfy the rules of that chat and of all chats around it. If the rule raises, the run fails with that exception
-        and the call waits.
+        satisfy the rules of that chat and of all chats around it. If the rule raises, the call waits for an approver,
+        the other decided calls run, and the run fails with `PolicyError`.
 
         Args:
-            rule: function that returns whether the grant may replace the approval of the call.
+            rule: function that returns whether the grant may replace the approval of the call. It is called without
+                `await`.
         """
-        require_hook(rule, "with_grant_rule()")
+        require_rule(rule, "with_grant_rule()")
         return self._with_settings(grant_rule=rule)
 
     def with_before(self, hook: Hook) -> Self:

@@ -25,7 +25,7 @@ ChatError                            base class; carries usage, metadata, attemp
 ├── RefusalError                     the model refused to give a structured answer
 ├── MaxStepsExceededError            the run used all its model calls
 ├── InterruptedToolsError            tool calls were interrupted, and the chat has no rule for them
-├── PolicyError                      a policy raised on calls that wait or were decided
+├── PolicyError                      a policy or a grant rule raised on calls that wait or were decided
 ├── ToolMissingError                 the chat lacks the tools of calls that wait or were decided
 ├── ConflictError                    another run owns the conversation or decided the call
 ├── LeaseLostError                   another run took the conversation over
@@ -278,10 +278,10 @@ class InterruptedToolsError(ChatError):
 
 @final
 class PolicyError(ChatError):
-    """A policy raised on calls that wait or were decided. The calls and their decisions are unchanged.
+    """A policy or a grant rule raised on calls that wait or were decided. The calls and their decisions are unchanged.
 
-    `__cause__` is the exception of the policy. The other decided calls have run and their results are recorded. Correct
-    the policy and run again.
+    `__cause__` is the exception of the function. The other decided calls have run and their results are recorded.
+    Correct the function and run again. A call on which a grant rule raised waits for an approver.
 
     Attributes:
         tool_ids: ids of the calls.

@@ -341,6 +341,8 @@ def _with_outcome(call: DryRunCall, result: TriageResult[Paused], tool: Tool) ->
 
 def _held_reason(result: TriageResult[Paused]) -> str:
     for error in result.blocked.values():
+        if result.pauses:
+            return "a grant rule raised, so the call waits for an approver"
         cause = str(error) if isinstance(error, ToolMissingError) else "the policy raised"
         return f"{cause}, so the call stays as it is"
     return "the call waits for an approver or a time"

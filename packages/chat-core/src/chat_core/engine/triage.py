@@ -310,9 +310,13 @@ class Triage(Generic[PauseT]):
     def _begin_wait(
         self, tool: Tool, definition: ToolDefinition, action: Action[PauseT], arguments: Mapping[str, object]
     ) -> None:
-        if self._approve_under_grant(tool, action, arguments):
-            self._result.ready.append(ReadyCall(tool, definition, arguments))
-            return
+        rule_error: Exception | None = None
+        try:
+            if self._approve_under_grant(tool, action, arguments):
+                self._result.ready.append(ReadyCall(tool, definition, arguments))
+                return
+        except Exception as error:  # noqa: BLE001 - a grant rule may raise anything; the pass reports it
+            rule_error = error
         status = tool.status
         if isinstance(status, Pending) and status.kind is None:
             if (at := _scheduled_at(action)) is not None:
@@ -324,6 +328,8 @@ class Triage(Generic[PauseT]):
                 tool.await_result(self._expires_at(action), canonical=arguments)
             else:
                 tool.await_approval(self._expires_at(action), canonical=arguments, of=_required_approver(action))
+        if rule_error is not None:
+            self._result.block(tool, rule_error)
         self._add_pause(tool, action, arguments)
 
     def _approve_under_grant(self, tool: Tool, action: Action[Paused], arguments: Mapping[str, object]) -> bool:

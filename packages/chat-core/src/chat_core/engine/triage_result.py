@@ -43,8 +43,8 @@ class TriageResult(Generic[PauseT]):
     """The result of a triage: calls to run and resolved calls in order, and pauses for the waiting calls.
 
     If `error` is set, no call may run. The error is raised after the events of resolved calls are delivered. `blocked`
-    maps the ID of each blocked call to the exception of its strategy or to a `ToolMissingError`. Blocked calls remain
-    unchanged, and the other calls run.
+    maps the ID of each blocked call to the exception of its strategy or grant rule, or to a `ToolMissingError`. Blocked
+    calls do not run, and the other calls run.
     """
 
     ready: list[ReadyCall] = field(default_factory=list[ReadyCall])
@@ -57,11 +57,11 @@ class TriageResult(Generic[PauseT]):
     _blocked_revisions: dict[str, int] = field(default_factory=dict[str, int], init=False)
 
     def block(self, tool: Tool, error: BaseException) -> None:
-        """Block a call, which then stays unchanged.
+        """Block a call, which then does not run in this pass.
 
         Args:
             tool: the call.
-            error: the exception of its strategy, or a `ToolMissingError`.
+            error: the exception of its strategy or of a grant rule, or a `ToolMissingError`.
         """
         self.blocked[tool.id] = error
         self._blocked_revisions[tool.id] = tool.revision
@@ -136,8 +136,8 @@ def blocked_error(causes: Mapping[str, BaseException]) -> PolicyError | ToolMiss
     if raised := {tool_id: cause for tool_id, cause in causes.items() if tool_id not in missing}:
         first = next(iter(raised.values()))
         msg = (
-            f"a policy raised {type(first).__name__} on {len(raised)} call(s) that wait or were decided "
-            f"({', '.join(raised)}); {unchanged}: correct the policy and run again"
+            f"a policy or a grant rule raised {type(first).__name__} on {len(raised)} call(s) that wait or were "
+            f"decided ({', '.join(raised)}); {unchanged}: correct the function and run again"
         )
         error = PolicyError(msg, [*raised])
         error.__cause__ = first

@@ -170,12 +170,13 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _character_pattern(character: str) -> str:
     code, encoded = ord(character), character.encode(errors="replace")
     utf16 = character.encode("utf-16-be", errors="surrogatepass").hex()
+    # Limits on repeated characters keep the search linear in the length of the text.
     forms = [
-        rf"\\*{re.escape(character)}",
+        rf"\\{{0,8}}{re.escape(character)}",
         "".join([f"%{byte:02x}" for byte in encoded]),
-        r"\\+u" + r"\\+u".join([utf16[index : index + 4] for index in range(0, len(utf16), 4)]),
-        f"&#0*{code};",
-        f"&#x0*{code:x};",
+        r"\\{1,8}u" + r"\\{1,8}u".join([utf16[index : index + 4] for index in range(0, len(utf16), 4)]),
+        f"&#0{{0,8}}{code};",
+        f"&#x0{{0,8}}{code:x};",
     ]
     if name := codepoint2name.get(code):
         forms.append(f"&{name};")
