@@ -65,7 +65,7 @@ WIRES = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize(("build", "tapes", "choice"), WIRES)
-async def test_an_agent_gives_its_closing_answer_on_each_wire(
+async def test_an_agent_finishes_with_a_tool_result_over_every_api(
     build: Callable[[str], ChatProvider], tapes: ProviderTapes, choice: dict[str, object]
 ) -> None:
     assert tapes.mixed is not None
@@ -102,6 +102,6 @@ Builder = ClaudeBuilder | GeminiBuilder | ResponsesBuilder | CompletionsBuilder
 
 @pytest.mark.parametrize("build", [ClaudeBuilder, GeminiBuilder, ResponsesBuilder, CompletionsBuilder])
 @pytest.mark.parametrize("model", ["", " ", "\t\n"])
-def test_a_blank_model_is_refused_on_each_wire(build: Callable[[], Builder], model: str) -> None:
+def test_a_blank_model_name_is_rejected_by_every_builder(build: Callable[[], Builder], model: str) -> None:
     with pytest.raises(UsageError, match=r"with_model\(\) needs the name of a model"):
         build().with_model(model)

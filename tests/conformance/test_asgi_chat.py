@@ -77,7 +77,7 @@ async def said(stream: Any) -> str:
 
 
 @pytest.mark.anyio
-async def test_a_run_with_a_tool_streams_twice() -> None:
+async def test_a_run_with_a_tool_streams_both_responses() -> None:
     model = Model()
     async with chat_with(model).stream(Messages.from_user("What is the length of the Loire?")) as stream:
         assert await said(stream) == "The Loire is 1006 km long."
@@ -86,7 +86,7 @@ async def test_a_run_with_a_tool_streams_twice() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_run_that_is_left_ends_the_model_before_its_block_is_over() -> None:
+async def test_leaving_a_stream_early_stops_the_server_before_the_block_exits() -> None:
     model = Model()
     async with chat_with(model).stream(Messages.from_user("Talk for ever.")) as stream:
         async for _ in stream.text():
@@ -96,7 +96,7 @@ async def test_a_run_that_is_left_ends_the_model_before_its_block_is_over() -> N
 
 
 @pytest.mark.anyio
-async def test_a_run_that_is_cancelled_ends_the_model() -> None:
+async def test_cancelling_a_run_stops_the_server() -> None:
     model = Model()
     spoke = anyio.Event()
 
@@ -114,14 +114,14 @@ async def test_a_run_that_is_cancelled_ends_the_model() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_model_that_crashes_is_a_connection_that_broke() -> None:
+async def test_an_exception_in_the_application_raises_network_error() -> None:
     with pytest.raises(NetworkError, match="the application raised ValueError"):
         async with chat_with(Model()).stream(Messages.from_user("Please crash.")) as stream:
             await said(stream)
 
 
 @pytest.mark.anyio
-async def test_many_runs_at_once_over_one_application() -> None:
+async def test_concurrent_runs_over_one_application_all_complete() -> None:
     model = Model()
     chat = chat_with(model)
     answers: list[str] = []

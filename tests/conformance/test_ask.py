@@ -153,14 +153,14 @@ async def send(wire: Wire) -> tuple[str, bytes, str]:
 
 
 @pytest.mark.parametrize("name", WIRES)
-async def test_a_question_becomes_the_request_that_is_written_by_hand(name: str) -> None:
+async def test_ask_sends_the_expected_request_on_every_api(name: str) -> None:
     path, body, answer = await send(WIRES[name])
 
     assert (path, json.loads(body), answer) == (WIRES[name].path, WIRES[name].request, "Paris.")
 
 
 @pytest.mark.parametrize("name", WIRES)
-async def test_properties_are_sent_in_the_order_in_which_they_are_declared(name: str) -> None:
+async def test_schema_properties_are_sent_in_declaration_order(name: str) -> None:
     _, body, _ = await send(WIRES[name])
 
     order = [body.index(f'"{name}":'.encode(), body.index(b'"properties"')) for name in "zam"]

@@ -61,13 +61,13 @@ def test_every_promise_has_a_scenario() -> None:
     assert [promise for promise, scenarios in PROMISES.items() if not scenarios or scenarios - names] == []
 
 
-def test_every_scenario_looks_at_a_promise() -> None:
+def test_every_scenario_belongs_to_a_promise() -> None:
     looked_at = {name for scenarios in PROMISES.values() for name in scenarios}
 
     assert looked_at == {scenario.name for scenario in SCENARIOS}
 
 
-def test_every_method_of_the_protocols_is_promised_something() -> None:
+def test_every_protocol_method_has_a_promise() -> None:
     protocols = (CompletionProvider, StreamProvider, ProviderStream, EmbeddingsProvider)
     methods = {
         name
@@ -81,7 +81,7 @@ def test_every_method_of_the_protocols_is_promised_something() -> None:
     assert methods <= promised
 
 
-def test_every_argument_of_complete_is_promised_something() -> None:
+def test_every_argument_of_complete_has_a_promise() -> None:
     arguments = set(inspect.signature(CompletionProvider.complete).parameters) - {"self"}
 
     assert arguments <= {promise.partition(":")[0] for promise in PROMISES}
@@ -93,7 +93,7 @@ def test_every_claim_is_needed_by_a_scenario() -> None:
     assert needed == set(CLAIMS)
 
 
-def test_a_provider_of_vectors_alone_is_looked_at_too() -> None:
+def test_an_embeddings_only_provider_is_tested_by_the_general_scenarios() -> None:
     claimed = [
         scenario.name for scenario in SCENARIOS if scenario.is_claimed(Capabilities(text=False, embeddings=True))
     ]

@@ -89,13 +89,13 @@ def subject(name: str) -> Subject:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_vendor_keeps_what_it_claims(name: str) -> None:
+def test_every_preset_passes_the_scenarios_of_its_claims(name: str) -> None:
     report = anyio.run(conformance_report, subject(name))
 
     assert dict(report.broken) == {}
 
 
-def test_what_a_vendor_does_not_have_is_not_claimed() -> None:
+def test_presets_do_not_claim_missing_capabilities() -> None:
     missing = {name: set(subject(name).capabilities.claimed ^ EVERYTHING.claimed) for name in PRESETS}
 
     assert missing["mistral"] == set()

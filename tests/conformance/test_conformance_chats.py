@@ -10,5 +10,5 @@ from .wrong_providers import CASES
 
 
 @parametrize_wrong_providers(chats)
-def test_a_provider_that_spoils_a_chat_fails_where_its_fault_is_named(kind: type[Toy]) -> None:
+def test_a_provider_that_breaks_a_chat_fails_the_expected_scenarios(kind: type[Toy]) -> None:
     assert set(report_of(kind).broken) == CASES[kind], report_of(kind)

@@ -68,7 +68,7 @@ def named_in(kind: type[ProviderConformance]) -> set[str]:
     return {name for name, value in inspect.getmembers(kind) if name.startswith("test_") and callable(value)}
 
 
-def test_there_is_a_test_for_each_scenario_and_loop() -> None:
+def test_a_test_is_generated_for_each_scenario_and_event_loop() -> None:
     wanted = {
         f"test_{scenario.name}_on_{backend}"
         for scenario in SCENARIOS
@@ -80,12 +80,12 @@ def test_there_is_a_test_for_each_scenario_and_loop() -> None:
     assert {name for name in named_in(OfToyOnOneLoop) if name.endswith("_on_trio")} == set()
 
 
-def test_a_subclass_that_claims_less_inherits_no_test_of_what_it_does_not_claim() -> None:
+def test_a_subclass_with_fewer_claims_inherits_no_unclaimed_tests() -> None:
     assert "test_text_on_trio" in named_in(OfTextAlone)
     assert "test_call_on_trio" not in named_in(OfTextAlone)
 
 
-def test_a_class_that_claims_nothing_has_the_one_test_that_says_so() -> None:
+def test_a_class_without_claims_has_only_a_failing_claims_test() -> None:
     assert named_in(Unclaimed) == {"test_claims"}
     with pytest.raises(UsageError, match="Unclaimed needs a class attribute 'capabilities'"):
         Unclaimed().test_claims(Pytest(), Pytest().record)
@@ -105,12 +105,12 @@ def test_a_generated_test_runs_its_scenario() -> None:
         test(Wrong())
 
 
-def test_a_class_without_a_provider_says_what_it_needs() -> None:
+def test_a_class_without_make_provider_raises_usage_error() -> None:
     with pytest.raises(UsageError, match=r"Unmade needs a method make_provider\(self, transport\)"):
         Unmade().make_provider(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def test_what_is_not_claimed_is_reported_and_never_passed() -> None:
+def test_unclaimed_scenarios_are_reported() -> None:
     pytest_ = Pytest()
     OfToy().test_claims(pytest_, pytest_.record)
     (report,) = pytest_.properties.values()
@@ -121,16 +121,16 @@ def test_what_is_not_claimed_is_reported_and_never_passed() -> None:
     assert list(pytest_.plugins) == ["chat_testing._unclaimed_summary"]
 
 
-def test_a_scenario_that_needs_two_claims_is_told_with_both() -> None:
+def test_a_scenario_that_needs_two_claims_is_reported_with_both() -> None:
     assert "\nnot claimed: stream and tools (call_deltas, truncated_call)\n" in OfTextAlone.report()
 
 
-def test_claims_and_tapes_that_do_not_match_fail() -> None:
+def test_a_tape_without_its_claim_fails() -> None:
     with pytest.raises(NonconformingError, match="there is a tape 'noise', and stream is not claimed"):
         OfTextAlone().test_claims(pytest_ := Pytest(), pytest_.record)
 
 
-def test_a_report_tells_what_became_of_each_scenario() -> None:
+def test_a_report_lists_the_result_of_each_scenario() -> None:
     subject = Subject(DropsUsage, SPEECHLESS, replace(TAPES, embeddings=None))
     report = anyio.run(conformance_report, subject)
     lines = str(report).splitlines()
@@ -142,17 +142,17 @@ def test_a_report_tells_what_became_of_each_scenario() -> None:
     assert set(report.kept) | set(report.broken) | set(report.not_claimed) == {one.name for one in SCENARIOS}
 
 
-def test_a_report_needs_the_tapes_of_its_claims() -> None:
+def test_a_report_requires_the_tapes_of_its_claims() -> None:
     with pytest.raises(UsageError, match="embeddings is claimed, and there is no tape 'embeddings'"):
         anyio.run(conformance_report, Subject(Toy, EVERYTHING, replace(TAPES, embeddings=None)))
 
 
-def test_a_scenario_that_is_not_claimed_names_the_claims_that_it_lacks() -> None:
+def test_not_claimed_returns_the_missing_claims_of_each_scenario() -> None:
     assert not_claimed(EVERYTHING) == {}
     assert not_claimed(Capabilities())["truncated_call"] == ("stream", "tools")
 
 
-def test_no_two_scenarios_have_one_name_and_each_makes_a_promise() -> None:
+def test_scenario_names_are_unique_and_each_scenario_describes_its_promise() -> None:
     names = [scenario.name for scenario in SCENARIOS]
 
     assert len(set(names)) == len(names)

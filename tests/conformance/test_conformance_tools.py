@@ -10,5 +10,5 @@ from .wrong_providers import CASES
 
 
 @parametrize_wrong_providers(tools)
-def test_a_provider_that_handles_a_call_wrong_fails_where_its_fault_is_named(kind: type[Toy]) -> None:
+def test_a_provider_that_mishandles_a_call_fails_the_expected_scenarios(kind: type[Toy]) -> None:
     assert set(report_of(kind).broken) == CASES[kind], report_of(kind)

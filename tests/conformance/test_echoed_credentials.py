@@ -86,7 +86,7 @@ async def failure(provider: ChatProvider, *, streaming: bool) -> ChatError:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("vendor", PROVIDERS)
-async def test_no_echoed_credential_is_in_an_error_or_in_its_frames(
+async def test_credentials_echoed_by_a_server_do_not_appear_in_errors_or_frames(
     anyio_backend: str, vendor: str, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert anyio_backend

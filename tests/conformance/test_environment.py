@@ -84,7 +84,7 @@ async def requested(builder: Any) -> tuple[str, Mapping[str, str]]:
 
 
 @pytest.mark.parametrize(("vendor", "variable", "value", "url"), BASE_URLS)
-async def test_the_base_url_of_the_environment_receives_the_request_and_the_key(
+async def test_the_base_url_from_the_environment_receives_the_request_and_the_key(
     vendor: str, variable: str, value: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for names in [row[1] for row in CREDENTIALS]:
@@ -108,7 +108,7 @@ async def test_the_base_url_of_the_environment_receives_the_request_and_the_key(
 
 
 @pytest.mark.parametrize(("vendor", "variables", "headers"), CREDENTIALS)
-async def test_credentials_are_read_in_the_order_of_the_sdk(
+async def test_credentials_are_read_in_the_order_of_the_vendor_sdk(
     vendor: str, variables: tuple[str, ...], headers: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in variables:

@@ -146,7 +146,7 @@ async def failure(provider: ChatProvider, options: ChatOptions, *, streaming: bo
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_an_error_tells_what_happened_and_what_to_do(anyio_backend: str, vendor: str) -> None:
+async def test_an_error_message_explains_what_happened_and_what_to_do(anyio_backend: str, vendor: str) -> None:
     assert anyio_backend
     situation = SITUATIONS["wrong key"]
 
@@ -181,7 +181,7 @@ async def test_an_error_tells_what_happened_and_what_to_do(anyio_backend: str, v
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_server_that_cannot_be_reached_is_named(anyio_backend: str, vendor: str) -> None:
+async def test_an_unreachable_server_is_named_in_the_error(anyio_backend: str, vendor: str) -> None:
     assert anyio_backend
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -196,7 +196,7 @@ async def test_a_server_that_cannot_be_reached_is_named(anyio_backend: str, vend
 
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.parametrize(("key", "shown"), [("“sk-abc”", "'“' (U+201C)"), ("sk-\nabc", r"'\n' (U+000A)")])
-async def test_a_key_that_http_does_not_allow_is_refused_without_quoting_it(
+async def test_a_key_with_invalid_header_characters_is_rejected_without_quoting_it(
     anyio_backend: str, vendor: str, key: str, shown: str
 ) -> None:
     assert anyio_backend

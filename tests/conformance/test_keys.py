@@ -60,7 +60,7 @@ def refuse(transport: MockTransport, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-async def test_a_key_is_asked_for_each_attempt_and_never_quoted(name: str) -> None:
+async def test_a_key_function_is_called_for_each_attempt_and_the_key_is_never_quoted(name: str) -> None:
     transport, keys = MockTransport(), Keys()
     provider = BUILDERS[name]().with_api_key("old").with_api_key(keys).with_transport(transport).build()
     chat = ChatBuilder().with_model(provider).with_retry(Retry(times=1, base=0)).build()
@@ -89,7 +89,7 @@ async def test_an_error_in_a_response_does_not_quote_the_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-async def test_a_stream_asks_for_the_key(name: str) -> None:
+async def test_a_key_function_is_called_for_a_stream(name: str) -> None:
     transport, keys = MockTransport(), Keys()
     provider = BUILDERS[name]().with_api_key(keys).with_transport(transport).build()
     chat = ChatBuilder().with_model(provider).with_retry(0).build()
@@ -105,7 +105,7 @@ async def test_a_stream_asks_for_the_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_a_later_key_or_header_replaces_the_function(name: str) -> None:
+def test_a_later_key_or_header_replaces_the_key_function(name: str) -> None:
     keys = Keys()
     for replaced in (
         BUILDERS[name]().with_api_key(keys).with_api_key("fixed-key"),
@@ -121,7 +121,7 @@ def test_a_later_key_or_header_replaces_the_function(name: str) -> None:
     assert keys.count == 0
 
 
-async def test_tokens_can_be_renewed() -> None:
+async def test_a_token_function_is_called_for_each_request() -> None:
     builders: dict[str, Any] = {
         "azure": AzureBuilder().with_endpoint("https://mine.openai.azure.com").with_model("m").with_bearer_token,
         "claude": ClaudeBuilder().with_model("claude-sonnet-4-5").with_bearer_token,
@@ -137,7 +137,7 @@ async def test_tokens_can_be_renewed() -> None:
         assert keys_sent(transport) == ["Bearer rotating-key-1"]
 
 
-async def test_the_blocking_face_asks_for_the_key() -> None:
+async def test_a_key_function_is_called_by_the_blocking_interface() -> None:
     transport = MockTransport()
     refuse(transport, "none")
     provider = ClaudeBuilder().with_model("m").with_api_key(Keys()).with_transport(transport).build()
@@ -164,7 +164,7 @@ def returning(value: Any) -> Callable[[], Awaitable[Any]]:
         (lambda: "secret-text", "an async function that returns one; this function returned a str"),
     ],
 )
-async def test_a_function_without_a_key_is_named_without_its_value(function: Any, message: str) -> None:
+async def test_an_invalid_result_of_a_key_function_is_reported_without_its_value(function: Any, message: str) -> None:
     provider = ClaudeBuilder().with_model("m").with_api_key(function).with_transport(MockTransport()).build()
 
     with pytest.raises(ChatError, match=message) as caught:

@@ -41,7 +41,7 @@ async def thought_by(subject: Subject, method: Method, messages: Messages) -> Me
 
 @pytest.mark.parametrize("method", ["complete", "stream"])
 @pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
-async def test_what_is_opaque_stays_at_home_and_the_words_go_along(
+async def test_opaque_data_is_not_sent_to_another_provider_but_text_and_calls_are(
     home: type[ProviderConformance], abroad: type[ProviderConformance], method: Method
 ) -> None:
     one, other = home().subject(), abroad().subject()
@@ -57,7 +57,7 @@ async def test_what_is_opaque_stays_at_home_and_the_words_go_along(
 
 @pytest.mark.parametrize("method", ["complete", "stream"])
 @pytest.mark.parametrize(("home", "abroad"), PAIRS, ids=name)
-async def test_a_conversation_that_comes_home_has_lost_nothing(
+async def test_a_conversation_that_returns_to_its_provider_keeps_its_opaque_data(
     home: type[ProviderConformance], abroad: type[ProviderConformance], method: Method
 ) -> None:
     one, other = home().subject(), abroad().subject()

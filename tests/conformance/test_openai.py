@@ -79,7 +79,9 @@ MAKERS: dict[Callable[[Transport], CompletionProvider], ProviderTapes] = {
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
-def test_each_of_them_keeps_what_it_claims(maker: Callable[[Transport], CompletionProvider]) -> None:
+def test_every_openai_provider_passes_the_scenarios_of_its_claims(
+    maker: Callable[[Transport], CompletionProvider],
+) -> None:
     report = anyio.run(conformance_report, Subject(maker, CLAIMS, MAKERS[maker]))
 
     assert dict(report.broken) == {}

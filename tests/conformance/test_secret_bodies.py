@@ -31,7 +31,7 @@ PROVIDERS: dict[str, Callable[[MockTransport], CompletionProvider]] = {
     [{"type": "error", "error": {"type": "invalid_key", "code": 400, "message": f"wrong key {SECRET}"}}, {"a": SECRET}],
     ids=["error", "no-answer"],
 )
-async def test_an_error_with_status_200_is_shown_without_the_credentials(name: str, body: dict[str, object]) -> None:
+async def test_an_error_with_status_200_does_not_show_credentials(name: str, body: dict[str, object]) -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "application/json"}, body)
     with pytest.raises(ChatError) as caught:

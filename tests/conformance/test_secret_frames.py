@@ -43,7 +43,7 @@ def frames_with_secret(error: BaseException) -> list[str]:
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 @pytest.mark.parametrize("header", [SECRET, f"{SECRET}\n"], ids=["refused", "invalid"])
-async def test_no_frame_of_a_failed_connection_holds_a_credential(name: str, header: str) -> None:
+async def test_the_frames_of_a_failed_connection_contain_no_credentials(name: str, header: str) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -73,7 +73,7 @@ async def met(transport: Transport, host: str) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_what_a_connection_brought_is_replayed_without_one(tmp_path: Path) -> None:
+async def test_recorded_exchanges_are_replayed_without_a_connection(tmp_path: Path) -> None:
     with LoopbackServer(answering) as server:
         recording = RecordingTransport(HttpxTransport(verify=TLS), tmp_path / "tape.json")
         recorded = await met(recording, server.host)

@@ -774,7 +774,7 @@ async def run_scenarios(kind: type[Right]) -> dict[str, str]:
     return broken
 
 
-def test_a_right_transport_fails_nowhere() -> None:
+def test_a_correct_transport_passes_all_scenarios() -> None:
     assert anyio.run(run_scenarios, Right) == {}
 
 
@@ -788,7 +788,7 @@ def test_a_faulty_transport_fails_exactly_the_scenario_for_its_fault(kind: type[
         assert "\n" not in sentence
 
 
-def test_every_scenario_is_failed_by_a_transport_that_is_wrong_in_no_other_way() -> None:
+def test_every_scenario_is_failed_first_by_some_faulty_transport() -> None:
     first = {kind.names[0] for kind in WRONG}
 
     assert first == {scenario.name for scenario in TRANSPORT_SCENARIOS}

@@ -56,7 +56,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return ran.stdout
 
 
-def test_what_is_not_claimed_stands_in_a_section_of_its_own(output: str) -> None:
+def test_unclaimed_scenarios_are_listed_in_a_separate_section(output: str) -> None:
     section = output.partition("conformance: not claimed, so not looked at")[2].partition("short test summary")[0]
     lines = [line for line in section.splitlines() if line and not line.strip().startswith("=")]
 
@@ -64,11 +64,11 @@ def test_what_is_not_claimed_stands_in_a_section_of_its_own(output: str) -> None
     assert lines[1:] == ["not claimed: embeddings (embeddings, embeddings_usage, embeddings_missing)"]
 
 
-def test_a_provider_that_claims_everything_is_not_in_it(output: str) -> None:
+def test_a_provider_that_claims_everything_is_not_listed(output: str) -> None:
     assert "TestWrong: " not in output
 
 
-def test_it_is_neither_passed_nor_skipped(output: str) -> None:
+def test_unclaimed_scenarios_are_counted_neither_as_passed_nor_as_skipped(output: str) -> None:
     assert "1 failed, 3 passed" in output
     assert "skipped" not in output
 

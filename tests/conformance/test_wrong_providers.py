@@ -16,20 +16,20 @@ from .wrong_providers import CASES
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_right_provider_fails_nowhere(backend: str) -> None:
+def test_a_correct_provider_passes_all_scenarios(backend: str) -> None:
     report = anyio.run(conformance_report, Subject(Toy, EVERYTHING, TAPES), backend=backend)
 
     assert (dict(report.broken), dict(report.not_claimed)) == ({}, {})
     assert set(report.kept) == {scenario.name for scenario in SCENARIOS}
 
 
-def test_every_scenario_is_failed_by_a_provider_that_is_wrong() -> None:
+def test_every_scenario_is_failed_by_some_faulty_provider() -> None:
     named = {name for names in CASES.values() for name in names}
 
     assert named == {scenario.name for scenario in SCENARIOS}
 
 
-def test_every_wrong_provider_is_tested_in_a_module_of_its_own() -> None:
+def test_the_faulty_providers_of_every_scenario_module_are_tested() -> None:
     tests = Path(__file__).parent.glob("test_conformance_*.py")
     text = "".join([test.read_text(encoding="utf-8") for test in tests])
     modules = {scenario.run.__module__.rpartition(".")[2] for scenario in SCENARIOS}
@@ -37,14 +37,14 @@ def test_every_wrong_provider_is_tested_in_a_module_of_its_own() -> None:
     assert {module for module in modules if f"parametrize_wrong_providers({module})" in text} == modules
 
 
-def test_there_are_enough_wrong_providers_and_each_says_what_is_wrong() -> None:
+def test_there_are_enough_faulty_providers_and_each_is_documented() -> None:
     assert len(CASES) >= 15
     assert {kind.__module__ for kind in CASES} == {module.__name__ for module in MODULES}
     assert [kind.__name__ for kind in CASES if not inspect.getdoc(kind)] == []
 
 
 @pytest.mark.parametrize("kind", list(CASES)[::8], ids=lambda kind: kind.__name__)
-def test_a_fault_is_named_in_one_sentence(kind: type[Toy]) -> None:
+def test_a_failed_scenario_is_described_in_one_sentence(kind: type[Toy]) -> None:
     for name, sentence in report_of(kind).broken.items():
         assert sentence.startswith(f"{name}: ")
         assert "\n" not in sentence
