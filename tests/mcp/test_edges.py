@@ -142,3 +142,13 @@ async def test_structured_content_reaches_the_front_end_as_data() -> None:
     ]
     assert isinstance(status, Completed)
     assert status.result == {"cents": 4}
+
+
+async def test_tools_of_a_page_with_a_repeated_cursor_are_listed_once() -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        request.setdefault("params", {}).pop("cursor", None)
+        return pages(2)(exchange, request)
+
+    with serve(answer) as server:
+        async with tools_of(server) as tools:
+            assert tools.names() == ("tool_0",)

@@ -387,3 +387,24 @@ async def test_structured_output_may_be_a_json_object_instead_of_text(stream: bo
 
     assert isinstance(response, StructuredResponse)
     assert response.value == {"cents": 7}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("number", ["NaN", "1e999"])
+async def test_a_number_that_is_not_finite_in_object_content_raises_invalid_response(number: str, stream: bool) -> None:
+    transport = MockTransport()
+    field = "delta" if stream else "message"
+    body = f'{{"id": "c", "choices": [{{"index": 0, "{field}": {{"content": {{"a": {number}}}}}}}]}}'
+    if stream:
+        transport.events(body, "[DONE]")
+    else:
+        transport.answer(200, {}, body.encode())
+    chat = ChatBuilder().with_model(built(transport)).build()
+    with pytest.raises(InvalidResponseError) as caught:
+        if stream:
+            async with chat.stream(Messages.from_user("Hi")) as events:
+                _ = [event async for event in events]
+        else:
+            await chat.complete(Messages.from_user("Hi"))
+
+    assert caught.value.path == f"choices[0].{field}.content"

@@ -56,6 +56,8 @@ def test_stream_request_sets_accept_header_framing_last_event_and_timeouts() -> 
         "http://[::1/v1",
         "http://a host/v1",
         "http://host\r\nx/v1",
+        "gw/v1?key=secret",
+        "htps://gw/v1#secret",
     ],
 )
 def test_invalid_base_url_raises_without_showing_its_secret(url: str) -> None:
@@ -70,3 +72,20 @@ def test_white_space_around_a_base_url_is_removed() -> None:
 
 def test_repr_of_an_endpoint_shows_no_headers() -> None:
     assert repr(Endpoint("https://h/v1", {"authorization": "Bearer k"})) == "Endpoint(https://h/v1)"
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ("https://gw/", "https://gw/v1beta/models"),
+        ("https://gw/v1beta", "https://gw/v1beta/models"),
+        ("https://gw/?key=K", "https://gw/v1beta/models?key=K"),
+        ("https://gw/a/v1beta/?key=K/", "https://gw/a/v1beta/models?key=K/"),
+    ],
+)
+def test_suffix_follows_the_path_of_a_base_url_from_the_environment(
+    value: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY", value)
+    endpoint = Endpoint.from_environment("GATEWAY", "https://host", {}, suffix="/v1beta")
+    assert endpoint.request("/models", b"", None, stream=False).url == url

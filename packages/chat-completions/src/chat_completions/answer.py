@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, final
 
+from chat_core.errors import UsageError
 from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.json import dumps
 from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Structured, Text
@@ -166,7 +167,10 @@ class Answer:
                     raise WrongShapeError(f"content[{index}]", "an object")  # noqa: EM102 - a path
                 self._read_content_part(part, f"content[{index}]", out)
         elif is_object(value):
-            self._other_parts[object()] = Structured(value)
+            try:
+                self._other_parts[object()] = Structured(value)
+            except UsageError as error:
+                raise WrongShapeError("content", "JSON with finite numbers") from error
             out.append(StructuredPart(value))
         else:
             raise WrongShapeError("content", "a text, a list or an object")

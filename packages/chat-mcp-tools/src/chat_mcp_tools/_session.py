@@ -70,6 +70,8 @@ class Session:
     async def list_tools(self, *, max_pages: int = MAX_PAGES) -> list[types.Tool]:
         """Request all tools of the server and return them. A repeated cursor ends the list.
 
+        Tools that the server repeats together with a cursor are listed once.
+
         Args:
             max_pages: number of pages that the server may have.
 
@@ -85,9 +87,12 @@ class Session:
         try:
             for _ in range(max_pages):
                 page = await self._client.list_tools(cursor=cursor)
-                found += page.tools
                 cursor = page.next_cursor
-                if not cursor or cursor in cursors:
+                if cursor and cursor in cursors:
+                    # The server may have repeated the page, too.
+                    return found + [tool for tool in page.tools if tool not in found]
+                found += page.tools
+                if not cursor:
                     return found
                 cursors.add(cursor)
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -293,13 +294,23 @@ def require_url(method: str, url: str, example: str = "http://localhost:8080/v1"
         example: a valid URL, for the error.
 
     Raises:
-        UsageError: the URL has no scheme or is not text. The message omits user and password.
+        UsageError: the URL has no scheme or is not text. The message omits user, password and query.
     """
     if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-        shown = url.rpartition("@")[2] if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
+        shown = without_secrets(url) if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs a URL like {example!r}, not {shown!r}"
         raise UsageError(msg)
     return url.strip()
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL for an error message, without the parts that may contain a password or a key.
+
+    Args:
+        url: the URL, which may be malformed.
+    """
+    # Everything before the last `@` may be a password that contains `?` or `#`.
+    return re.split(r"[?#]", url.rpartition("@")[2])[0]
 
 
 def require_provider_name(name: str) -> str:

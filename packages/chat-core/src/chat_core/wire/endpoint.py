@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
-from chat_core.wire.connection import KeySource, naming_variable, read_environment
+from chat_core.wire.connection import KeySource, naming_variable, read_environment, without_secrets
 
 JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
@@ -39,7 +39,7 @@ class Endpoint:
         base_url = base_url.strip()
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
-            shown = base_url.rpartition("@")[2]  # the part before it may contain a password
+            shown = without_secrets(base_url)
             msg = f"the base URL must be an HTTP URL without a user name, such as 'https://host/v1', not {shown!r}"
             raise UsageError(msg)
         self.scheme: Scheme = "https" if url.scheme == "https" else "http"
@@ -59,7 +59,7 @@ class Endpoint:
             default: base URL if the variable is not set.
             headers: headers of every request.
             key: source of the key for each request.
-            suffix: path that follows the URL in the variable, unless the URL ends with it.
+            suffix: path that follows the path of the URL in the variable, unless the path ends with it.
 
         Raises:
             UsageError: the base URL is invalid.
@@ -67,9 +67,12 @@ class Endpoint:
         url = read_environment(variable)
         if url is None:
             return cls(default, headers, key)
-        url = url.rstrip("/")
+        address, separator, query = url.partition("?")
+        address = address.rstrip("/")
+        if not address.endswith(suffix):
+            address += suffix
         with naming_variable(variable):
-            return cls(url if url.endswith(suffix) else f"{url}{suffix}", headers, key)
+            return cls(f"{address}{separator}{query}", headers, key)
 
     async def authorize(self, request: Request) -> Request:
         """Return the request with the current key added, if the key comes from a function.
