@@ -111,8 +111,7 @@ async def tell(folder: Path, *, script: bool, unattended: bool) -> None:
         SqliteStore(folder / "sessions.db") as store,
         SqliteMemory(folder / "memory.db") as memory,
     ):
-        # The default gate is calibrated for long conversations. Here, only a few facts compete.
-        recall = Recall(memory, LocalEmbedder(), gate=0.15, where=DocumentFilter(kinds=["fact"]))
+        recall = Recall(memory, LocalEmbedder(), where=DocumentFilter(kinds=["fact"]))
         builder = ChatBuilder().with_model(model).with_options(options).with_instructions(INSTRUCTIONS)
         chat = builder.with_memory(recall, scope=lambda context: context.owner).build()
         indexer = Indexer(memory, Rules(), scope=lambda meta: meta.owner, recall=recall)

@@ -76,6 +76,20 @@ async def test_an_unrelated_question_has_no_matches(memory: SqliteMemory) -> Non
     assert texts(await Recall(memory, gate=0).search("ana", question)) != []
 
 
+async def test_the_default_gate_is_lower_in_a_scope_of_a_few_texts(memory: SqliteMemory) -> None:
+    await memory.scope("ana").add(Statement("user", "lives in", "Paris"))
+    question = "Where do I live, and which instrument do I play?"
+    recall = Recall(memory, Embedder(vector=(1.0, 0.0)))
+    await recall.embed("ana")
+    result = await recall.search("ana", question)
+    assert texts(result) == ["user lives in Paris"]
+    assert result.matches[0].relevance < 0.37
+    assert texts(await Recall(memory, gate=0.37).search("ana", question)) == []
+    for number in range(60):
+        await tell(memory, *(f"rain {number} {n}" for n in range(10)), conversation=str(number))
+    assert texts(await Recall(memory).search("ana", "Where do I live, play, sleep, cook, paint and swim?")) == []
+
+
 async def test_matches_far_below_the_best_are_omitted(memory: SqliteMemory) -> None:
     await tell(memory, "Ben repairs violins, cellos and harps.", conversation="a")
     await tell(memory, "Ben sleeps.", conversation="b")

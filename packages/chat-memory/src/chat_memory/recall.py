@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from math import log
 from time import monotonic
 from typing import Final, final
 
@@ -46,7 +47,11 @@ _LEAST_DEVIATION: Final = 0.02
 """The least standard deviation of similarities, so that rounding errors between equal texts decide nothing."""
 _GATE: Final = 0.24
 _GATE_WITH_VECTORS: Final = 0.37
-"""Calibrated with `benchmarks/locomo.py`."""
+"""The gates for 550 documents or more, calibrated with `benchmarks/locomo.py`."""
+_GATE_OF_FEW: Final = 0.15
+"""The gate for up to 5 documents, calibrated with observations of LoCoMo as facts."""
+_FEW: Final = 5
+_MANY: Final = 550
 
 
 @final
@@ -120,8 +125,8 @@ class Recall:
     Args:
         memory: the memory to search.
         embedder: computes vectors. Default: words alone decide.
-        gate: the lowest relevance of a match. 0 always returns the best documents. Default: 0.37 if vectors were
-            compared, and 0.24 if words alone decided.
+        gate: the lowest relevance of a match. 0 always returns the best documents. Default: 0.15 for up to 5 documents
+            that may be found, more for more documents, up to 0.37 with vectors and 0.24 with words alone.
         relative_gate: the lowest relevance of a match, as a part of that of the best match.
         weights: the weights of the score.
         max_scopes: the number of indexes that are kept.
@@ -192,9 +197,11 @@ class Recall:
         near = await self._score_near(scope, index, question)
         reasons = self._score_by_reason(index.text, question, similarity, near)
         relevance = np.sum(list(reasons.values()), axis=0)
+        searched = size
         if (accepted := where or self._where) is not None:
-            relevance = relevance * [accepted.accepts(document) for document in index.text.documents]
-        least = (_GATE if similarity is None else _GATE_WITH_VECTORS) if self._gate is None else self._gate
+            wanted = [accepted.accepts(document) for document in index.text.documents]
+            relevance, searched = relevance * wanted, sum(wanted)
+        least = _default_gate(searched, similarity is not None) if self._gate is None else self._gate
         gate = max(least, self._relative_gate * float(relevance.max()))
         rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
         best = rows[np.lexsort((rows, -relevance[rows]))]
@@ -406,6 +413,13 @@ class _ScopeIndex:
         vectors = np.empty((len(rows), len(data) // (4 * len(ids))), dtype=np.float32)
         vectors[rows] = np.frombuffer(data, dtype="<f4").reshape(len(ids), -1)
         return self.text.average_neighbors(normalize_rows(vectors))
+
+
+def _default_gate(documents: int, vectors: bool) -> float:  # noqa: FBT001 - which of two gates
+    """Return the gate for a number of documents, which grows with the score that the best irrelevant one reaches."""
+    highest = _GATE_WITH_VECTORS if vectors else _GATE
+    share = log(max(documents, _FEW) / _FEW) / log(_MANY / _FEW)
+    return _GATE_OF_FEW + (highest - _GATE_OF_FEW) * min(share, 1.0)
 
 
 def _limit_matches(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
