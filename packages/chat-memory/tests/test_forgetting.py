@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from chat_core import Chat, ChatBuilder, FunctionCall, ToolCollection
+from chat_core.messages import Messages, Recalled, RecalledNote, Turn
 from chat_core.testing import ScriptedProvider
 from chat_memory import Fact, MemoryScope, SqliteMemory, Statement
 from chat_memory.forgetting import Forgotten, forget_with_notes
 from chat_memory.recall import Recall
 from chat_store import SqliteStore
+from chat_store.meta import ConversationMeta
 
 pytestmark = pytest.mark.anyio
 
@@ -92,3 +94,23 @@ async def test_forgetting_reports_a_busy_conversation_and_redacts_it_later(tmp_p
         result = await forget_with_notes(ana, secret.id, store, owner="ana", by="ana")
         assert result == Forgotten(existed=False, redacted=("chat-1",))
         assert await notes_of(store, "chat-1") == []
+
+
+async def test_forgetting_continues_after_a_conversation_deleted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        for name in ("chat-1", "chat-2"):
+            turn = Turn([Recalled((RecalledNote("a secret", id="fact"),))], by="engine")
+            messages = Messages()
+            messages.append("user", turn)
+            await store.create(messages, id=name, owner="ana")
+        listed = await store.conversations(owner="ana")
+        await store.delete(listed[0].id)
+
+        async def stale(*_: object, **__: object) -> Sequence[ConversationMeta]:
+            return listed
+
+        monkeypatch.setattr(SqliteStore, "conversations", stale)
+        result = await forget_with_notes(memory.scope("ana"), "fact", store, owner="ana", by="ana")
+        assert result.redacted == (listed[1].id,)

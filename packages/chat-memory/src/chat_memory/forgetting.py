@@ -13,7 +13,7 @@ from typing import final
 
 from chat_core.errors import ConflictError
 from chat_core.messages import Messages, Recalled
-from chat_store import ConversationStore
+from chat_store import ConversationStore, UnknownConversationError
 
 from chat_memory.memory import MemoryScope
 
@@ -60,10 +60,12 @@ async def forget_with_notes(
     redacted: list[str] = []
     busy: list[str] = []
     for meta in await store.conversations(owner=owner):
-        turns = list(_turns_with_note((await store.load(meta.id)).messages, id))
         try:
+            turns = list(_turns_with_note((await store.load(meta.id)).messages, id))
             for turn in turns:
                 await store.redact(meta.id, turn, by=by, reason=f"the fact {id} was forgotten")
+        except UnknownConversationError:  # deleted meanwhile
+            continue
         except ConflictError:
             busy.append(meta.id)
         else:
