@@ -209,3 +209,27 @@ def test_redaction_of_many_backslashes_takes_linear_time() -> None:
 
 def test_credential_behind_several_backslashes_is_redacted() -> None:
     assert redact_bytes(b"\\" * 20 + b"another\\\\\\-one", REQUEST).endswith(b"[redacted]")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("authorization", "Api-Key abcdefsecret", "abcdefsecret"),
+        ("cookie", "theme=dark; session=abcdefsecret", "abcdefsecret"),
+        ("x-goog-iap-jwt-assertion", "abcdefsecret", "abcdefsecret"),
+        ("x-session-id", "abcdefsecret", "abcdefsecret"),
+        ("?key", "abc+defghi/jkl==", "abc+defghi/jkl=="),
+        ("?sig", "abc%2Fdefghi", "abc/defghi"),
+        ("?code", "abcdefsecret", "abcdefsecret"),
+    ],
+)
+def test_credential_is_redacted_without_its_scheme_or_field(name: str, value: str, shown: str) -> None:
+    query = f"{name}={value}" if name.startswith("?") else ""
+    headers = {} if query else {name: value}
+    request = Endpoint(f"https://host{query}", headers).request("/", b"{}", None, stream=False)
+    assert redact_bytes(f"no {shown}, bye".encode(), request) == b"no [redacted], bye"
+
+
+def test_provider_name_and_idempotency_key_are_not_redacted() -> None:
+    headers = {"x-portkey-provider": "openai", "idempotency-key": "request-1"}
+    assert credentials_of(Endpoint("https://host", headers).request("/", b"{}", None, stream=False)) == ()

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from html.entities import codepoint2name
 from typing import Final, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import unquote, unquote_plus
 
 from chat_core.errors import ChatError, TransportError
 from chat_core.transport.values import Headers, Request
@@ -23,7 +23,10 @@ from chat_core.transport.values import Headers, Request
 ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 
 REDACTED: Final = "[redacted]"
-_CREDENTIAL_NAME: Final = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_CREDENTIAL_NAME: Final = re.compile(
+    r"auth|(?<!port)(?<!idempotency-)key|token|secret|cookie|passw|credential|signature|jwt|session|assertion|^sig$|^code$",
+    re.IGNORECASE,
+)
 _CREDENTIAL_IN_BODY: Final = re.compile(
     rb'"(?:authorization(?:_token)?|(?:[\w-]+[-_])?api[-_]?key|(?:access|bearer|auth)[-_]token|client_secret|password)"'
     rb'\s*:\s*("(?:[^"\\]|\\.)*")',
@@ -39,13 +42,23 @@ _PREFIX: Final = 10
 
 def credentials_of(request: Request) -> tuple[str, ...]:
     """Return the credentials in the headers, the query and the body of a request, longest first."""
-    fields = [*request.headers, *parse_qsl(request.path.partition("?")[2])]
+    fields = [*request.headers]
+    for item in request.path.partition("?")[2].split("&"):
+        name, _, value = item.partition("=")
+        # A server may show the query as it was sent, or decode it with or without the meaning of "+".
+        fields += [(unquote(name), form) for form in (value, unquote(value), unquote_plus(value))]
     fields += [("authorization", _parse_text(found[1])) for found in _CREDENTIAL_IN_BODY.finditer(request.body)]
     values: set[str] = set()
     for name, value in fields:
         if _CREDENTIAL_NAME.search(name):
             scheme, _, secret = value.strip().partition(" ")
-            values |= _encodings(secret.strip() if scheme.lower() in _SCHEMES and secret else value.strip())
+            if scheme.lower() not in _SCHEMES or not secret:
+                values |= _encodings(value.strip())
+            if scheme.lower() in _SCHEMES or name.lower().endswith("authorization"):
+                values |= _encodings(secret.strip())
+            if name.lower() == "cookie":
+                for cookie in value.split(";"):
+                    values |= _encodings(cookie.partition("=")[2].strip())
     # A value that contains another one is replaced first.
     return tuple(sorted([value for value in values if len(value) >= _SHORTEST], key=lambda item: (-len(item), item)))
 
