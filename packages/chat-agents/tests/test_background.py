@@ -29,7 +29,6 @@ from chat_core import (
 from chat_core.errors import OverloadedError, ServerError
 from chat_core.testing import Answer, ScriptedProvider
 from chat_store import ConversationClosedError, ConversationStore, Job, MemoryStore, Snapshot, SqliteStore
-from chat_store._store_log import StoreLog
 from test_delegate_tool import Office, agent, delegate, failure_of, result_of
 
 pytestmark = pytest.mark.anyio
@@ -546,14 +545,16 @@ async def test_an_agent_whose_store_fails_once_is_tried_again(monkeypatch: pytes
     async with MemoryStore(now=lambda: now) as store:
         office, engine, _, _ = await begin(store, agent(call_find("P1"), "Done."))
         background = engine.background(office)
-        write, failures = StoreLog.write, [TimeoutError("the database did not answer")]
+        async with store.open(CHILD) as conversation:
+            kind = type(conversation)
+        write, failures = kind.write_turn, [TimeoutError("the database did not answer")]
 
-        def fail_once(*arguments: Any, **more: Any) -> Any:
+        async def fail_once(*arguments: Any) -> None:
             if failures:
                 raise failures.pop()
-            return write(*arguments, **more)
+            await write(*arguments)
 
-        monkeypatch.setattr(StoreLog, "write", fail_once)
+        monkeypatch.setattr(kind, "write_turn", fail_once)
         await work(background)
         assert (await posted(store), await state_of(background)) == ([], "running")
         now += timedelta(hours=1)
