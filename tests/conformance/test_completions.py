@@ -73,7 +73,8 @@ def subject(name: str) -> Subject:
     """A vendor, with what its preset says that it has."""
     preset = PRESETS[name]
     tools, kinds = preset.dialect.tools, preset.dialect.files
-    images = kinds is None or "image" in kinds
+    # The scenario sends an image by its URL.
+    images = (kinds is None or "image" in kinds) and "image" in preset.dialect.url_files
     claims = {
         **dict.fromkeys(EVERYTHING.claimed, True),
         **dict.fromkeys(("tools", "parallel_tools", "call_ids", "argument_text"), tools),

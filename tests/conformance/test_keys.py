@@ -161,7 +161,7 @@ def returning(value: Any) -> Callable[[], Awaitable[Any]]:
         (returning(None), "returned a NoneType: return the key"),
         (returning(" "), "returned an empty text"),
         (returning(b"secret-bytes"), "returned a bytes"),
-        (lambda: "secret-text", "an async function that returns one; this function returned a str"),
+        (lambda: "secret-text", "must be async, but it returned a str"),
     ],
 )
 async def test_an_invalid_result_of_a_key_function_is_reported_without_its_value(function: Any, message: str) -> None:

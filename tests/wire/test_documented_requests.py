@@ -85,9 +85,6 @@ MESSAGES: Final[dict[str, list[Json]]] = {
     "a file": _user(
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}}
     ),
-    "a file elsewhere": _user(
-        {"type": "file", "file": {"filename": "a.pdf", "file_data": "https://example.org/a.pdf"}}
-    ),
     "a document": _user({"type": "document_url", "document_url": "https://example.org/a.pdf"}),
     "a film": _user({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}),
     "a cache point": _user(

@@ -76,7 +76,7 @@ class KeySource:
         """
         result: object = self.function()
         if not inspect.isawaitable(result):
-            msg = f"the function that returns the key must return a string, but it returned a {_type_name(result)}"
+            msg = f"the function that returns the key must be async, but it returned a {_type_name(result)}"
             raise UsageError(msg)
         # The result may be anything: not every caller uses a type checker.
         secret = cast("object", await result)
