@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ParamSpec, cast, get_args
 
-import jsonschema
 import pytest
 from chat_core.approvals import (
     ApprovalChoice,
@@ -38,6 +37,7 @@ from chat_core.messages import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -179,7 +179,7 @@ def test_a_document_with_a_used_token_conforms_to_the_schema() -> None:
     messages = waiting()
     keys().reject(bound(messages), "chat-1", messages, "no")
 
-    jsonschema.validate(json.loads(messages.to_json()), schema())
+    assert Draft202012Validator(schema()).is_valid(json.loads(messages.to_json()))  # pyright: ignore[reportUnknownMemberType] - half typed there
 
 
 def test_a_token_approves_a_scheduled_call_before_it_is_due() -> None:

@@ -146,23 +146,23 @@ def test_one_builder_can_build_a_chat_and_an_embeddings_chat() -> None:
         ),
         (
             lambda: anything(READY.with_structured_output(int)).with_structured_output(int),
-            "with_structured_output() must come before the output is structured",
+            "with_structured_output() is not possible after with_structured_output(): the output is structured already",
         ),
         (
             lambda: anything(READY.with_structured_output(int)).with_embeddings(),
-            "with_embeddings() must come before the output is structured",
+            "with_embeddings() is not possible after with_structured_output(): the output is structured already",
         ),
         (
             lambda: READY.with_tools(pay_tools()).with_embeddings(),
-            "with_embeddings() must come before tools: an embeddings chat calls none",
+            "with_embeddings() must come before tools: an embeddings chat calls no tools",
         ),
         (
             lambda: READY.with_interrupted(Reject("no")).with_embeddings(),
-            "with_embeddings() must come before tools: an embeddings chat calls none",
+            "with_embeddings() must come before tools: an embeddings chat calls no tools",
         ),
         (
             lambda: READY.with_after(print).with_embeddings(),
-            "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them",
+            "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to hooks",
         ),
         (lambda: READY.with_max_steps(3).with_embeddings(), f"{NO_RUNS}: remove with_max_steps()"),
         (lambda: READY.with_max_calls(3).with_embeddings(), f"{NO_RUNS}: remove with_max_calls()"),

@@ -22,7 +22,7 @@ def test_utc_clock_converts_zoned_times_to_utc() -> None:
 
 
 def test_to_utc_refuses_a_naive_time() -> None:
-    with pytest.raises(UsageError, match="the start needs a zone"):
+    with pytest.raises(UsageError, match="the start needs a time zone"):
         to_utc(datetime(2030, 1, 1), "the start")  # noqa: DTZ001 - that is the point
 
 

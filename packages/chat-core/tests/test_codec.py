@@ -291,8 +291,8 @@ TURN = ("contents", 1, "turns", 0)
 TOOL = (*TURN, "parts", 1)
 WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
     ((), [], "expected an object, not an array"),
-    (("version",), REMOVED, "version: expected a whole number from 1, not 0"),
-    (("version",), "1", "version: expected a whole number from 1, not '1'"),
+    (("version",), REMOVED, "version: expected a whole number of at least 1, not 0"),
+    (("version",), "1", "version: expected a whole number of at least 1, not '1'"),
     (("contents",), {}, "contents: expected an array, not an object"),
     (("contents",), REMOVED, "contents: missing"),
     (("contents", 1), None, "contents[1]: expected an object, not null"),
@@ -301,11 +301,11 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
     (
         (*TURN, "created_at"),
         "2026-03-01T12:00:00",
-        "contents[1].turns[0].created_at: expected a time with its zone, not '2026-03-01T12:00:00'",
+        "contents[1].turns[0].created_at: expected a time with a time zone, not '2026-03-01T12:00:00'",
     ),
     ((*TURN, "created_at"), "today", "contents[1].turns[0].created_at: expected a time in ISO 8601, not 'today'"),
-    ((*TURN, "metadata", "duration"), -0.5, "contents[1].turns[0].metadata.duration: expected a number from 0"),
-    ((*TURN, "metadata", "duration"), "1 s", "contents[1].turns[0].metadata.duration: expected a number from 0"),
+    ((*TURN, "metadata", "duration"), -0.5, "contents[1].turns[0].metadata.duration: expected a number of at least 0"),
+    ((*TURN, "metadata", "duration"), "1 s", "contents[1].turns[0].metadata.duration: expected a number of at least 0"),
     ((*TURN, "metadata", "usage", "input_tokens"), -1, "contents[1].turns[0].metadata.usage.input_tokens: expected a"),
     ((*TURN, "parts", 0, "text"), 1, "contents[1].turns[0].parts[0].text: expected a string, not 1"),
     ((*TURN, "parts", 0, "type"), None, "contents[1].turns[0].parts[0].type: expected a string, not null"),
@@ -339,7 +339,7 @@ def test_invalid_document_error_names_the_path_and_the_expected_value(
 
 def test_a_document_of_a_later_version_raises_newer_version_error() -> None:
     with pytest.raises(
-        NewerVersionError, match="version: the document has version 2, and this library reads versions up to 1"
+        NewerVersionError, match="version: the document has version 2, but this library reads versions up to 1"
     ):
         Messages.from_json('{"version": 2, "contents": "in another shape"}')
     inner = {"type": "suspended", "inner": {"version": 2}}

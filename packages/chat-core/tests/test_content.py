@@ -25,6 +25,15 @@ def test_a_content_keeps_its_turns_separate() -> None:
     assert [turn.finish_reason for turn in content.turns] == ["tool_calls", None]
 
 
+@pytest.mark.parametrize("wrong", [None, 5, {"text": "hi"}, ["hi"], b"hi"])
+def test_a_message_of_a_value_that_could_not_be_read_again_raises(wrong: Any) -> None:
+    messages = Messages()
+    for make in (Messages.from_user, messages.user, messages.system):
+        with pytest.raises(UsageError, match="the message must consist of texts and parts, such as File"):
+            make(wrong)
+    assert len(messages) == 0
+
+
 def test_content_of_makes_one_turn_and_converts_strings_to_text_parts() -> None:
     content = Content.of("user", "look:", Embedding((1.0,)))
     assert [turn.parts for turn in content.turns] == [(Text("look:"), Embedding((1.0,)))]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
+import anyio
+import anyio.lowlevel
 import pytest
 from chat_core import (
     ChatBuilder,
+    ChatError,
     ChatOptions,
     EmbeddingsChat,
     EmbeddingsResponse,
@@ -19,6 +23,14 @@ from chat_core import (
     Retry,
     Usage,
     UsageError,
+)
+from chat_core.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    ServerError,
 )
 
 pytestmark = pytest.mark.anyio
@@ -132,3 +144,92 @@ async def test_options_of_an_embed_call_take_precedence_over_options_of_the_chat
     assert model.options == [ChatOptions(timeout=5, seed=2), ChatOptions(timeout=5, seed=3)]
     with pytest.raises(UsageError, match="needs ChatOptions, not "):
         await chat.embed(["a"], options=cast("Any", {"seed": 3}))
+
+
+# --- Several requests, and texts that fail alone ----------------------------------------------------------------------
+
+
+class Limited(Embedder):
+    """Refuses requests with the text `bad`. `most` is the highest number of requests at the same time."""
+
+    def __init__(self, *, characters: int | None = None, concurrency: int = 1, limit: int = 2048) -> None:
+        super().__init__(limit=limit)
+        self._characters = characters
+        self._concurrency = concurrency
+        self.active = self.most = self.cancelled = 0
+        self.error: ChatError = InvalidRequestError("bad text", status=400)
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        return replace(
+            super().metadata, max_embedding_characters=self._characters, embedding_concurrency=self._concurrency
+        )
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        self.active += 1
+        self.most = max(self.most, self.active)
+        try:
+            for _ in texts[0]:  # longer texts take longer
+                await anyio.lowlevel.checkpoint()
+            response = await super().embed(texts, options)
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+        finally:
+            self.active -= 1
+        if "bad" in texts:
+            raise self.error
+        return response
+
+
+async def test_embed_keeps_requests_within_the_limit_of_characters() -> None:
+    model = Limited(characters=4, limit=3)
+    answer = await chat_of(model).embed(["aa", "bb", "c", "ddddddd", "", "e", "f", "g"])
+    assert model.asked == [["aa", "bb"], ["c"], ["ddddddd"], ["", "e", "f"], ["g"]]
+    assert [vector[0] for vector in answer.vectors] == [2, 2, 1, 7, 0, 1, 1, 1]
+    assert (await chat_of(model).embed([])).vectors == ()
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 9])
+async def test_embed_sends_requests_concurrently_and_keeps_the_order(concurrency: int) -> None:
+    model = Limited(concurrency=concurrency, limit=1)
+    texts = ["a" * length for length in (40, 1, 30, 2, 20)]
+    answer = await chat_of(model).embed(texts)
+    assert [vector[0] for vector in answer.vectors] == [40, 1, 30, 2, 20]
+    assert (model.most, answer.usage) == (min(concurrency, 5), Usage(input_tokens=5))
+
+
+async def test_a_failed_request_cancels_the_concurrent_ones() -> None:
+    model = Limited(concurrency=3, limit=1)
+    with pytest.raises(InvalidRequestError, match="bad text"):
+        await chat_of(model).embed(["a" * 99, "bad", "b" * 99, "c"])
+    assert (model.cancelled, ["c"] in model.asked) == (2, False)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+async def test_texts_that_fail_alone_are_reported_by_their_index(limit: int) -> None:
+    model = Limited(limit=limit)
+    texts = ["a", "bb", "bad", "cccc", "bad", "e"]
+    answer = await chat_of(model).embed(texts, allow_failures=True)
+    assert answer.vectors == ((1.0,), (2.0,), (), (4.0,), (), (1.0,))
+    assert answer.failures == {2: model.error, 4: model.error}
+    assert not answer.is_complete
+    with pytest.raises(InvalidRequestError):
+        await chat_of(model).embed(texts)
+    assert (await chat_of(model).embed(["a"], allow_failures=True)).is_complete
+
+
+async def test_an_outage_fails_the_texts_of_its_request() -> None:
+    model = Limited(limit=2)
+    model.error = ServerError("down", status=503)
+    answer = await chat_of(model, times=1).embed(["a", "bad", "b"], allow_failures=True)
+    assert (answer.vectors, [*answer.failures]) == (((), (), (1.0,)), [0, 1])
+    assert model.asked == [["a", "bad"], ["a", "bad"], ["b"]]
+
+
+@pytest.mark.parametrize("kind", [AuthenticationError, NotFoundError, PermissionDeniedError, QuotaExceededError])
+async def test_errors_that_concern_every_text_are_raised(kind: type[ProviderError]) -> None:
+    model = Limited(limit=1)
+    model.error = kind("no", status=400)
+    with pytest.raises(kind):
+        await chat_of(model).embed(["a", "bad"], allow_failures=True)

@@ -127,7 +127,7 @@ async def test_a_failed_model_call_releases_the_lease() -> None:
     conversation = MemoryConversation(Messages.from_user("hi"))
     with pytest.raises(NetworkError):
         await ChatBuilder().with_model(ScriptedProvider(NetworkError("x"))).with_retry(0).build().complete(conversation)
-    assert [str(call) for call in conversation.calls] == ["claim", "release"]
+    assert [str(call) for call in conversation.calls] == ["claim", "write_marks", "release"]
 
 
 async def test_a_cancelled_tool_is_stored_as_interrupted_before_the_lease_is_released() -> None:

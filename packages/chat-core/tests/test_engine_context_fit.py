@@ -215,7 +215,7 @@ async def test_policy_may_be_asynchronous_and_return_a_summary() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        (View(0), "can only begin later"),
+        (View(0), "can only become shorter"),
         (View(3), "cannot begin at turn 3"),
         (Summarized(Turn([Text("x")], by="engine")), "needs Turn"),
     ],

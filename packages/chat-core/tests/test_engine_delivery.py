@@ -177,5 +177,6 @@ def test_a_document_keeps_the_delivery_mark_and_the_failed_usage_of_a_turn() -> 
     messages = Messages.from_user("hi")
     messages[-1].turns[-1].delivered = True
     messages[-1].turns[-1].failed_usage = Usage(3, 4)
+    messages[-1].turns[-1].failed_requests = 2
     turn = Messages.from_json(messages.to_json())[-1].turns[-1]
-    assert (turn.delivered, turn.failed_usage) == (True, Usage(3, 4))
+    assert (turn.delivered, turn.failed_usage, turn.failed_requests) == (True, Usage(3, 4), 2)

@@ -11,7 +11,14 @@ import pytest
 from chat_core import ChatBuilder, ChatOptions, FunctionCall, Messages, Retry, ToolCollection
 from chat_core.engine.model_call import CompleteCall, ModelRequest, StreamCall, usage_of_failure
 from chat_core.engine.retry import RetryAttempt, RetryBudget, RetryStrategy
-from chat_core.errors import InvalidResponseError, NetworkError, RateLimitedError, StreamTruncatedError
+from chat_core.errors import (
+    AuthenticationError,
+    InvalidResponseError,
+    NetworkError,
+    QuotaExceededError,
+    RateLimitedError,
+    StreamTruncatedError,
+)
 from chat_core.events import FilePart, ReasoningDelta, StructuredDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.messages import File, ProviderPart, Reasoning, Structured, Text, Turn
 from chat_core.middleware import turn_deltas
@@ -256,3 +263,41 @@ async def test_a_turn_that_cannot_be_stored_is_an_invalid_response(*, streaming:
         while await call.next() is not None:
             pass
     assert error.value.path == "parts[0].data"
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_an_error_that_another_model_can_mend_is_retried_at_once(*, streaming: bool) -> None:
+    error = QuotaExceededError("the account is empty", retry_after=3600.0)
+    error.fallback = True
+    model = ScriptedProvider(error, "there")
+    budget = RetryBudget(Retry(times=1, budget=0.0))
+    call = (StreamCall if streaming else CompleteCall)(model, question(), budget)
+    while await call.next() is not None:
+        pass
+
+    assert call.turn is not None
+    assert call.turn.text == "there"
+    assert error.retry_after == 3600.0
+    assert not error.retryable
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
+async def test_an_error_lists_the_errors_of_earlier_attempts(*, streaming: bool) -> None:
+    first, second, third = NetworkError("one"), RateLimitedError("two", retry_after=0), AuthenticationError("three")
+    model = ScriptedProvider(first, second, third)
+    call = (StreamCall if streaming else CompleteCall)(model, question(), RetryBudget(NO_WAIT))
+    with pytest.raises(AuthenticationError) as caught:
+        await call.next()
+
+    assert caught.value.earlier == (first, second)
+    assert (caught.value.attempts, first.earlier, second.earlier) == (3, (), (first,))
+
+
+async def test_an_error_object_that_is_raised_twice_does_not_list_itself() -> None:
+    error = NetworkError("one")
+    call = CompleteCall(ScriptedProvider(error, error), question(), RetryBudget(Retry(times=1, base=0.0)))
+    with pytest.raises(NetworkError):
+        await call.next()
+
+    assert error.earlier == ()
+    assert error.attempts == 2

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from chat_core import (
     ChatBuilder,
@@ -493,6 +494,14 @@ async def test_the_record_of_a_run_ended_by_a_base_exception_has_the_exception()
     assert (seen.runs[0].outcome, type(seen.runs[0].error)) == ("failed", Interrupted)
 
 
+async def test_failed_requests_are_counted_in_the_history_of_an_observed_chat() -> None:
+    model, messages = ScriptedProvider(*[RateLimitedError("later", retry_after=0.0)] * 3), Messages.from_user("hi")
+    chat = ChatBuilder().with_model(model).with_observer(Seen()).with_retry(2).build()
+    with pytest.raises(RateLimitedError):
+        await chat.complete(messages)
+    assert messages[-1].turns[-1].failed_requests == 3
+
+
 async def test_embedding_requests_are_reported_to_observers() -> None:
     seen = Seen()
     chat = ChatBuilder().with_model(ScriptedProvider()).with_observer(seen).with_embeddings().build()
@@ -501,28 +510,40 @@ async def test_embedding_requests_are_reported_to_observers() -> None:
     assert (call.operation, call.run, call.turn, seen.ended) == ("embeddings", None, None, ["embeddings"])
 
 
+class FailingEmbeddings:
+    """The request for "b" fails with a usage of 7 tokens as often as `fails` says."""
+
+    def __init__(self, fails: int, concurrency: int = 1) -> None:
+        self.metadata = ProviderMeta("any", max_embedding_batch=1, embedding_concurrency=concurrency)
+        self._fails = fails
+
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+        del options
+        await anyio.lowlevel.checkpoint()
+        if texts == ["b"] and self._fails:
+            self._fails -= 1
+            error = RateLimitedError("later", retry_after=0.0)
+            error.usage = Usage(7)
+            raise error
+        return EmbeddingsResponse(((1.0,),), Usage(3))
+
+
 async def test_the_record_of_an_embedding_request_has_the_usage_of_all_attempts() -> None:
-    class Model:
-        metadata = ProviderMeta("any", max_embedding_batch=1)
-        fails = 2
-
-        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-            del options
-            if texts == ["b"] and self.fails:
-                self.fails -= 1
-                error = RateLimitedError("later", retry_after=0.0)
-                error.usage = Usage(7)
-                raise error
-            return EmbeddingsResponse(((1.0,),), Usage(3))
-
-    seen = Seen()
-    chat = ChatBuilder().with_model(Model()).with_observer(seen).with_retry(1).with_embeddings().build()
+    model, seen = FailingEmbeddings(2), Seen()
+    chat = ChatBuilder().with_model(model).with_observer(seen).with_retry(1).with_embeddings().build()
     with pytest.raises(RateLimitedError) as caught:
         await chat.embed(["a", "b"])
     assert caught.value.usage == Usage(17)
     assert [call.usage for call in seen.calls] == [Usage(3), Usage(14)]
     await chat.embed(["a", "b"])
     assert [call.usage for call in seen.calls[2:]] == [Usage(3), Usage(3)]
+
+
+async def test_concurrent_embedding_requests_are_recorded_with_their_own_attempts() -> None:
+    model, seen = FailingEmbeddings(1, concurrency=3), Seen()
+    chat = ChatBuilder().with_model(model).with_observer(seen).with_retry(1).with_embeddings().build()
+    await chat.embed(["a", "b", "c"])
+    assert [(call.usage, len(call.failures)) for call in seen.calls] == [(Usage(3), 0), (Usage(10), 1), (Usage(3), 0)]
 
 
 class Broken:

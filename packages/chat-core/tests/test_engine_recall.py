@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 from chat_core import (
@@ -127,6 +128,22 @@ async def test_a_note_that_is_too_long_is_left_out() -> None:
     await chat_with(model, memory).complete(Messages.from_user("What do I drink?"), owner="ana")
 
     assert sent(model) == [["Ana drinks tea.", "What do I drink?"]]
+
+
+async def test_a_memory_is_told_which_notes_were_added() -> None:
+    class Listener(Memory):
+        received_notes: ClassVar[list[tuple[str, list[str]]]] = []
+
+        async def received(self, scope: str, notes: Sequence[RecalledNote], /) -> None:
+            self.received_notes.append((scope, [note.text for note in notes]))
+
+    memory = Listener(["tea", "x" * 5000, "rain"])
+    chat = chat_with(ScriptedProvider("Yes.", "No."), memory)
+    messages = Messages.from_user("What does Ana drink?")
+    await chat.complete(messages, owner="ana")
+    await chat.complete(messages.user("And now?"), owner="ana")
+    assert len(memory.asked) == 2
+    assert memory.received_notes == [("ana", ["tea", "rain"])]
 
 
 async def test_the_memory_is_asked_about_posted_messages() -> None:

@@ -79,6 +79,8 @@ def test_every_chat_error_keeps_its_attributes_when_pickled_or_copied(kind: type
 def test_retryable_is_true_for_errors_that_may_succeed_later() -> None:
     retryable = {kind.__name__ for kind in CLASSES if make(kind).retryable}
     assert retryable == {
+        "BatchCancelledError",
+        "BatchExpiredError",
         "NetworkError",
         "OverloadedError",
         "RateLimitedError",

@@ -116,6 +116,7 @@ async def test_paused_event_lists_the_calls_that_wait() -> None:
             "name": "pay",
             "arguments": {"amount": 5},
             "expires_at": wait.expires_at.isoformat(),
+            "revision": messages.tool(wait.tool_id).revision,
         }
     ]
 

@@ -22,6 +22,7 @@ from chat_core.messages import (
     ToolStatus,
     Turn,
 )
+from chat_core.messages.codec import copy_tool
 from chat_core.usage import Metadata, Usage
 
 
@@ -362,6 +363,28 @@ def test_adopting_an_unresolved_call_makes_it_pending_again_in_its_place() -> No
     assert [tool.id for tool in messages.pending()] == ["a", "b", "c"]
 
 
+def test_a_call_adopted_in_one_conversation_costs_other_conversations_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages, others = _calls(*[f"call_{number}" for number in range(100)]), _calls("a")
+    for tool in [*messages.pending(), *others.pending()]:
+        tool.reject("no")
+    assert messages.pending() == []
+
+    others.adopt(["a"], Tool(FunctionCall("transfer"), id="a"))
+    examined: list[Tool] = []
+    is_resolved = vars(Tool)["resolved"].fget
+
+    def examine(tool: Tool) -> bool:
+        examined.append(tool)
+        return bool(is_resolved(tool))
+
+    monkeypatch.setattr(Tool, "resolved", property(examine))
+
+    assert messages.pending() == []
+    assert examined == []
+
+
 def test_adopt_updates_a_call_of_an_inner_conversation_by_its_path() -> None:
     messages, inner = _calls("ask"), _calls("a", "b")
     messages.tool("ask").start()
@@ -374,6 +397,31 @@ def test_adopt_updates_a_call_of_an_inner_conversation_by_its_path() -> None:
     assert [tool.id for tool in inner.pending()] == ["a", "b"]
     with pytest.raises(KeyError, match="no tool with id 'x'"):
         messages.adopt(("ask", "x"), Tool(FunctionCall("transfer"), id="x"))
+
+
+def result_of(messages: Messages) -> bytes:
+    def encode(turn: Turn) -> bytes:
+        return turn.tools[0].result_text().encode()
+
+    return messages[-1].turns[0].encoded("key", encode)
+
+
+def test_a_copy_of_a_resolved_call_shares_its_encoding_until_the_call_changes() -> None:
+    tool = Tool(FunctionCall("pay", {}), id="p")
+    messages = Messages([Content("model", [Turn([tool])])])
+    before = copy_tool(tool, Messages)
+    tool.start()
+    tool.complete("paid")
+    copied = Messages(messages)
+    assert result_of(messages) == b"paid"
+    assert copied[-1].turns[0].encodings == messages[-1].turns[0].encodings
+
+    messages.adopt(("p",), before)
+    tool.start()
+    tool.complete("paid twice")
+
+    assert result_of(messages) == b"paid twice"
+    assert result_of(copied) == b"paid"
 
 
 def waiting() -> Messages:

@@ -35,6 +35,8 @@ MP4 = b"\x00\x00\x00\x18ftypisom"
         (b"PK\x03\x04\x00", "report.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         (b"\x00\x01\x02", "unknown", None),
         (b"\xff\xfe\xfd", None, None),
+        (b"ID3,name\n1,Ana\n", "table.csv", "text/csv"),
+        (b"The ftyp box begins a video.", "notes.txt", "text/plain"),
         (b"", None, None),
     ],
 )

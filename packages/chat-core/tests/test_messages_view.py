@@ -266,9 +266,9 @@ def test_view_ignores_a_rewind_to_a_turn_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("value", [-1, True, 1.5])
 def test_summary_and_rewind_refuse_a_value_that_is_not_an_index(value: int) -> None:
-    with pytest.raises(UsageError, match="whole number from 0"):
+    with pytest.raises(UsageError, match="whole number of at least 0"):
         Summary("…", value, "")
-    with pytest.raises(UsageError, match="whole number from 0"):
+    with pytest.raises(UsageError, match="whole number of at least 0"):
         Rewind(value)
 
 

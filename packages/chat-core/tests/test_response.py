@@ -101,6 +101,7 @@ def test_wait_from_tool_describes_the_call_and_its_conversation(*, waits: bool) 
     expires_at, of = (NOON, "treasurer") if waits else (None, None)
     expected = Wait("approval", "a", ("outer", "a"), "pay", {"cents": 1}, expires_at, of=of)
     assert wait == replace(expected, conversation="c", owner="ana")
+    assert wait.revision == tool.revision == int(waits)
 
 
 def test_wait_for_an_outcome_contains_the_error_of_the_interruption() -> None:

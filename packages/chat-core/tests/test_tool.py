@@ -100,7 +100,7 @@ def test_status_changes_only_by_the_transitions_of_the_table(status: ToolStatus,
     before = snapshot(subject)
     target = target_of(status, event)
     if target is None:
-        with pytest.raises(IllegalTransitionError, match=f"is {type(status).__name__} and cannot {event.value}"):
+        with pytest.raises(IllegalTransitionError, match=f"which does not allow {event.value!r}"):
             CALLS[event](subject)
         assert snapshot(subject) == before
         assert subject.revision == 0
@@ -239,7 +239,7 @@ def test_automatic_transitions_are_not_recorded_as_decisions() -> None:
 def test_approving_twice_raises() -> None:
     subject = tool()
     subject.approve(by="ana")
-    with pytest.raises(IllegalTransitionError, match="is Approved and cannot approve"):
+    with pytest.raises(IllegalTransitionError, match="is Approved, which does not allow 'approve'"):
         subject.approve(by="bob", arguments={"cents": 1})
     assert subject.edited is None
     assert [item.by for item in subject.decisions] == ["ana"]
@@ -247,7 +247,7 @@ def test_approving_twice_raises() -> None:
 
 @pytest.mark.parametrize("status", [Completed(1), Failed("no"), Rejected("no")], ids=repr)
 def test_approving_a_resolved_call_raises(status: ToolStatus) -> None:
-    with pytest.raises(IllegalTransitionError, match="it can: nothing: it is final"):
+    with pytest.raises(IllegalTransitionError, match="it allows nothing, because it is final"):
         tool(status).approve()
 
 
@@ -722,7 +722,7 @@ def test_transition_to_a_status_outside_the_table_raises(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("chat_core.messages._tool_values.retried", wrong_status)
     called = tool(Interrupted("a"))
-    with pytest.raises(IllegalTransitionError, match="retry leads to Approved, not to Completed"):
+    with pytest.raises(IllegalTransitionError, match="'retry' changes the status to Approved, not to Completed"):
         called.retry()
     assert called.status == Interrupted("a")
 
@@ -756,3 +756,26 @@ def test_arguments_from_a_document_may_be_nested_deeper_than_those_of_a_new_call
         deep = {"a": deep}
 
     assert Tool(FunctionCall("pay", {}), canonical=deep, edited=deep).effective_arguments == deep
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "arguments"),
+    [
+        (Pending("approval"), "approve", {"by": 17}),
+        (Pending("approval"), "approve", {"note": 17}),
+        (Pending("approval"), "approve", {"at": 17}),
+        (Pending("approval"), "reject", {"reason": 17}),
+        (Pending("approval"), "cancel", {"reason": 17}),
+        (Interrupted("a"), "retry", {"by": 17}),
+        (Pending("result"), "complete", {"result": "done", "by": 17}),
+        (Pending("result"), "fail", {"error": 17}),
+        (Pending("result"), "fail", {"error": None}),
+    ],
+)
+def test_a_decision_that_could_not_be_read_again_raises_and_changes_nothing(
+    status: ToolStatus, method: str, arguments: dict[str, object]
+) -> None:
+    called = tool(status)
+    with pytest.raises(UsageError, match=r"must be a (string|datetime with a time zone), not (17|None)"):
+        getattr(called, method)(**arguments)
+    assert (called.status, called.decisions) == (status, ())

@@ -116,7 +116,7 @@ async def test_more_client_tools_than_max_tools_raise() -> None:
     scope = ClientTools(max_tools=2)
     tools = [{**LOCATE, "name": f"f{number}"} for number in range(3)]
     assert [item.declaration.name for item in scope.with_declarations(tools[:2]).definitions()] == ["f0", "f1"]
-    with pytest.raises(UsageError, match="declares 3 tools, and 2 are allowed"):
+    with pytest.raises(UsageError, match="declares 3 tools, but 2 are allowed"):
         scope.with_declarations(tools)
 
 

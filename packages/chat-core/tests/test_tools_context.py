@@ -5,14 +5,11 @@ from __future__ import annotations
 from chat_core.tools import CallContext, ToolContext
 
 
-def test_progress_calls_the_report_function() -> None:
+def test_progress_is_reported_only_if_there_is_a_report_function() -> None:
     seen: list[object] = []
+    ToolContext("call_1").progress(0.25)
     ToolContext("call_1", report=seen.append).progress(0.5)
     assert seen == [0.5]
-
-
-def test_progress_without_a_report_function_does_nothing() -> None:
-    ToolContext("call_1").progress(0.5)
 
 
 def test_tool_context_has_defaults_for_a_first_attempt() -> None:

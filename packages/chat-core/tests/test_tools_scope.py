@@ -132,7 +132,7 @@ async def test_cancellation_propagates_from_a_waiting_policy() -> None:
     assert scope.cancelled_caught
 
 
-async def test_fallback_that_executes_raises() -> None:
+async def test_execute_as_policy_fallback_raises_usage_error() -> None:
     executes: Any = Execute()
     with pytest.raises(UsageError, match=r"the fallback of a policy must not run the call"):
         ScopedCollection(collection("pay"), breaks, fallback=executes)
@@ -257,7 +257,7 @@ class TakesNothing:
     [
         (
             one_parameter,
-            r"a policy is called with a call and the tool's metadata, which .*one_parameter.* does not take",
+            r"a policy is called with a call and the tool's metadata, but .*one_parameter.* has the signature",
         ),
         (TakesNothing(), "a policy is called with a call and the tool's metadata"),
         (a_bool, r"a policy returns an action such as Execute\(\) .* not a bool as .*a_bool"),

@@ -81,5 +81,5 @@ def test_cost_of_an_unknown_model_or_provider_is_none() -> None:
 def test_cost_without_the_prices_package_raises_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
 
-    with pytest.raises(ImportError, match=r"install chat-core\[prices\]"):
+    with pytest.raises(ImportError, match=r'pip install "chat-core\[prices\]"'):
         Usage(5).cost("claude-sonnet-4-5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +14,7 @@ from chat_core.transport import Transport
 from chat_core.wire.connection import (
     AddressBuilder,
     Connection,
+    KeySource,
     default_transport,
     naming_variable,
     read_environment,
@@ -20,7 +22,9 @@ from chat_core.wire.connection import (
     require_provider_name,
     require_secret,
     require_url,
+    without_frames,
 )
+from chat_core.wire.endpoint import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,12 @@ def test_with_transport_raises_if_the_value_is_not_a_transport() -> None:
 
 @pytest.mark.parametrize("value", ["", " \n", None])
 def test_empty_api_key_raises(value: str | None) -> None:
-    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, but got an empty text"):
+    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, but got an empty value"):
         require_secret("with_api_key", cast("str", value), "a key")
 
 
 def test_api_key_of_another_type_raises_without_showing_it() -> None:
-    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key; it got bytes$"):
+    with pytest.raises(UsageError, match=r"with_api_key\(\) needs a key, not a value of type bytes$"):
         require_secret("with_api_key", cast("str", b"s3cret"), "a key")
 
 
@@ -143,3 +147,40 @@ def test_with_transport_raises_for_a_class() -> None:
 
 def test_white_space_around_a_url_is_removed() -> None:
     assert require_url("with_base_url", " http://h/v1\n") == "http://h/v1"
+
+
+def variables_of(error: BaseException) -> str:
+    """Return the variables in the frames of an error, except those of this module."""
+    frames: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename != __file__:
+            frames.append(repr(trace.tb_frame.f_locals))
+        trace = trace.tb_next
+    return "".join(frames)
+
+
+async def secret_with_a_quotation_mark() -> str:
+    return "secret-key-”abc"
+
+
+@pytest.mark.anyio
+async def test_a_key_that_http_does_not_allow_is_not_in_the_frames_of_the_error() -> None:
+    with pytest.raises(UsageError, match="U\\+201D") as caught:
+        Builder(Connection()).with_api_key("secret-key-”abc")
+    assert "secret-key" not in variables_of(caught.value)
+
+    endpoint = Endpoint("http://host", {}, KeySource("authorization", secret_with_a_quotation_mark))
+    with pytest.raises(UsageError, match="U\\+201D") as caught:
+        await endpoint.authorize(endpoint.request("/", b"", None, stream=False))
+    assert "secret-key" not in variables_of(caught.value)
+
+
+def test_other_errors_keep_their_frames() -> None:
+    @without_frames
+    def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError) as caught:
+        fail()
+    assert "fail" in [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)]

@@ -10,8 +10,8 @@ from chat_core.errors import ChatError, InvalidResponseError, NetworkError, Prov
 from chat_core.messages import Turn
 from chat_core.provider import Delta, ProviderMeta
 from chat_core.testing import MockTransport
-from chat_core.transport import Event
-from chat_core.wire.credentials import credentials_of, redact_bytes, redact_error
+from chat_core.transport import Event, Request
+from chat_core.wire.credentials import MAX_DATA, Redactor, credentials_of
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.errors import error_from_object
 from chat_core.wire.provider import TransportProvider
@@ -169,7 +169,7 @@ def test_exception_chain_without_a_credential_is_kept() -> None:
     error = TransportError("stream", "broke")
     error.__cause__ = cause = OSError("reset")
 
-    assert redact_error(error, REQUEST).__cause__ is cause
+    assert Redactor(REQUEST).redact_error(error).__cause__ is cause
 
 
 def test_credentials_in_the_body_of_a_request_are_redacted() -> None:
@@ -177,7 +177,10 @@ def test_credentials_in_the_body_of_a_request_are_redacted() -> None:
     request = Endpoint("https://host", {}).request("/", body.encode(), None, stream=False)
 
     assert KEY in credentials_of(request)
-    assert redact_bytes(f"wrong token {KEY} of abcdefgh".encode(), request) == b"wrong token [redacted] of abcdefgh"
+    assert (
+        Redactor(request).redact_bytes(f"wrong token {KEY} of abcdefgh".encode())
+        == b"wrong token [redacted] of abcdefgh"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,22 +196,22 @@ def test_credentials_in_the_body_of_a_request_are_redacted() -> None:
     ],
 )
 def test_credential_is_redacted_in_every_encoding(form: str) -> None:
-    assert redact_bytes(f"no {form}, bye".encode(), REQUEST) == b"no [redacted], bye"
+    assert Redactor(REQUEST).redact_bytes(f"no {form}, bye".encode()) == b"no [redacted], bye"
 
 
 def test_first_characters_of_a_credential_are_not_redacted() -> None:
-    assert redact_bytes(b"gw/7 is a path", REQUEST) == b"gw/7 is a path"
+    assert Redactor(REQUEST).redact_bytes(b"gw/7 is a path") == b"gw/7 is a path"
 
 
 def test_redaction_of_many_backslashes_takes_linear_time() -> None:
     body = b"\\" * 32_000
     start = time.process_time()
-    assert redact_bytes(body, REQUEST) == body
+    assert Redactor(REQUEST).redact_bytes(body) == body
     assert time.process_time() - start < 2
 
 
 def test_credential_behind_several_backslashes_is_redacted() -> None:
-    assert redact_bytes(b"\\" * 20 + b"another\\\\\\-one", REQUEST).endswith(b"[redacted]")
+    assert Redactor(REQUEST).redact_bytes(b"\\" * 20 + b"another\\\\\\-one").endswith(b"[redacted]")
 
 
 @pytest.mark.parametrize(
@@ -227,9 +230,38 @@ def test_credential_is_redacted_without_its_scheme_or_field(name: str, value: st
     query = f"{name}={value}" if name.startswith("?") else ""
     headers = {} if query else {name: value}
     request = Endpoint(f"https://host{query}", headers).request("/", b"{}", None, stream=False)
-    assert redact_bytes(f"no {shown}, bye".encode(), request) == b"no [redacted], bye"
+    assert Redactor(request).redact_bytes(f"no {shown}, bye".encode()) == b"no [redacted], bye"
 
 
 def test_provider_name_and_idempotency_key_are_not_redacted() -> None:
     headers = {"x-portkey-provider": "openai", "idempotency-key": "request-1"}
     assert credentials_of(Endpoint("https://host", headers).request("/", b"{}", None, stream=False)) == ()
+
+
+def test_a_placeholder_word_for_a_key_is_not_redacted() -> None:
+    request = Endpoint("http://host", {"authorization": "Bearer ollama"}).request("/", b"{}", None, stream=False)
+    assert Redactor(request).redact_bytes(b"try `ollama pull m`") == b"try `ollama pull m`"
+
+
+def test_received_data_beyond_a_megabyte_is_dropped_from_a_redacted_error() -> None:
+    received = b"x" * (MAX_DATA - 4) + KEY.encode()
+    error = InvalidResponseError("no", raw=received)
+    error.__cause__ = ValueError("a cause with the data")
+    assert Redactor(REQUEST).redact_error(error, received) is error
+    assert error.raw == b"x" * (MAX_DATA - 4) + KEY.encode()[:4]
+    assert error.__cause__ is None
+
+
+def test_the_credentials_of_a_request_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[Request] = []
+
+    def count(request: Request) -> tuple[str, ...]:
+        computed.append(request)
+        return credentials_of(request)
+
+    monkeypatch.setattr("chat_core.wire.credentials.credentials_of", count)
+    redactor = Redactor(REQUEST)
+    assert computed == []
+    redactor.redact_headers({"a": KEY, "b": KEY})
+    redactor.redact_error(InvalidResponseError("no", raw=KEY), KEY.encode())
+    assert len(computed) == 1

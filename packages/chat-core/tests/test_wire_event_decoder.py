@@ -87,7 +87,7 @@ def test_read_decodes_a_whole_body_like_events() -> None:
     assert (error.value.path, error.value.raw, str(error.value)) == (
         "echo.text",
         b'{"text": 7}',
-        "echo: echo.text is not a text",
+        "echo: echo.text is not a string",
     )
 
 
@@ -109,7 +109,7 @@ def test_deltas_before_a_failure_are_returned_before_it_raises() -> None:
     [
         (b"{", "echo: the response is not JSON: Expecting property name enclosed in double quotes"),
         (b"[" * 300 + b"]" * 300, "echo: the response is not JSON: the JSON is nested too deeply"),
-        (b"7", "echo: the answer has a wrong shape"),
+        (b"7", "echo: the response has an unexpected structure"),
     ],
 )
 def test_data_that_cannot_be_decoded_raises_invalid_response_error(data: bytes, message: str) -> None:

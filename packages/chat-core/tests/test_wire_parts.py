@@ -25,9 +25,12 @@ def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
 def test_unsupported_part_error_names_the_part(part: Part, name: str) -> None:
     error = unsupported_part(part, "the wire of p")
     assert isinstance(error, UnsupportedPartError)
-    assert str(error) == f"the wire of p cannot carry {name} here: it has no place for it"
+    assert (
+        str(error)
+        == f"the wire of p does not accept {name} in this message: remove the part, or send its content as text"
+    )
 
 
 def test_unsupported_part_error_shows_the_url_flag_and_the_reason() -> None:
     error = unsupported_part(File("audio/wav", url="https://host/a.wav"), "the wire of p", "send text", show_url=True)
-    assert str(error) == "the wire of p cannot carry File(mime='audio/wav', by URL) here: send text"
+    assert str(error) == "the wire of p does not accept File(mime='audio/wav', by URL) in this message: send text"

@@ -15,6 +15,7 @@ from chat_core.errors import (
     RateLimitedError,
     RequestTimeoutError,
     TransportError,
+    UsageError,
 )
 from chat_core.events import TextDelta
 from chat_core.messages import Text, Turn
@@ -80,6 +81,22 @@ async def test_fetch_returns_the_body_and_raises_for_a_status_other_than_2xx() -
     with pytest.raises(ProviderError) as redirect:
         await echo.fetch(REQUEST)
     assert redirect.value.status == 302
+
+
+async def test_a_refusal_names_the_address_and_the_content_type_of_a_page() -> None:
+    transport = MockTransport()
+    for _ in range(2):
+        transport.answer(502, {"content-type": "text/html"}, "<h1>Bad gateway</h1>")
+    transport.answer(500, body={"error": {"message": "Oops."}})
+    echo = provider(transport)
+    page = r"<h1>Bad gateway</h1> \(POST https://[^ ?]+; the response has the content type 'text/html'\) \(next step: "
+    with pytest.raises(ProviderError, match=page):
+        await echo.fetch(REQUEST)
+    with pytest.raises(ProviderError, match=page):
+        async with echo.open_stream(REQUEST, Words()):
+            pass
+    with pytest.raises(ProviderError, match=r"Oops\. \(POST https://[^ ?]+\) \(next step: "):
+        await echo.fetch(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -233,3 +250,13 @@ def test_repr_of_a_provider_hides_its_key() -> None:
     assert repr(echo) == "Echo(model='m', at Endpoint(https://host/v1))"
     assert echo.metadata.name == "echo"
     assert echo.endpoint is ENDPOINT
+
+
+def test_a_provider_with_another_name_shares_transport_and_endpoint() -> None:
+    echo = provider(MockTransport(), Echo)
+    other = echo.with_provider_name("echo-eu")
+
+    assert (other.metadata.name, other.metadata.model, other.endpoint) == ("echo-eu", "m", ENDPOINT)
+    assert echo.metadata.name == "echo"
+    with pytest.raises(UsageError, match="needs a name"):
+        echo.with_provider_name("")

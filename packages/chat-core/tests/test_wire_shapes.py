@@ -34,7 +34,7 @@ def test_mapping_returns_an_empty_mapping_for_other_values() -> None:
 
 @pytest.mark.parametrize(
     ("want", "value", "expected"),
-    [(require_text, "a", "a text"), (require_list, [1], "a list"), (require_object, {}, "an object")],
+    [(require_text, "a", "a string"), (require_list, [1], "a list"), (require_object, {}, "an object")],
 )
 def test_require_functions_return_the_value_or_raise_wrong_shape_error(
     want: Callable[[object, str], object], value: object, expected: str

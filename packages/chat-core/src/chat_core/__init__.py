@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         dry_run,
     )
     from chat_core.ask import ask
+    from chat_core.batches import Batch, BatchItem, BatchOutcome, BatchProvider, BatchRequest, BatchState, BatchStatus
     from chat_core.builder import ChatBuilder, EmbeddingsBuilder, ReadyChatBuilder
     from chat_core.chat import AnyChat, Chat, EmbeddingsChat, StreamingChat
     from chat_core.context import ContextChoice, ContextPolicy, ContextSize, Summarize, Summarized, Window
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from chat_core.engine.subchat_report import InnerChat, InnerFailure, InnerHalt, InnerPause, InnerUsage
     from chat_core.errors import (
         AuthenticationError,
+        BatchCancelledError,
+        BatchExpiredError,
+        BatchInDoubtError,
         ChatError,
         ConflictError,
         ContentFilteredError,
@@ -87,6 +91,7 @@ if TYPE_CHECKING:
         ToolStarted,
         event_schema,
     )
+    from chat_core.live_input import LiveInput
     from chat_core.messages import (
         Approved,
         Completed,
@@ -168,6 +173,16 @@ __all__ = [
     "AttemptAware",
     "AttemptReset",
     "AuthenticationError",
+    "Batch",
+    "BatchCancelledError",
+    "BatchExpiredError",
+    "BatchInDoubtError",
+    "BatchItem",
+    "BatchOutcome",
+    "BatchProvider",
+    "BatchRequest",
+    "BatchState",
+    "BatchStatus",
     "BoundApproval",
     "CallContext",
     "Chat",
@@ -229,6 +244,7 @@ __all__ = [
     "InvalidRequestError",
     "InvalidResponseError",
     "LeaseLostError",
+    "LiveInput",
     "MaxStepsExceededError",
     "Messages",
     "Metadata",
@@ -344,6 +360,7 @@ __all__ = [
 _HOMES = {
     "approvals": "ApprovalChoice ApprovalKeys ApprovalRefusedError BoundApproval DryRun DryRunCall dry_run",
     "ask": "ask",
+    "batches": "Batch BatchItem BatchOutcome BatchProvider BatchRequest BatchState BatchStatus",
     "builder": "ChatBuilder EmbeddingsBuilder ReadyChatBuilder",
     "chat": "AnyChat Chat EmbeddingsChat StreamingChat",
     "conversation": "Conversation",
@@ -353,12 +370,13 @@ _HOMES = {
     "engine.retry": "Retry RetryAttempt RetryStrategy",
     "engine.stream": "ChatStream",
     "errors": (
-        "AuthenticationError ChatError ConflictError ContentFilteredError ContextLengthError "
-        "ConversationBusyError IllegalTransitionError InterruptedToolsError InvalidDocumentError "
-        "InvalidRequestError InvalidResponseError LeaseLostError MaxStepsExceededError NetworkError "
-        "NewerVersionError NotFoundError OverloadedError PendingToolsError PermissionDeniedError PolicyError "
-        "ProviderError QuotaExceededError RateLimitedError RefusalError RequestTimeoutError ServerError "
-        "StreamTruncatedError ToolMissingError TransportError UnsupportedOptionError UnsupportedPartError UsageError"
+        "AuthenticationError BatchCancelledError BatchExpiredError BatchInDoubtError ChatError ConflictError "
+        "ContentFilteredError ContextLengthError ConversationBusyError IllegalTransitionError "
+        "InterruptedToolsError InvalidDocumentError InvalidRequestError InvalidResponseError LeaseLostError "
+        "MaxStepsExceededError NetworkError NewerVersionError NotFoundError OverloadedError PendingToolsError "
+        "PermissionDeniedError PolicyError ProviderError QuotaExceededError RateLimitedError RefusalError "
+        "RequestTimeoutError ServerError StreamTruncatedError ToolMissingError TransportError "
+        "UnsupportedOptionError UnsupportedPartError UsageError"
     ),
     "events": (
         "AttemptReset Compacted Compacting Done FilePart NestedEvent ProgressEvent ReasoningDelta StepFinished "
@@ -366,6 +384,7 @@ _HOMES = {
         "ToolStarted event_schema"
     ),
     "context": "ContextChoice ContextPolicy ContextSize Summarize Summarized Window",
+    "live_input": "LiveInput",
     "messages": (
         "Approved Completed Content Data Decision Embedding Failed File FinishReason FunctionCall Messages Opaque "
         "Part Pending ProviderPart Reasoning Rejected Role Running Structured Suspended Text Tool ToolStatus "

@@ -67,7 +67,7 @@ class Loop:
     def close(self) -> None:
         """Cancel all tasks and join the thread of the loop.
 
-        If the thread does not end in time, it ends with the process.
+        If the thread does not end within `SHUTDOWN_SECONDS`, return. The thread then ends with the process.
         """
         self.call_soon(self._closing.set)
         self.thread.join(SHUTDOWN_SECONDS)

@@ -1,4 +1,4 @@
-"""The function `ask()`, which sends one prompt to a model."""
+"""One prompt to a model with `ask()`."""
 
 from __future__ import annotations
 

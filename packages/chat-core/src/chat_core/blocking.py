@@ -72,7 +72,7 @@ def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
     try:
         yield value
     except BaseException as error:
-        # The name of an exception is deleted at the end of its block, so the lambda needs another one.
+        # The name of an exception is deleted at the end of its block, so the lambda needs another name.
         raised = error
         if not call(lambda: manager.__aexit__(type(raised), raised, raised.__traceback__)):
             raise
@@ -93,7 +93,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
     __slots__ = ("_chat",)
 
     def __init__(self, chat: Chat[OutT_co, PauseT_co], /) -> None:
-        """Wrap `chat`. Applications use `Chat.blocking` instead."""
+        """Wrap `chat`. This is internal: use `Chat.blocking` instead."""
         self._chat = chat
 
     def complete(
@@ -153,7 +153,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             messages: the conversation. Its tool calls must be resolved.
             options: options of the request, merged over those of the chat.
             inject: values by type, for the functions that return instructions.
-            owner: the user who owns the conversation, for the same functions.
+            owner: the user who owns the conversation, for the functions that return instructions.
 
         Raises:
             UsageError: an instructions function needs a value that is missing, or an argument is wrong.
@@ -181,7 +181,7 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
     __slots__ = ()
 
     def __init__(self, chat: StreamingChat[OutT_co, PauseT_co], /) -> None:
-        """Wrap `chat`. Applications use `StreamingChat.blocking` instead."""
+        """Wrap `chat`. This is internal: use `StreamingChat.blocking` instead."""
         super().__init__(chat)
         self._chat: StreamingChat[OutT_co, PauseT_co]
 
@@ -212,21 +212,25 @@ class BlockingEmbeddingsChat:
     __slots__ = ("_chat",)
 
     def __init__(self, chat: EmbeddingsChat, /) -> None:
-        """Wrap `chat`. Applications use `EmbeddingsChat.blocking` instead."""
+        """Wrap `chat`. This is internal: use `EmbeddingsChat.blocking` instead."""
         self._chat = chat
 
-    def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
+    def embed(
+        self, texts: Texts, *, options: ChatOptions | None = None, allow_failures: bool = False
+    ) -> EmbeddingsResponse:
         """Run `EmbeddingsChat.embed()` and wait for its result.
 
         Args:
-            texts: texts to embed, sent in batches of the provider's maximum size.
+            texts: texts to embed, sent in batches within the provider's limits.
             options: options of this call, merged over those of the chat.
+            allow_failures: whether to return the other vectors if a text fails. Its vector is then empty, and its error
+                is in `failures` of the response. Errors that concern all texts, such as a rejected key, are raised.
 
         Raises:
-            UsageError: `texts` is not a list of strings.
-            ChatError: a request failed after all retries. `usage` includes the requests before it.
+            UsageError: `texts` is not a sequence of strings.
+            ChatError: a request failed after all retries. The error's `usage` includes the earlier requests.
         """
-        return call(lambda: self._chat.embed(texts, options=options))
+        return call(lambda: self._chat.embed(texts, options=options, allow_failures=allow_failures))
 
     def close(self) -> None:
         """Close the model, if it has an `aclose()` method."""
@@ -263,14 +267,13 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
     """Iterator over the events of one run.
 
     As with `ChatStream`, the run advances only while the caller waits for the next event. Exiting the `with` block
-    closes the connection and leaves the messages valid. Without a block, closing or discarding the iterator has this
-    effect.
+    closes the connection and leaves the messages valid. Without a block, close or discard the iterator to end the run.
     """
 
     __slots__ = ("_cancelled", "_entered", "_exiting", "_reading", "_received", "_requested", "_stream", "_task")
 
     def __init__(self, stream: ChatStream[OutT_co, PauseT_co], /) -> None:
-        """Wrap `stream`. Applications use `BlockingStreamingChat.stream()` instead."""
+        """Wrap `stream`. This is internal: use `BlockingStreamingChat.stream()` instead."""
         self._stream = stream
         self._received: SimpleQueue[object] = SimpleQueue()
         self._task: Task[None] | None = None

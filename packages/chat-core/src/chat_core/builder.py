@@ -91,7 +91,7 @@ _RUN_SETTINGS = {
 
 
 class _Configurable:
-    """Base class of all builders, with the settings that do not change the builder's type."""
+    """Base class for all builders, with the settings that do not change the builder's type."""
 
     __slots__ = ("_settings",)
 
@@ -99,7 +99,7 @@ class _Configurable:
         self._settings = settings
 
     def with_options(self, options: ChatOptions) -> Self:
-        """Set options of each model request, merged over earlier ones. Options of a single run take precedence."""
+        """Set options of each model request, merged over earlier options. Options of a single run take precedence."""
         require_options(options, "with_options()")
         return self._with_settings(options=options.over(self._settings.options))
 
@@ -146,7 +146,7 @@ class _Configurable:
 
 
 class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
-    """Base class of the builders of conversational chats, with the settings of tools, runs and hooks."""
+    """Base class for the builders of conversational chats, with the settings of tools, runs and hooks."""
 
     __slots__ = ("_interrupted", "_scopes")
 
@@ -209,9 +209,9 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         return self._with_settings(concurrency=limit)
 
     def with_max_kept_data(self, size: int) -> Self:
-        """Set how many bytes of JSON one tool call may store as kept `Data`, files excepted. The default is 65,536.
+        """Set the maximum size of the `Data` that one tool call stores, in bytes of JSON. The default is 65,536.
 
-        A call with more fails.
+        Files, and data with `keep=False`, do not count. A call that exceeds the limit fails.
         """
         require_number(size, "with_max_kept_data()", least=0)
         return self._with_settings(max_kept_data=size)
@@ -219,7 +219,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
     def with_tool_timeout(self, seconds: float) -> Self:
         """Set the timeout in seconds of tools that declare none. By default, tools have no timeout.
 
-        It does not apply to chats used as tools: set a timeout in the inner chat, for the tools there.
+        This timeout does not limit chats that are used as tools. Set a timeout for their tools in the inner chat.
         """
         require_number(seconds, "with_tool_timeout()", above=0)
         return self._with_settings(tool_timeout=seconds)
@@ -227,7 +227,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
     def with_middleware(self, middleware: Middleware) -> Self:
         """Pass each provider call through `middleware`, which may change the request and the response.
 
-        A middleware runs once per attempt, inside the retries. The first one added is the outermost.
+        A middleware runs once per attempt, inside the retries. The first middleware added is the outermost.
         """
         require_middleware(middleware)
         return self._with_settings(middleware=(*self._settings.middleware, middleware))
@@ -235,18 +235,18 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
     def with_memory(
         self, memory: RecallSource, *, scope: ScopeFunction, max_notes: int = 10, max_characters: int = 4_000
     ) -> Self:
-        """Let the model receive notes from a memory before each new message of the user.
+        """Let the model receive notes from a memory before each new user message.
 
-        The memory is asked once about each message. Its notes are stored in a turn of the engine and sent before the
-        message, marked as data. A strategy finds them in `call.context.recalled`.
+        The memory is searched once per message. The notes are stored in a turn with `by="engine"` and sent before the
+        message, marked as data. Approval strategies can read them from `call.context.recalled`.
 
         Args:
-            memory: the memory. If it raises, the run fails with that exception, and a later run asks again.
+            memory: the memory. If it raises, the run fails with that exception, and a later run searches again.
             scope: function that returns the scope to search, such as `lambda context: context.owner`. Nothing is
                 searched if it returns `None`.
             max_notes: maximum number of notes before one message.
-            max_characters: maximum number of characters of the text before one message. Notes are not cut: a note that
-                does not fit is left out.
+            max_characters: maximum number of characters of the text before one message. Notes are not truncated: a note
+                that does not fit is omitted.
         """
         require_memory(memory, scope)
         require_number(max_notes, "max_notes of with_memory()", least=1)
@@ -307,7 +307,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
     def __init__(
         self, output: Any = None, scopes: Any = (), interrupted: Any = None, settings: Settings | None = None, /
     ) -> None:
-        """Create an empty builder. Applications pass no arguments."""
+        """Create an empty builder. The arguments are internal: call `ChatBuilder()` without any."""
         super().__init__(scopes, interrupted, settings or _DEFAULTS)
         self._output: OutputSpec[OutT_co] = output or _TEXT
 
@@ -315,7 +315,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
         return describe(self, None, self._output, *self._tool_names())
 
     def with_model(self, model: ProviderT) -> ReadyChatBuilder[ProviderT, OutT_co, PauseT_co]:
-        """Set the model. The provider protocols it implements decide which chats can be built."""
+        """Set the model. The provider protocols that the model implements decide which chats can be built."""
         require_model(model)
         return ReadyChatBuilder(model, self._output, self._scopes, self._interrupted, self._settings)
 
@@ -376,7 +376,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         settings: Settings,
         /,
     ) -> None:
-        """Create the builder from its settings. Applications use `ChatBuilder.with_model()` instead."""
+        """Create the builder from its settings. The arguments are internal: use `ChatBuilder.with_model()` instead."""
         super().__init__(scopes, interrupted, settings)
         self._model = model
         self._output = output
@@ -425,10 +425,10 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         _require_text_output(self._output, "with_embeddings()")
         require(self._model, EmbeddingsProvider, "with_embeddings()")
         if self._scopes or self._interrupted is not None:
-            msg = "with_embeddings() must come before tools: an embeddings chat calls none"
+            msg = "with_embeddings() must come before tools: an embeddings chat calls no tools"
             raise UsageError(msg)
         if self._settings.before or self._settings.after:
-            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to them"
+            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to hooks"
             raise UsageError(msg)
         for setting, method in _RUN_SETTINGS.items():
             if getattr(self._settings, setting) != getattr(_DEFAULTS, setting):
@@ -459,7 +459,7 @@ class EmbeddingsBuilder(_Configurable):
     __slots__ = ("_model",)
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """Create the builder. Applications use `ReadyChatBuilder.with_embeddings()` instead."""
+        """Create the builder. The arguments are internal: use `ReadyChatBuilder.with_embeddings()` instead."""
         super().__init__(settings)
         self._model = model
 
@@ -479,5 +479,5 @@ def _create_structured_output(output: object, form: TypeForm[ValueT], max_retrie
 
 def _require_text_output(output: object, method: str) -> None:
     if not isinstance(output, TextOutput):
-        msg = f"{method} must come before the output is structured"
+        msg = f"{method} is not possible after with_structured_output(): the output is structured already"
         raise UsageError(msg)

@@ -17,11 +17,12 @@ from chat_core import blocking
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts, embed
+from chat_core.engine.complete import complete
 from chat_core.engine.plan import ChatPlan, Settings, describe
-from chat_core.engine.run import complete
 from chat_core.engine.stream import ChatStream
 from chat_core.engine.subchat import ChatTool
 from chat_core.errors import UsageError
+from chat_core.live_input import LiveInput
 from chat_core.messages import FunctionCall, Messages, Tool
 from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, EmbeddingsProvider, EmbeddingsResponse, TokenCount
@@ -58,7 +59,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
     __slots__ = ("_plan",)
 
     def __init__(self, plan: ChatPlan[OutT_co, PauseT_co], /) -> None:
-        """Create the chat from its configuration. Applications use `ChatBuilder` instead."""
+        """Create the chat from its configuration. The arguments are internal: use `ChatBuilder` instead."""
         self._plan = plan
 
     def __repr__(self) -> str:
@@ -109,8 +110,8 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         a model, it may pause. After a pause, a crash or a lost connection, call again with the same id: a finished call
         is returned, an unfinished call is resumed, and no call runs twice.
 
-        If the after-hooks of the last stored answer have not run, they run first. If a hook raises, the call is not
-        added.
+        If the conversation ends with a stored answer whose after-hooks have not run, the hooks run first. If a hook
+        raises, the call is not added.
 
         Args:
             name: name of a tool of this chat.
@@ -167,7 +168,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             messages: the conversation. Its tool calls must be resolved.
             options: options of the request, merged over those of the chat.
             inject: values by type, for the functions that return instructions.
-            owner: the user who owns the conversation, for the same functions.
+            owner: the user who owns the conversation, for the functions that return instructions.
 
         Raises:
             UsageError: an instructions function needs a value that is missing, or an argument is wrong.
@@ -196,8 +197,8 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             name: name of the tool that the outer model calls.
             description: description of the tool for the outer model.
             output: function of the final response and the inner conversation that returns the output of the call. It
-                must return the same for the same conversation, because a run that resumes may call it again. If it
-                raises, the call fails. By default, the output is the text of the response.
+                must always return the same value for the same conversation, because a run that resumes may call it
+                again. If it raises, the call fails. By default, the output is the text of the response.
 
         Raises:
             UsageError: `output` is not a function.
@@ -206,6 +207,15 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             msg = f"output of as_tool() must be a function that returns a ToolOutput, not {output!r}"
             raise UsageError(msg)
         return ChatTool(self._plan, name, description, output)
+
+    def with_model(self, model: CompletionProvider) -> Chat[OutT_co, PauseT_co]:
+        """Return a chat with the settings and tools of this chat, and with another model. The new chat does not stream.
+
+        Args:
+            model: provider of the new chat.
+        """
+        plan = self._plan
+        return Chat(ChatPlan(model, plan.output, plan.tools.scopes, plan.tools.interrupted, plan.settings))
 
     @property
     def model(self) -> CompletionProvider:
@@ -240,6 +250,7 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
         options: ChatOptions | None = None,
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
+        live: LiveInput | None = None,
     ) -> ChatStream[OutT_co, PauseT_co]:
         """Return a stream of the events of a run, for use as `async with chat.stream(messages) as stream`.
 
@@ -249,11 +260,12 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
             inject: values by type, for `Injected` parameters of tools. They replace factories of the same
                 types, also in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
+            live: input that may arrive during the run, see `LiveInput`.
         """
         _require_run_arguments("stream()", messages, options)
         if inject is not None or owner is not None:
             _require_inputs("stream()", messages, inject, owner)
-        return ChatStream(self._plan, messages, options, inject, owner)
+        return ChatStream(self._plan, messages, options, inject, owner, live=live)
 
     @property
     def blocking(self) -> BlockingStreamingChat[OutT_co, PauseT_co]:
@@ -268,27 +280,32 @@ class EmbeddingsChat(_Closing):
     __slots__ = ("_model", "_settings")
 
     def __init__(self, model: EmbeddingsProvider, settings: Settings, /) -> None:
-        """Create the chat. Applications use `ReadyChatBuilder.with_embeddings()` instead."""
+        """Create the chat. The arguments are internal: use `ReadyChatBuilder.with_embeddings()` instead."""
         self._model = model
         self._settings = settings
 
     def __repr__(self) -> str:
         return describe(self, self._model)
 
-    async def embed(self, texts: Texts, *, options: ChatOptions | None = None) -> EmbeddingsResponse:
+    async def embed(
+        self, texts: Texts, *, options: ChatOptions | None = None, allow_failures: bool = False
+    ) -> EmbeddingsResponse:
         """Return one vector per text, in the order of `texts`.
 
         Args:
-            texts: texts to embed, sent in batches of the provider's maximum size.
+            texts: texts to embed, sent in batches within the provider's limits.
             options: options of this call, merged over those of the chat.
+            allow_failures: whether to return the other vectors if a text fails. Its vector is then empty, and its error
+                is in `failures` of the response. Errors that concern all texts, such as a rejected key, are raised.
 
         Raises:
-            UsageError: `texts` is not a list of strings.
-            ChatError: a request failed after all retries. `usage` includes the requests before it.
+            UsageError: `texts` is not a sequence of strings.
+            ChatError: a request failed after all retries. The error's `usage` includes the earlier requests.
         """
         _require_options("embed()", options)
         defaults = self._settings.options
-        return await embed(self._model, texts, options.over(defaults) if options else defaults, self._settings)
+        merged = options.over(defaults) if options else defaults
+        return await embed(self._model, texts, merged, self._settings, allow_failures=allow_failures)
 
     @property
     def blocking(self) -> BlockingEmbeddingsChat:

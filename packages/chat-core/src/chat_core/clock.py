@@ -1,7 +1,7 @@
 """Clocks in UTC, and time arithmetic.
 
-Python computes with the local time of a zone, so an hour that a change to summer time skips or repeats is counted
-wrong. All arithmetic is therefore done in UTC.
+Arithmetic with two times of one time zone ignores daylight saving time (see the documentation of `datetime`), so a
+duration may be wrong by an hour. All arithmetic is therefore done in UTC.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from typing import cast
 from chat_core.errors import UsageError
 
 
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
 def utc_clock(now: Callable[[], datetime]) -> Callable[[], datetime]:
     """Return a function that calls the clock `now` and converts the time to UTC.
 
     Raises:
-        UsageError: `now` cannot be called. The returned function raises it if `now` returns a time without a zone or
-            outside of the years 1 to 9999.
+        UsageError: `now` is not callable. The returned function raises `UsageError` if `now` returns a time without a
+            time zone, or outside of the years 1 to 9999.
     """
     if not callable(now):
-        msg = f"now must be a function that returns a time with a zone, not {now!r}"
+        msg = f"now must be a function that returns a datetime with a time zone, not {now!r}"
         raise UsageError(msg)
-    return lambda: to_utc(now(), "the time of a clock")
+    return now if now is utc_now else lambda: to_utc(now(), "the time that now() returns")
 
 
 def to_utc(time: datetime, name: str) -> datetime:
@@ -34,18 +39,20 @@ def to_utc(time: datetime, name: str) -> datetime:
         name: description of the time, for the error message.
 
     Raises:
-        UsageError: the time is no `datetime`, has no zone, or is outside of the years 1 to 9999 in UTC.
+        UsageError: `time` is not a `datetime`, has no time zone, or is outside of the years 1 to 9999 in UTC.
     """
     if not isinstance(cast("object", time), datetime):
-        msg = f"{name} must be a datetime with a zone, not {time!r}"
+        msg = f"{name} must be a datetime with a time zone, not {time!r}"
         raise UsageError(msg)
+    if time.tzinfo is UTC:
+        return time
     if time.utcoffset() is None:
-        msg = f"{name} needs a zone, not {time!r}: pass datetime(…, tzinfo=timezone.utc)"
+        msg = f"{name} needs a time zone, not {time!r}: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        msg = f"{name} must be a time of the years 1 to 9999 in UTC, not {time!r}"
+        msg = f"{name} must be in the years 1 to 9999 in UTC, not {time!r}"
         raise UsageError(msg) from None
 
 

@@ -32,8 +32,8 @@ class ContextSize:
 
     Attributes:
         tokens: tokens of the request: the view, the instructions, the tool declarations and the output schema.
-        exact: whether the provider has counted the tokens up to its last response in the same view. Only the tokens
-            added since then are estimated. If False, the whole number is an estimate, which is usually too high.
+        exact: whether `tokens` is the provider's count for its last response in the same view, plus an estimate for
+            the tokens added since then. If False, the whole number is an estimate, which is usually too high.
         of_view: the part of `tokens` that belongs to the view. A policy can reduce only this part.
         step: number of the request in the run, from 1.
         refused: whether the provider has just refused this request as too long. The run fails if the policy does not
@@ -86,7 +86,7 @@ class ContextPolicy(Protocol):
 class Window:
     """Context policy that sends only the end of a long conversation, and shortens long tool results if necessary.
 
-    With `at` and `keep`, a view of up to `at` tokens remains unchanged. A longer view is replaced by one that begins
+    With `at` and `keep`, a view of up to `at` tokens remains unchanged. A longer view is replaced by a view that begins
     later and has at most `keep` tokens. If the last user message and the turns after it are still too large, tool
     results are shortened, oldest first. A request that cannot be reduced to `at` tokens is not sent.
 
@@ -211,7 +211,7 @@ def _shorten_view(view: View, size: ContextSize, at: int, keep: int, characters:
     left = view.tokens_of(reduced) + other if reduced is not None else size.tokens
     if left > at:
         msg = (
-            f"the last message with its results has about {left} tokens, and the limit of the context policy is {at}: "
+            f"the last message with its results has about {left} tokens, but the limit of the context policy is {at}: "
             "shorten the message or the results, or raise the limit"
         )
         raise ContextLengthError(msg)
@@ -221,7 +221,7 @@ def _shorten_view(view: View, size: ContextSize, at: int, keep: int, characters:
 def _fit_view(view: View, size: ContextSize, keep: int, characters: int) -> View | None:
     """Return the longest view of at most `keep` tokens, or the shortest possible view.
 
-    Return `None` if no view is shorter than the current one.
+    Return `None` if no view is shorter than the current view.
     """
     room = keep - (size.tokens - size.of_view)
     offset = _first_fitting_offset(view, view.boundaries(), room)

@@ -65,13 +65,13 @@ class Conversation(Protocol):
     async def claim(self) -> None:
         """Acquire the lease for one run, and synchronize `messages` with the stored conversation.
 
-        Changes in the store are merged into `messages`, and decisions made on `messages` are stored. Afterwards, both
-        are equal. A tool call that is then `Running` was left by a run whose process died. A run that is cancelled
-        during `claim()` must call `release()`, even without the lease.
+        Changes in the store are merged into `messages`, and decisions made on `messages` are stored. Afterwards,
+        `messages` equals the stored conversation. A tool call that is still `Running` was started by a run whose
+        process died. A run that is cancelled during `claim()` must call `release()`, because it may have the lease.
 
         Raises:
-            ConflictError: another run holds the lease, or a call decided here was decided or started elsewhere. Nothing
-                was stored.
+            ConflictError: another run holds the lease, or a call that was decided on `messages` was also decided or
+                started by another process. Nothing was stored.
         """
         ...
 
@@ -93,10 +93,10 @@ class Conversation(Protocol):
             tool: the tool call at this path.
 
         Raises:
-            LeaseLostError: another run took over the conversation. The state was recorded as late, and `tool` has the
-                stored state.
-            ConflictError: the same call was decided elsewhere. Nothing was stored, and `tool` has the stored state. A
-                call that was to start must not start; the run decides about it again.
+            LeaseLostError: another run took over the conversation. The store recorded the state as
+                late, and `tool` now has the stored state.
+            ConflictError: another process decided the same call. Nothing was stored, and `tool` now has the stored
+                state. If the call was about to start, it must not start: the run asks the policy about it again.
         """
         ...
 
@@ -117,8 +117,8 @@ class Conversation(Protocol):
     async def write_marks(self) -> None:
         """Store the fields `delivered` and `failed_usage` of `messages.last_turn` before returning.
 
-        A conversation in which this turn is delivered needs no run, so workers must not be offered it. If `delivered`
-        is False, the after-hooks of the turn have not been called, so workers must be offered the conversation again.
+        If `delivered` is True, the conversation needs no run, so the store must not offer it to workers. If `delivered`
+        is False, the after-hooks of the turn have not been called, so the store must offer it to workers again.
 
         Raises:
             LeaseLostError: another run took over the conversation.

@@ -27,6 +27,9 @@ ChatError                            base class; carries usage, metadata, attemp
 ├── InterruptedToolsError            tool calls were interrupted, and the chat has no rule for them
 ├── PolicyError                      a policy or a grant rule raised on calls that wait or were decided
 ├── ToolMissingError                 the chat lacks the tools of calls that wait or were decided
+├── BatchExpiredError                a request of a batch was not processed in time; retryable
+├── BatchCancelledError              a request of a batch was not processed because the batch was cancelled; retryable
+├── BatchInDoubtError                it is unknown whether a batch was submitted; a person must look
 ├── ConflictError                    another run owns the conversation or decided the call
 ├── LeaseLostError                   another run took the conversation over
 └── InvalidDocumentError             a stored conversation cannot be read
@@ -39,14 +42,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
-from chat_core.usage import Metadata, Usage
+from chat_core.usage import NO_USAGE, Metadata, Usage
 
 if TYPE_CHECKING:
-    from chat_core.messages.content import Turn  # circular: an error carries the turn as far as it came
+    from chat_core.batches import Batch  # circular: an error names batches that the provider may have
+    from chat_core.messages.content import Turn  # circular: an error has a partial turn
 
 
 class ChatError(Exception):
-    """Base class of the errors that this library raises.
+    """Base class for the errors that this library raises.
 
     Attributes:
         usage: tokens that the run used before it failed.
@@ -56,9 +60,14 @@ class ChatError(Exception):
             calls ran.
         retryable: whether the same request may succeed later.
         retry_after: seconds that the provider asked to wait, or `None`.
+        fallback: whether the provider can send the request to another model now. A provider with several models sets
+            it, and the engine then retries without a wait.
+        earlier: errors of the earlier attempts of the failed request, oldest first.
     """
 
     retryable: bool = False
+    fallback: bool = False
+    earlier: tuple[ChatError, ...] = ()
 
     def __init__(
         self,
@@ -71,7 +80,7 @@ class ChatError(Exception):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.usage: Usage = usage or Usage()
+        self.usage: Usage = usage or NO_USAGE
         self.metadata = metadata
         self.attempts = attempts
         self.partial = partial
@@ -122,7 +131,7 @@ class UnsupportedPartError(UsageError):
 
 @final
 class UnsupportedOptionError(UsageError):
-    """The provider does not support an option, or not in this configuration."""
+    """The provider does not support an option in this configuration, or in any."""
 
 
 class NetworkError(ChatError):
@@ -193,7 +202,7 @@ class OverloadedError(ProviderError):
 
 @final
 class ServerError(ProviderError):
-    """The provider failed: 408, 409, 5xx. Retryable."""
+    """The provider failed to handle the request: HTTP status 408, 409 or 5xx. Retryable."""
 
     retryable = True
 
@@ -238,7 +247,7 @@ class InvalidResponseError(ChatError):
 
     Attributes:
         path: place in the response, such as `choices[0].message`.
-        raw: the response, or its invalid piece, as received.
+        raw: the response, or its invalid piece, as received; at most the first MiB of it.
     """
 
     def __init__(self, message: str, *, path: str = "", raw: str | bytes = "", partial: Turn | None = None) -> None:
@@ -278,10 +287,12 @@ class InterruptedToolsError(ChatError):
 
 @final
 class PolicyError(ChatError):
-    """A policy or a grant rule raised on calls that wait or were decided. The calls and their decisions are unchanged.
+    """A policy or a grant rule raised an exception for calls that wait or were decided.
 
-    `__cause__` is the exception of the function. The other decided calls have run and their results are recorded.
-    Correct the function and run again. A call on which a grant rule raised waits for an approver.
+    The calls and their decisions are unchanged.
+
+    `__cause__` is that exception. The other decided calls have run and their results are recorded. Correct the function
+    and run again. If a grant rule raised the exception, the call waits for an approver.
 
     Attributes:
         tool_ids: ids of the calls.
@@ -311,6 +322,35 @@ class ToolMissingError(ChatError):
 
 
 @final
+class BatchExpiredError(ChatError):
+    """A request of a batch was not processed before the batch expired. Retryable."""
+
+    retryable = True
+
+
+@final
+class BatchCancelledError(ChatError):
+    """A request of a batch was not processed because the batch was cancelled. Retryable."""
+
+    retryable = True
+
+
+@final
+class BatchInDoubtError(ChatError):
+    """A process died while it submitted a batch, and it is unknown whether the batch exists.
+
+    Nothing was submitted again. Compare the batches of the provider with the conversations.
+
+    Attributes:
+        candidates: batches at the provider that may be the batch.
+    """
+
+    def __init__(self, message: str, candidates: Sequence[Batch] = ()) -> None:
+        super().__init__(message)
+        self.candidates: tuple[Batch, ...] = tuple(candidates)
+
+
+@final
 class ConflictError(ChatError):
     """Another run owns the conversation, or changed the tool call first. Nothing of this operation was stored."""
 
@@ -319,7 +359,7 @@ class ConflictError(ChatError):
 class LeaseLostError(ChatError):
     """Another run took over the conversation after this run's lease expired.
 
-    Later results of this run are not stored as results.
+    Results that this run produces afterwards do not count as the results of its calls.
     """
 
 

@@ -124,6 +124,6 @@ def _to_jsonable(value: object, where: str) -> object:
     try:
         converted: object = to_jsonable_python(value, inf_nan_mode="null")
     except ValueError as error:
-        msg = f"{where} has a {type(value).__name__}, which cannot be written as JSON: use JSON values there"
+        msg = f"{where} has a {type(value).__name__}, which cannot be written as JSON: use JSON values instead"
         raise UsageError(msg) from error
     return converted

@@ -54,7 +54,7 @@ class ToolCall(JsonEvent):
 @final
 @dataclass(slots=True)
 class ToolStarted(JsonEvent):
-    """The body of a tool is about to start."""
+    """A tool function is about to start."""
 
     tool: Tool
 

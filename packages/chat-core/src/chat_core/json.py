@@ -1,4 +1,4 @@
-"""Functions that parse and write JSON for providers, transports and stores.
+"""JSON parser and writer for providers, transports and stores.
 
 `pydantic_core.from_json` parses bytes three times faster than the standard library, but rejects lone surrogate escapes,
 which servers produce when they split a stream inside an emoji. `json.loads` accepts such escapes and is the fallback.
@@ -31,6 +31,7 @@ MAX_DIGITS: Final = 4300
 _MAX_INTEGER: Final = 10**MAX_DIGITS - 1
 _MIN_INTEGER: Final = -_MAX_INTEGER
 _TEXT_TYPES: Final = (str, type(None))
+_TEXT_KEYS: Final = frozenset({str})
 _PLAIN_TYPES: Final = frozenset({str, bool, type(None)})
 _MANY: Final = 10_000
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -122,9 +123,12 @@ def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
     root: Any = value
     if not isinstance(root, (dict, list, tuple)):
         return None if _append_containers([value], []) else _describe_fault(value)
+    inner: list[Any] = []
+    if max_depth and _append_containers(root, inner) and not inner:
+        return None  # the usual value, which is flat
     level: list[Any] = [value]
     for _ in range(max_depth):
-        inner: list[Any] = []
+        inner = []
         for container in level:
             if not _append_containers(container, inner):
                 return _describe_fault(value)
@@ -140,7 +144,7 @@ def _append_containers(container: Any, inner: list[Any]) -> bool:  # noqa: ANN40
     values: Iterable[Any] = container
     if isinstance(container, dict):
         members = cast("Any", container)
-        if not all([isinstance(key, str) for key in members]):  # noqa: C419 - faster than a generator
+        if not _TEXT_KEYS.issuperset(map(type, members)) and not all(isinstance(key, str) for key in members):
             return False
         values = members.values()
     if _PLAIN_TYPES.issuperset(map(type, values)):
@@ -184,7 +188,7 @@ def is_deeper(value: object, depth: int) -> bool:
 
     Args:
         value: a value returned by `json.loads()`.
-        depth: maximum number of levels. A string or a number has no level, and an empty array has one.
+        depth: maximum number of levels. A string or a number has no level, and an empty array has one level.
     """
     level: list[object] = [value]
     for _ in range(depth + 1):

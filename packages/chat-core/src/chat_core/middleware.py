@@ -1,6 +1,6 @@
-"""Middlewares of provider calls, which see each model request and its response and may change both.
+"""Middleware for provider calls. It receives each model request and its response, and may change both.
 
-A middleware runs once per attempt, inside the retries of the engine: a retryable `ChatError` that it raises is retried.
+Middleware runs once per attempt, inside the engine's retry loop: a retryable `ChatError` that it raises is retried.
 The first middleware added to a builder is the outermost.
 """
 
@@ -41,13 +41,13 @@ class ProviderRequest:
 
 
 Send: TypeAlias = Callable[[ProviderRequest], Awaitable[Turn]]
-"""Async function that sends a request and returns the turn of the model."""
+"""Async function that sends a request and returns the model's turn."""
 OpenStream: TypeAlias = Callable[[ProviderRequest], AbstractAsyncContextManager[ProviderStream]]
 """Function that returns a context manager, which sends a request and opens the response stream."""
 
 
 class Middleware:
-    """Base class for middlewares of provider calls. It forwards all requests. Override one or both methods.
+    """Base class for provider-call middleware. It forwards all requests. Override one or both methods.
 
     A chat calls `complete()` for `chat.complete()` and `stream()` for `chat.stream()`. One instance serves all
     concurrent runs of a chat.
@@ -56,7 +56,7 @@ class Middleware:
     __slots__ = ()
 
     async def complete(self, request: ProviderRequest, send: Send, /) -> Turn:
-        """Handle a request that is not streamed, and return the turn of the model.
+        """Handle a request that is not streamed, and return the model's turn.
 
         Args:
             request: the request from the engine or an outer middleware.

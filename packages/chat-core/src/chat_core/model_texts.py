@@ -346,7 +346,7 @@ _MARKUP_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for charact
 _INVISIBLE_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that are not shown although they count as letters or marks. A text can be hidden in them."""
+"""Characters that are not shown although they count as letters or marks, so that a text can be hidden in them."""
 
 
 def _remove_invisible(text: str) -> str:
@@ -363,6 +363,17 @@ def quote(text: str) -> str:
             for character in json.dumps(text, ensure_ascii=False)
         ]
     )
+
+
+def quote_data(value: str | Mapping[str, object]) -> str:
+    """Return `value` as one line of JSON that is safe to put into a prompt.
+
+    Invisible characters and ``<>[]` `` are escaped, so the data cannot look like a closing quote, a role marker, a
+    tool call or a code fence.
+    """
+    line = _INVISIBLE_LETTERS.sub(lambda found: _escape_character(found[0]), json.dumps(value, ensure_ascii=False))
+    shown = [character if character.isprintable() else _escape_character(character) for character in line]
+    return "".join(shown).translate(_MARKUP_ESCAPES)
 
 
 def _escape_character(character: str) -> str:

@@ -1,4 +1,4 @@
-"""Functions that create models by name, such as `model("claude:claude-sonnet-4-5")`.
+"""Models by name, such as `model("claude:claude-sonnet-4-5")`.
 
 Provider packages register factories as entry points. A factory is called with the name of the model and the settings.
 Do not pass names from network requests directly. Look them up in a table of allowed names, because a name selects a

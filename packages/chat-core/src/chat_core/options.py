@@ -43,8 +43,8 @@ class Instructions:
 
     Attributes:
         fixed: text that is sent before the system turns of the conversation.
-        changing: text that is sent after them. Text that differs from run to run belongs here, because providers cache
-            what is equal from the start of a request.
+        changing: text that is sent after the system turns. Use it for text that differs from run to run: the beginning
+            of the requests then stays equal, and providers can cache it.
     """
 
     fixed: str = ""
@@ -110,7 +110,7 @@ class ChatOptions:
                     raise UsageError(msg)
 
     def over(self, defaults: ChatOptions, /) -> ChatOptions:
-        """Return these options merged over `defaults`, which provide the values that are not set here.
+        """Return these options merged over `defaults`, which provide the values that these options do not set.
 
         An extra replaces the extra of the same class in `defaults`.
         """

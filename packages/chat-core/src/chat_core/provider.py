@@ -67,7 +67,11 @@ class ProviderMeta:
         max_embedding_batch: maximum number of texts in one embeddings request.
         abilities: abilities of the model.
         data: application data, such as a price or a region. Never sent and never stored.
-        dimensions: length of the vectors that an embedder was asked for, or None for the length of the model.
+        dimensions: requested length of embedding vectors, or None for the default length of the model.
+        max_embedding_characters: maximum number of characters in one embeddings request, or None for no limit. A longer
+            text is sent in a request of its own.
+        embedding_concurrency: maximum number of embeddings requests that one `embed()` call sends at the same time.
+        extras: classes of the options in `ChatOptions.extras` that the provider accepts.
     """
 
     name: str
@@ -77,6 +81,9 @@ class ProviderMeta:
     abilities: Abilities = UNKNOWN_ABILITIES
     data: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
     dimensions: int | None = None
+    max_embedding_characters: int | None = None
+    embedding_concurrency: int = 1
+    extras: tuple[type, ...] = ()
 
 
 @final
@@ -157,7 +164,7 @@ class Attempt:
     Attributes:
         number: number of the attempt, from 1.
         failed: errors of the earlier attempts, oldest first. A provider with several models names the failed model in
-            `error.metadata`, and reads the name here to choose another model.
+            `error.metadata`, and chooses another model for the next attempt.
     """
 
     number: int = 1
@@ -174,8 +181,8 @@ class AttemptAware(Protocol):
     def with_attempt(self, attempt: Attempt, /) -> CompletionProvider:
         """Return the provider to use for a retry. The first attempt uses this provider unchanged.
 
-        The result has the same methods as this provider. For an immediate retry, an error sets `retryable` to True and
-        `retry_after` to 0.
+        The result has the same methods as this provider. For an immediate retry by another model, the provider sets
+        `fallback` of the error to True.
 
         Args:
             attempt: number of the attempt, and the errors of earlier attempts.
@@ -272,7 +279,7 @@ class CompletionProvider(Protocol):
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Send one request and return the turn of the model. The tool calls in the turn are `Pending`.
+        """Send one request and return the model's turn. The tool calls in the turn are `Pending`.
 
         Args:
             messages: conversation to send; not changed.
@@ -326,11 +333,24 @@ class ChatProvider(CompletionProvider, StreamProvider, Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class EmbeddingsResponse:
-    """The response to an embeddings request, with one vector per text in the order of the texts."""
+    """The response to an embeddings request, with one vector per text in the order of the texts.
+
+    Attributes:
+        vectors: the vectors. The vector of a failed text is empty.
+        usage: tokens of the request.
+        model: name of the model that the provider reports.
+        failures: errors of failed texts by their index, from `embed(…, allow_failures=True)`.
+    """
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = NO_USAGE
     model: str | None = None
+    failures: Mapping[int, ChatError] = field(default_factory=dict[int, ChatError], hash=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every text has a vector."""
+        return not self.failures
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Recall: a memory adds notes to a conversation before the model answers a message of the user.
+"""Recall: a memory adds notes to a conversation before the model answers a user message.
 
     chat = ChatBuilder().with_model(model).with_memory(memory, scope=lambda context: context.owner).build()
 
@@ -28,6 +28,23 @@ class RecallSource(Protocol):
         Args:
             scope: name of the scope. Notes of other scopes must not be returned.
             question: text of the user's message.
+        """
+        ...
+
+
+@runtime_checkable
+class RecallListener(Protocol):
+    """Protocol of a memory that records which notes a model received. A `RecallSource` may also implement it."""
+
+    def received(self, scope: str, notes: Sequence[RecalledNote], /) -> Awaitable[None]:
+        """Record that notes were added to a conversation.
+
+        The notes may be fewer than `recall()` returned, because of the limits of the chat, or because the conversation
+        contains some of them already.
+
+        Args:
+            scope: name of the scope.
+            notes: the added notes.
         """
         ...
 

@@ -136,19 +136,21 @@ class Wait(JsonRecord):
     """A tool call that a paused run waits for.
 
     Attributes:
-        kind: reason of the wait: an approval, a scheduled time, a result that something else delivers, or an
-            interrupted call whose outcome must be recorded.
+        kind: what the call waits for: an approval, a scheduled time, an external result, or, if it was interrupted, a
+            record of its outcome.
         tool_id: id of the tool call, in the conversation that `path` leads to.
         path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
         name: name of the tool.
         arguments: validated arguments with which the tool would run.
-        expires_at: time from which the call can no longer be approved, or from which a call that waits for its result
-            or an interrupted call fails.
+        expires_at: deadline. After it, the call can no longer be approved. A call that waits for its result or was
+            interrupted then fails.
         at: time from which a scheduled call may run, or from which an interrupted call fails.
         error: why an approval was revoked, or the reason of the interruption.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
         conversation: id of the conversation. `None` for plain messages, unless `Paused.of_conversation()` set it.
         owner: user who owns the conversation, or `None` if it has no owner.
+        revision: number of status changes of the call. A front end sends it back with a decision, so that the decision
+            does not apply to a later wait of the same call. `None` if unknown. Comparisons ignore it.
     """
 
     kind: WaitKind
@@ -162,6 +164,7 @@ class Wait(JsonRecord):
     of: str | None = None
     conversation: str | None = None
     owner: str | None = None
+    revision: int | None = field(default=None, compare=False)
 
     @classmethod
     def from_tool(
@@ -173,7 +176,7 @@ class Wait(JsonRecord):
         owner: str | None,
         arguments: Mapping[str, object] | None = None,
     ) -> Self:
-        """Create the description of a tool call that waits, or that somebody wants to decide.
+        """Create the `Wait` of a tool call that waits, or that an approver wants to decide.
 
         Args:
             tool: the call. If it does not wait, `kind` is `"approval"`.
@@ -198,6 +201,7 @@ class Wait(JsonRecord):
             status.of if isinstance(status, (Pending, Approved, Interrupted)) else None,
             conversation,
             owner,
+            tool.revision,
         )
 
 
@@ -214,7 +218,7 @@ def iter_waits(
     """
     path, status = (*above, tool.id), tool.status
     if isinstance(status, (Running, Suspended)):
-        # Calls that wait in a chat can be decided while it runs.
+        # The waiting calls of an inner chat can be decided while the inner chat runs.
         for item in status.inner.pending() if status.inner is not None else ():
             yield from iter_waits(item, conversation=conversation, owner=owner, above=path)
     elif isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind is not None):

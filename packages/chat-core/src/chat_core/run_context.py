@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class InjectedMarker:
-    """Marker class whose instance in the metadata of an annotation identifies `Injected[T]`."""
+    """Marker in the metadata of an annotation, which identifies `Injected[T]`."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class InjectedMarker:
 
 
 Injected: TypeAlias = Annotated[T, InjectedMarker()]
-"""Annotation for a tool parameter whose value comes from the run instead of the model. Its type is `T`.
+"""Annotation for a tool parameter of type `T` whose value comes from the run instead of the model.
 
 The value comes from `ChatBuilder.with_values(T, factory)`, or from `inject={T: value}` of the run. The model sees
 neither the parameter nor the value.
@@ -94,8 +94,8 @@ class RunContext:
     Attributes:
         conversation_id: ID of the stored conversation, or `None` if the conversation is not stored.
         owner: the user who owns the conversation, as stored with the conversation or passed to the run, or `None` if
-            unknown. Neither the approver of a call nor the user of the worker's process.
-        run_id: ID of this run. A resumed run has a new one; a chat inside another chat has the ID of the outer run.
+            unknown. The approver of a call may be another user.
+        run_id: ID of this run. A resumed run has a new ID; a chat inside another chat has the ID of the outer run.
         values: values of the run by type.
     """
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import final
 
+_INTEGER = frozenset({int})
+_TEXT = frozenset({str, type(None)})
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -32,20 +35,16 @@ class Usage:
     reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
-        for count in (
+        counts = (
             self.input_tokens,
             self.output_tokens,
             self.cache_read_tokens,
             self.cache_write_tokens,
             self.reasoning_tokens,
-        ):
-            if type(count) is not int or count < 0:
-                self._normalize_counts()
-                return
-
-    def _normalize_counts(self) -> None:
-        for name in _COUNTS:
-            object.__setattr__(self, name, _whole_number(getattr(self, name)))
+        )
+        if not _INTEGER.issuperset(map(type, counts)) or min(counts) < 0:
+            for name, count in zip(_COUNTS, counts, strict=True):
+                object.__setattr__(self, name, _whole_number(count))
 
     @property
     def total_tokens(self) -> int:
@@ -53,6 +52,10 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage, /) -> Usage:
+        if other is NO_USAGE:
+            return self
+        if self is NO_USAGE:
+            return other
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -86,7 +89,7 @@ class Usage:
             from genai_prices import Usage as Tokens  # noqa: PLC0415 - an extra
             from genai_prices import calc_price  # noqa: PLC0415
         except ImportError as error:
-            msg = "Usage.cost() needs prices: install chat-core[prices]"
+            msg = 'Usage.cost() needs prices: pip install "chat-core[prices]"'
             raise ImportError(msg) from error
         tokens = Tokens(
             input_tokens=self.input_tokens,
@@ -142,13 +145,14 @@ class Metadata:
     duration: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for value in (self.provider, self.model, self.id, self.finish_reason):
-            if value is not None and type(value) is not str:
-                self._normalize_names()
-                return
+        names = (self.provider, self.model, self.id, self.finish_reason)
+        if not _TEXT.issuperset(map(type, names)):
+            for name, value in zip(("provider", "model", "id", "finish_reason"), names, strict=True):
+                if value is not None:
+                    object.__setattr__(self, name, str(value))
 
-    def _normalize_names(self) -> None:
-        for name in ("provider", "model", "id", "finish_reason"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                object.__setattr__(self, name, str(value))
+    def with_duration(self, seconds: float) -> Metadata:
+        """Return a copy with the duration of the model call."""
+        return Metadata(
+            self.provider, self.model, self.id, self.finish_reason, self.usage, self.extra, self.unread, seconds
+        )

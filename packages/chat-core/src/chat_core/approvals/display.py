@@ -1,4 +1,4 @@
-"""Functions that detect and escape characters that an approver cannot see.
+"""Detection and escaping of characters that an approver cannot see.
 
 Approvers decide by the displayed arguments. A character that is invisible, or that reorders the text around it, would
 make the displayed arguments differ from the arguments that the tool receives.
@@ -17,7 +17,8 @@ _DEFAULT_IGNORABLE: Final = (
 """The 4,174 code points with the Unicode property Default_Ignorable_Code_Point. It includes bidirectional controls."""
 
 _INVISIBLE: Final = re.compile(
-    # Then control characters except tab and line feed, line separators, surrogates, annotations and noncharacters.
+    # Also: control characters (except tab and line feed), line separators, surrogates, annotation characters and
+    # noncharacters.
     f"[{_DEFAULT_IGNORABLE}\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]"
 )
 
@@ -31,7 +32,7 @@ def escape_invisible(text: str) -> str:
     r"""Return the text with every control, bidirectional and default-ignorable character replaced by its JSON escape.
 
     Apply this function to all text from models and tool calls before approvers see the text. Tab and line feed are
-    kept. The escape of U+3164 is `\u3164`; a character beyond U+FFFF becomes the escapes of its two surrogates. The
-    value of a JSON document does not change.
+    not replaced. The escape of U+3164 is `\u3164`; a character beyond U+FFFF becomes the escapes of its two surrogates.
+    An escaped JSON document still has the same value.
     """
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)

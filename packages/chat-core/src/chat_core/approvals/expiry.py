@@ -1,4 +1,4 @@
-"""Functions that find and reject tool calls whose approval has expired."""
+"""Expiry of approvals: calls whose approval has expired are found and rejected."""
 
 from __future__ import annotations
 

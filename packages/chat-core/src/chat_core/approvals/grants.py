@@ -1,4 +1,4 @@
-"""Function that approves a call together with the later calls of its tool."""
+"""Approval of a call together with the later calls of its tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def approve_with_grant(
     note: str | None = None,
     at: datetime | None = None,
 ) -> Grant:
-    """Approve a waiting call, and grant that calls of its tool run without asking again.
+    """Approve a waiting call, and let later calls of its tool run without another approval.
 
     The grant covers the waiting and the later calls of the same tool in this conversation, until it expires or is
     revoked with `messages.grants.revoke(grant.id)`. The caller must check that `by` may decide, and store `messages`.
@@ -28,8 +28,8 @@ def approve_with_grant(
     Args:
         messages: the outermost conversation, changed in place.
         path: path of the call, as in `wait.path`.
-        until: time from which the grant covers no more calls, with a time zone.
-        by: who approves the call and gives the grant.
+        until: time at which the grant expires, with a time zone.
+        by: name of the approver, who also gives the grant.
         note: remark for the record of decisions; the model does not receive it.
         at: time of the decision, with a time zone; now by default.
 
@@ -40,7 +40,7 @@ def approve_with_grant(
     """
     now = datetime.now(UTC) if at is None else at
     if not by or to_utc(until, "until") <= to_utc(now, "at"):
-        msg = f"a grant needs a person and a time after {now.isoformat()}, not by={by!r} and until={until.isoformat()}"
+        msg = f"a grant needs a name in by and an until after {now.isoformat()}, not {by!r} and {until.isoformat()}"
         raise UsageError(msg)
     tool = messages.tool(*path)
     status = tool.status

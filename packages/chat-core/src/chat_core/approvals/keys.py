@@ -42,14 +42,14 @@ from chat_core.approvals.tokens import (
     require_names,
     write_token,
 )
-from chat_core.clock import utc_clock
+from chat_core.clock import utc_clock, utc_now
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
 from chat_core.response import Wait
 
 
 class SavedConversation(Protocol):
-    """An open conversation that can store decisions, from a store or from a file (`FileConversation`)."""
+    """An open conversation of a store, or a `FileConversation`, in which decisions can be saved."""
 
     @property
     def id(self) -> str:
@@ -65,16 +65,12 @@ class SavedConversation(Protocol):
         """Store the decisions.
 
         Raises:
-            ConflictError: a call was decided elsewhere. `messages` now contains the stored state of that call.
+            ConflictError: another process decided a call first. `messages` now contains the stored state of that call.
         """
         ...
 
 
 _LATEST_EXPIRY: Final = datetime(9999, 1, 1, tzinfo=UTC)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @final
@@ -95,17 +91,18 @@ class ApprovalKeys:
         may_decide: MayDecide | None,
         retired: Collection[str] = (),
         skew: timedelta = timedelta(minutes=1),
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         """Initialize the keys. Tokens contain the ID of the key that signed them.
 
         Args:
             signing: ID of the key that signs new tokens.
-            secrets: secrets by key ID, for verification. Must include the signing key. Create one with
+            secrets: secrets by key ID, for verification. Must include the signing key. Create a secret with
                 `secrets.token_bytes(32)`.
             may_decide: rule that determines who may decide a waiting call with a token, such as `owner_may_decide`. The
-                principal is the user of the page, otherwise the `person` of the token. `None` lets everybody who has a
-                token decide, except calls that `RequireApproval(of=...)` reserves for others. There is no default.
+                rule receives the signed-in user of the page or, if no user is known, the `person` of the token. `None`
+                lets everybody who has a token decide, except calls that `RequireApproval(of=...)` reserves for others.
+                There is no default.
             retired: IDs of former keys, so that their tokens are reported as retired and not as unknown.
             skew: maximum time by which the clock of the signing machine may be ahead of this clock.
             now: function that returns the current time, timezone-aware.
@@ -157,8 +154,7 @@ class ApprovalKeys:
 
         Anyone who has the token can decide, so send it to one approver over a private channel. The token is signed but
         not encrypted: its IDs and the approver are readable, and the arguments are not included. The token expires no
-        later than the call. If the page that accepts the token knows its user, `person` restricts the token to that
-        user.
+        later than the call. If the page that accepts the token knows its user, it accepts the token only from `person`.
 
         Args:
             conversation: ID under which the conversation is stored.
@@ -171,7 +167,7 @@ class ApprovalKeys:
 
         Raises:
             KeyError: there is no such call.
-            UsageError: the call does not wait, an argument is invalid, or the token would exceed 4,096 characters.
+            UsageError: the call is not waiting, an argument is invalid, or the token would exceed 4,096 characters.
         """
         require_names(conversation, person)
         if isinstance(path, str) or not path:
@@ -256,13 +252,13 @@ class ApprovalKeys:
             token: the received token.
             conversation: ID of the conversation.
             messages: the conversation. The decision is recorded in it.
-            arguments: edited arguments. Arguments equal to the current ones do not count as an edit.
+            arguments: edited arguments. Arguments equal to the current arguments do not count as an edit.
             by: the approver, if the page knows its user. Default: the `person` of the token.
             note: note stored with the decision.
             owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
-            ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
+            ApprovalRefusedError: the decision is refused; the attribute `reason` says why. Nothing was changed.
             UsageError: `arguments` is not a JSON object.
         """
         signed = self._read_valid_token(token)
@@ -298,7 +294,7 @@ class ApprovalKeys:
             owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
-            ApprovalRefusedError: the decision is refused, for the cause in `reason`. Nothing was changed.
+            ApprovalRefusedError: the decision is refused; the attribute `reason` says why. Nothing was changed.
         """
         signed = self._read_valid_token(token)
         tool = self._require_decidable_call(signed, conversation, messages, by, owner)
@@ -389,7 +385,8 @@ class ApprovalKeys:
             None if tool is None else create_seal(messages, approval.path, tool, approval.nonce, signed.secret)
         )
         if tool is None or current_seal is None or not hmac.compare_digest(current_seal.call, seal.call):
-            msg = f"the call {'/'.join(approval.path)!r} of the token is not in this conversation"
+            call = "/".join(approval.path)
+            msg = f"the token is for the call {call!r}, which is not in this conversation: create a new token"
             raise ApprovalRefusedError(msg, "call")
         _require_unused(tool, approval)
         _require_waiting(tool, self._now())
@@ -473,7 +470,7 @@ def _approver_name(approval: BoundApproval, by: str | Principal | None) -> str |
 
 
 def _find_principal(approval: BoundApproval, by: str | Principal | None) -> Principal | None:
-    """Return the principal that uses a token: the user of the page or, without one, the approver named in the token."""
+    """Return the principal that uses a token: the user of the page or, if unknown, the approver named in the token."""
     if isinstance(by, Principal):
         return by
     name = _approver_name(approval, by)

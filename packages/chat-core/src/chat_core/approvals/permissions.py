@@ -33,7 +33,7 @@ class Principal:
 
 
 MayDecide: TypeAlias = Callable[[Principal, Wait], bool]
-"""Function that returns whether a principal may decide a waiting call, in any way.
+"""Function that returns whether a principal may make any decision about a waiting call.
 
 `wait.conversation` and `wait.owner` identify the conversation and its owner. If the function raises, the call is not
 decided.
@@ -43,7 +43,7 @@ decided.
 def owner_may_decide(principal: Principal, wait: Wait, /) -> bool:
     """Return whether a principal owns the conversation of a waiting call.
 
-    A conversation without an owner is owned by no principal.
+    If the conversation has no owner, the rule allows nobody.
 
     Args:
         principal: user or program that wants to decide.
@@ -74,7 +74,7 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
         wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
 
     Raises:
-        UsageError: the rule returned something else than a bool, such as the coroutine of an async function, which
+        UsageError: the rule did not return a bool, but for example the coroutine of an async function, which
             would always count as true.
     """
     allowed = may_decide(principal, wait)

@@ -1,4 +1,4 @@
-"""Functions that encode, sign and verify approval tokens.
+"""The format of approval tokens: how they are encoded, signed and verified.
 
 A token has this format:
 
@@ -66,7 +66,7 @@ class BoundApproval:
         person: the approver, or `None` if anyone who has the token may decide.
         issued_at: start of the validity.
         expires_at: end of the validity.
-        nonce: unique ID of the token; its decision has it as `decision.extra["token"]`.
+        nonce: unique ID of the token, stored as `extra["token"]` of the decision made with the token.
     """
 
     conversation: str

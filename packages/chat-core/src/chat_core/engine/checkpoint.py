@@ -36,7 +36,7 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 """The clock that also counts while the machine is suspended. On macOS, that is `CLOCK_MONOTONIC`."""
 
 
-def _allows(rule: GrantRule, grant: Grant, wait: Wait) -> bool:
+def _rule_allows(rule: GrantRule, grant: Grant, wait: Wait) -> bool:
     allowed = rule(grant, wait)
     if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
         msg = f"the rule of with_grant_rule() must return True or False without await, not a {type(allowed).__name__}"
@@ -50,7 +50,8 @@ class LeaseClocks:
     def read(self) -> tuple[float, float]:
         """Return the wall clock and the time since the machine was booted, in seconds.
 
-        The wall clock may be set back. The other clock stops on platforms that do not count suspended time.
+        Neither clock is sufficient: the wall clock may be set back, and on some platforms the other clock stops while
+        the machine is suspended.
         """
         return time.time(), time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
@@ -75,7 +76,7 @@ class Checkpoint:
     call.
 
     Attributes:
-        grant_rules: rules of the chats around this one that each grant must satisfy for each call.
+        grant_rules: grant rules of the outer chats. A grant must satisfy these rules for each call.
         refused_calls: IDs of calls that were not started because another process decided them or their inner calls.
         looked_at: when the run last examined the conversation. None unless the run has nothing left to do.
     """
@@ -186,12 +187,13 @@ class Checkpoint:
 
         Args:
             tool: a tool call in `messages`.
-            wait: the call, reserved for whom the policy reserves it now. That may differ from when the wait began.
+            wait: the call. `wait.of` is the principal that the policy requires now. When the wait began, the policy may
+                have required another principal.
             now: the current time.
             rule: rule of the chat that the grant must satisfy, in addition to `grant_rules`.
 
         Raises:
-            UsageError: a rule returned something else than a bool.
+            UsageError: a rule did not return a bool.
         """
         waits_for = tool.status.of if isinstance(tool.status, Pending) else None
         names = (*self._names, tool.name)
@@ -199,19 +201,19 @@ class Checkpoint:
         if not covering:
             return None
         outer, rules = replace(wait, path=(*self._path, *wait.path)), (*self.grant_rules, *([rule] if rule else []))
-        return next((grant for grant in covering if all(_allows(item, grant, outer) for item in rules)), None)
+        return next((grant for grant in covering if all(_rule_allows(item, grant, outer) for item in rules)), None)
 
-    def has_lost_grant(self, tool: Tool, now: datetime) -> bool:
+    def has_lost_grant(self, tool: Tool, now: Callable[[], datetime]) -> bool:
         """Return whether a call was approved under a grant that no longer covers it.
 
         Args:
             tool: a tool call in `messages`.
-            now: the current time.
+            now: the clock.
         """
         id = tool.decisions[-1].grant if tool.decisions else None  # noqa: A001 - the field's own name
         if id is None or not isinstance(tool.status, Approved):
             return False
-        return id not in self.grants or not self.grants[id].covers((*self._names, tool.name), now, tool.status.of)
+        return id not in self.grants or not self.grants[id].covers((*self._names, tool.name), now(), tool.status.of)
 
     @property
     def has_values(self) -> bool:
@@ -254,7 +256,7 @@ class Checkpoint:
 
     @property
     def owns_lease(self) -> bool:
-        """Whether this run claims, renews and releases the lease. An inner chat leaves that to the outer run."""
+        """Whether this run claims, renews and releases the lease. For an inner chat, the outer run does this."""
         return self.conversation is not None and not self._path
 
     @property
@@ -319,8 +321,8 @@ class Checkpoint:
     def may_start(self) -> bool:
         """Return whether the lease is recent enough to call a tool function. Callable from any thread.
 
-        Return False if half of the lease has passed since the last extension. This process may have been suspended, and
-        another run may have taken over. Call `renew()` to find out.
+        Return False if half of the lease has passed since the last extension, for example because this process was
+        suspended. Another run may then have taken over: call `renew()` to find out.
         """
         conversation = self.conversation
         if conversation is None or (renew_every := conversation.renew_every) is None:
@@ -409,7 +411,7 @@ class Checkpoint:
     def mark_undelivered(self, turn: Turn) -> None:
         """Mark a final response as undelivered, so that a later run calls its after-hooks if this run dies.
 
-        Does nothing without a store or in an inner chat: there, only this run can call the hooks.
+        Does nothing without a store or in an inner chat: in these cases, only this run can call the hooks.
 
         Args:
             turn: the response, before it is appended to `messages`.
@@ -423,12 +425,20 @@ class Checkpoint:
         if self.conversation is not None and self._stores_messages:
             await finish(self.conversation.write_marks)
 
-    async def record_failed_usage(self, usage: Usage) -> None:
-        """Add the token usage of a failed request to `messages.last_turn`, and store it. Write errors are logged."""
+    async def record_failed_usage(self, usage: Usage, requests: int | None = None) -> None:
+        """Add failed requests and their tokens to `messages.last_turn`, and store them. Write errors are logged.
+
+        Args:
+            usage: tokens of the requests.
+            requests: number of the requests. Default: 1 if `usage` has tokens, otherwise 0.
+        """
         _, turn = self.messages.last_turn or (None, None)
-        if turn is None or not usage:
+        count = int(bool(usage)) if requests is None else requests
+        if turn is None or not (usage or count):
             return
-        turn.failed_usage = usage if turn.failed_usage is None else turn.failed_usage + usage
+        if usage:
+            turn.failed_usage = usage if turn.failed_usage is None else turn.failed_usage + usage
+        turn.failed_requests += count
         if self.conversation is not None and self._stores_messages:
             try:
                 await finish(self.conversation.write_marks)

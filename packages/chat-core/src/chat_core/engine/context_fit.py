@@ -14,7 +14,7 @@ from chat_core.errors import ChatError, UsageError
 from chat_core.events import Compacted, Compacting
 from chat_core.messages import Summary, View
 from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text, estimate_turn
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from chat_core.context import ContextPolicy
@@ -32,7 +32,7 @@ MAX_CHOICES: Final = 3
 
 @final
 class ContextFit:
-    """The context policy of a run, together with the choices that it has made so far."""
+    """The context policy of a run, with the choices that the policy has made so far."""
 
     __slots__ = (
         "_checkpoint", "_choices", "_chosen_at", "_max_steps", "_meta", "_options", "_overhead", "_pending", "_plan",
@@ -63,7 +63,7 @@ class ContextFit:
         self._ready = False
         self._reduced = False
         self._refused: ChatError | None = None
-        self._usage = Usage()
+        self._usage = NO_USAGE
         self._warnings = [
             f"a {type(part).__name__} was ignored, because the turns that it refers to have changed"
             for part in self._view.ignored
@@ -78,7 +78,7 @@ class ContextFit:
         warnings, self._warnings = self._warnings, []
         if observed_run is not None:
             observed_run.warn(warnings)
-        usage, self._usage = self._usage, Usage()
+        usage, self._usage = self._usage, NO_USAGE
         return usage
 
     def refuse(self, error: ChatError) -> bool:
@@ -96,7 +96,7 @@ class ContextFit:
         return True
 
     async def next(self, plan: ChatPlan[object, Paused], step: int) -> Sequence[Compacting | Compacted] | None:
-        """Take the next step in reducing a request. Return its events, or `None` if the request can be sent.
+        """Reduce the request by one step and return the events of the step, or `None` if the request can be sent.
 
         Args:
             plan: configuration of the chat, with the client tools of the request.
@@ -161,8 +161,8 @@ class ContextFit:
         current = self._view
         if chosen.offset < current.offset or not chosen.elided >= current.elided:
             msg = (
-                f"the context policy chose {chosen!r} after {current!r}: within a run, a view can only begin later and "
-                "shorten more results"
+                f"the context policy returned {chosen!r}, which restores turns or tool results that the current view "
+                f"{current!r} omits: within a run, a view can only become shorter"
             )
             raise UsageError(msg)
         return chosen.offset > current.offset or chosen.elided != current.elided
@@ -183,7 +183,7 @@ class ContextFit:
         if isinstance(cause, ChatError):
             usage = usage_of_failure(cause)
             self._usage += usage
-            await self._checkpoint.record_failed_usage(usage)
+            await self._checkpoint.record_failed_usage(usage, 1)
 
     # --- Sizes ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Functions that count or estimate the input tokens of a request."""
+"""The number of input tokens of a request, counted by the provider or estimated."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def _with_instructions(
     inject: Mapping[Any, object],
     owner: str | None,
 ) -> ChatOptions:
-    """Return `options` with the instructions of the chat. Their functions receive the same values as in a run."""
+    """Return `options` with the instructions of the chat. Instruction functions receive the same values as in a run."""
     sources = plan.settings.instructions
     checkpoint = Checkpoint(messages, owner)
     if all(isinstance(source, str) for source in sources):

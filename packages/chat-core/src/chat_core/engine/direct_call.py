@@ -72,7 +72,7 @@ async def call_tool(
         UsageError: the chat has no such tool, the arguments are invalid, or the id belongs to another call.
         PendingToolsError: other calls of the conversation are unresolved.
         ChatError: the run failed. The history is valid and contains all completed work.
-        Exception: an after-hook of the last stored answer raised it. The call is not in the history.
+        Exception: an after-hook of the last stored answer raised this exception. The call is not in the history.
     """
     _require_known_tool(plan.tools, call.name)
     run = _DirectRun(plan, target, call, inject, owner)
@@ -151,7 +151,7 @@ class _DirectRun(Run[Any, PauseT]):
     async def _deliver_earlier_answer(self) -> None:
         """Call the after-hooks for the stored answer, unless an earlier run has called them for it.
 
-        No later run can call them, because the answer is then not the last turn.
+        This run appends a turn, so the answer is no longer the last turn, and later runs would not call the hooks.
         """
         answer, self._answer = self._answer, None
         if answer is None or answer.delivered is not False or not self._plan.settings.after:

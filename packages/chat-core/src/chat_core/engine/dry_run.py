@@ -259,7 +259,7 @@ class _DryRunner:
 
         Args:
             messages: the conversation.
-            parents: path of the tool call that contains this conversation. Empty for the outermost one.
+            parents: path of the tool call that contains this conversation. Empty for the outermost conversation.
         """
         contents = messages.contents
         for index, content in enumerate(contents):
@@ -360,7 +360,7 @@ def _find_chat_tools(policy: object, now: Callable[[], datetime] | None) -> Chat
         return ChatTools(chat_tools.scopes, chat_tools.interrupted, clock, chat_tools.factories, chat_tools.grant_rule)
     items = _to_list(policy, ToolScope)
     if items is None:
-        msg = f"dry_run() needs a chat, a ScopedCollection, or a list of those, not {policy!r}"
+        msg = f"dry_run() needs a chat, a ScopedCollection, or a list of scopes, not {policy!r}"
         raise UsageError(msg)
     scopes = tuple(cast("list[ToolScope[Paused]]", items))
     require_unique_names(scopes)

@@ -1,4 +1,4 @@
-"""Helpers that evaluate a chat's instructions, which are texts and functions, at the start of a run."""
+"""The instructions of a run: a chat's texts and functions are evaluated when the run starts."""
 
 from __future__ import annotations
 

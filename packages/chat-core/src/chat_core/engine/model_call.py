@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast, final
 
 from chat_core.engine.retry import RetryBudget
-from chat_core.errors import ChatError, InvalidResponseError
+from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, UsageError
 from chat_core.events import AttemptReset, StructuredDelta, TextDelta, ToolCallDelta
 from chat_core.messages.storable import require_storable
 from chat_core.middleware import turn_deltas
@@ -24,19 +23,31 @@ from chat_core.provider import (
     StreamProvider,
     ToolDeclarations,
 )
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from chat_core.events import ProgressEvent
     from chat_core.messages import Messages, Turn
     from chat_core.options import ChatOptions
 
+_NOT_SENT = (MaxStepsExceededError, UsageError)
+"""Errors of requests that were not sent."""
+
 
 class ModelCall(Protocol):
-    """Protocol for a model call in progress, streamed or not."""
+    """Protocol for a model call in progress, streamed or not.
+
+    Attributes:
+        turn: the complete response, or `None`.
+        partial: the part of the response that was received before `aclose()`, or `None`.
+        usage: token usage of all attempts.
+        failed_requests: number of attempts without a complete response.
+    """
 
     turn: Turn | None
+    partial: Turn | None
     usage: Usage
+    failed_requests: int
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Return the next batch of events, or `None` when the call is complete and `turn` is set.
@@ -88,7 +99,7 @@ class ModelRequest:
             raise error
         require_storable(turn)
         if turn.metadata is not None:
-            turn.metadata = replace(turn.metadata, duration=round(perf_counter() - started_at, 6))
+            turn.metadata = turn.metadata.with_duration(round(perf_counter() - started_at, 6))
         return turn
 
 
@@ -96,19 +107,20 @@ class ModelRequest:
 class CompleteCall:
     """A model call that is not streamed."""
 
-    __slots__ = ("_model", "_request", "_retry_budget", "turn", "usage")
+    __slots__ = ("_model", "_request", "_retry_budget", "failed_requests", "partial", "turn", "usage")
 
     def __init__(self, model: CompletionProvider, request: ModelRequest, retry_budget: RetryBudget) -> None:
         self._model = model
         self._request = request
         self._retry_budget = retry_budget
         self.turn: Turn | None = None
-        self.usage: Usage = Usage()
+        self.partial: Turn | None = None
+        self.usage: Usage = NO_USAGE
+        self.failed_requests: int = 0
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Send the request, retry failures, and set `turn`. Always return `None`, because there are no events."""
         request, model = self._request, self._model
-        attempt = 1
         failed: list[ChatError] = []
         while True:
             try:
@@ -118,14 +130,13 @@ class CompleteCall:
                 )
             except ChatError as error:
                 self.usage += usage_of_failure(error)
-                await self._retry_budget.wait(error, attempt, delivered=False)
-                attempt += 1
-                failed.append(error)
+                self.failed_requests += not isinstance(error, _NOT_SENT)
+                await self._retry_budget.wait(error, failed, delivered=False)
                 if isinstance(self._model, AttemptAware):
-                    model = self._model.with_attempt(Attempt(attempt, tuple(failed)))
+                    model = self._model.with_attempt(Attempt(len(failed) + 1, tuple(failed)))
             else:
                 self.turn = turn
-                self.usage = _add_usage_of_turn(self.usage, turn)
+                self.usage = _add_usage_of_turn(self.usage, turn, self.failed_requests)
                 return None
 
     async def aclose(self) -> None:
@@ -140,7 +151,6 @@ class StreamCall:
         self._model = model
         self._request = request
         self._retry_budget = retry_budget
-        self._attempt = 1
         self._failed: list[ChatError] = []
         self._delivered = False
         self._stream_context: AbstractAsyncContextManager[ProviderStream] | None = None
@@ -149,7 +159,9 @@ class StreamCall:
         self._text_parts: list[str] = []
         self._started_at = 0.0
         self.turn: Turn | None = None
-        self.usage: Usage = Usage()
+        self.partial: Turn | None = None
+        self.usage: Usage = NO_USAGE
+        self.failed_requests: int = 0
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Return the next batch of events, or `None` at the end of the response.
@@ -189,13 +201,15 @@ class StreamCall:
                 await stream_context.__aexit__(None, None, None)
         if stream is not None and self.turn is None:
             # The stream was closed early, but the provider bills the tokens so far.
-            self.usage += stream.partial().usage
+            self.partial = stream.partial()
+            self.usage = _add_usage_of_turn(self.usage, self.partial, self.failed_requests)
+            self.failed_requests += 1
 
     async def _open_stream(self) -> AsyncIterator[Sequence[Delta]]:
         request = self._request
         model = self._model
         if self._failed and isinstance(model, AttemptAware):
-            model = cast("StreamProvider", model.with_attempt(Attempt(self._attempt, tuple(self._failed))))
+            model = cast("StreamProvider", model.with_attempt(Attempt(len(self._failed) + 1, tuple(self._failed))))
         self._started_at = perf_counter()
         stream_context = model.stream(request.messages, request.tools, request.options, request.output)
         self._stream = await stream_context.__aenter__()
@@ -207,7 +221,7 @@ class StreamCall:
         stream = self._stream
         assert stream is not None  # noqa: S101 - the stream was read
         self.turn = self._request.checked(stream.close(), self._started_at)
-        self.usage = _add_usage_of_turn(self.usage, self.turn)
+        self.usage = _add_usage_of_turn(self.usage, self.turn, self.failed_requests)
         await self.aclose()
 
     async def _handle_failure(self, error: ChatError) -> AttemptReset | None:
@@ -217,13 +231,12 @@ class StreamCall:
         self._stream = None
         await self.aclose()
         self.usage += usage_of_failure(error)
+        self.failed_requests += not isinstance(error, _NOT_SENT)
         delivered = self._delivered
-        await self._retry_budget.wait(error, self._attempt, delivered=delivered)
-        self._attempt += 1
-        self._failed.append(error)
+        await self._retry_budget.wait(error, self._failed, delivered=delivered)
         self._delivered = False
         self._text_parts = []
-        return AttemptReset(self._attempt, str(error)) if delivered else None
+        return AttemptReset(len(self._failed) + 1, str(error)) if delivered else None
 
 
 def to_structured_deltas(batch: Sequence[Delta], text_parts: list[str]) -> Sequence[ProgressEvent]:
@@ -249,11 +262,13 @@ def too_many_calls_error(limit: int) -> InvalidResponseError:
     return InvalidResponseError(msg)
 
 
-def _add_usage_of_turn(failed_usage: Usage, turn: Turn) -> Usage:
+def _add_usage_of_turn(failed_usage: Usage, turn: Turn, failed_requests: int) -> Usage:
     """Add the usage of a turn to the usage of earlier failed attempts, and return the sum.
 
-    The usage of the failed attempts is stored in the turn.
+    The usage and the number of the failed attempts are stored in the turn.
     """
+    if failed_requests:
+        turn.failed_requests = failed_requests
     if failed_usage:
         turn.failed_usage = failed_usage
     return failed_usage + turn.usage
@@ -287,4 +302,4 @@ def usage_of_failure(error: ChatError) -> Usage:
     """Return the token usage that the provider reported for a failed attempt, or an empty usage."""
     if error.usage:
         return error.usage
-    return error.partial.usage if error.partial is not None else Usage()
+    return error.partial.usage if error.partial is not None else NO_USAGE

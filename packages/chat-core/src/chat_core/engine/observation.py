@@ -1,4 +1,4 @@
-"""Helpers that notify observers about runs, model calls and tools. Imported only if a chat has observers.
+"""Notification of observers about runs, model calls and tools. Imported only if a chat has observers.
 
 If an observer raises an exception, the exception is logged and the observed operation continues.
 """
@@ -30,7 +30,7 @@ from chat_core.observer import (
     WarningObserver,
 )
 from chat_core.response import Paused
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from chat_core.engine.model_call import ModelCall, ModelRequest
@@ -242,7 +242,9 @@ class ObservedCall:
         self._on_response = on_response
         self._started_at = perf_counter()
         self.turn: Turn | None = None
-        self.usage: Usage = Usage()
+        self.partial: Turn | None = None
+        self.usage: Usage = NO_USAGE
+        self.failed_requests: int = 0
 
     async def next(self) -> Sequence[ProgressEvent] | None:
         """Implement `ModelCall.next`. When the call ends, also end the observation."""
@@ -271,11 +273,13 @@ class ObservedCall:
         try:
             with self._observations.inside():
                 await self._call.aclose()
+            self.partial = self._call.partial
         finally:
             self._end_observation()
 
     def _end_observation(self) -> None:
         self.usage = self._record.usage = self._call.usage
+        self.failed_requests = self._call.failed_requests
         turn = self._record.turn
         if turn is not None and turn.metadata is not None:
             self._record.model = turn.metadata.model
@@ -384,18 +388,14 @@ def _run_outcome(last: object, error: BaseException | None) -> RunOutcome:
     return "cancelled" if isinstance(error, get_cancelled_exc_class()) else "failed"
 
 
-async def observe_embedding(
-    observers: tuple[Observer, ...], record: CallRecord, retry_budget: RetryBudget, send: Callable[[], Awaitable[T]]
-) -> T:
+async def observe_embedding(observers: tuple[Observer, ...], record: CallRecord, send: Callable[[], Awaitable[T]]) -> T:
     """Send an embeddings request inside the contexts of the observers, and return the response.
 
     Args:
         observers: observers of the chat.
         record: record that the observers receive.
-        retry_budget: retry budget of the request. Failed attempts are recorded through it.
-        send: coroutine function that sends the request.
+        send: coroutine function that sends the request, and records failed attempts.
     """
-    retry_budget.failures = record.failures
     observations = Observations(observers, lambda observer: observer.model_call(record))
     try:
         with observations.inside():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
+from chat_core.clock import utc_now
 from chat_core.context import ContextPolicy
 from chat_core.engine.retry import Retry
 from chat_core.messages import Messages
@@ -37,10 +38,6 @@ InstructionFunction: TypeAlias = Callable[[RunContext], str | Awaitable[str]]
 """A function that returns instructions for a run. If it raises, the run fails with that exception."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -56,12 +53,12 @@ class Settings:
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
         context: policy that chooses which part of a long conversation a request contains.
-        recall: memory that adds notes before the model answers a message of the user; `None` for no memory.
+        recall: memory that adds notes before the model answers a user message; `None` for no memory.
         before: hooks called before the first model call of a run.
         after: hooks called after the final response of a run.
         instructions: texts, and functions called at the start of each run.
         factories: factories of values, by the type of the value.
-        middleware: middlewares of the provider calls, outermost first.
+        middleware: middleware for provider calls, outermost first.
         observers: observers of the runs.
         grant_rule: rule that each grant must satisfy for each call.
         now: function that returns the current time, to check expiry times and schedules.
@@ -84,7 +81,7 @@ class Settings:
     middleware: tuple[Middleware, ...] = ()
     observers: tuple[Observer, ...] = ()
     grant_rule: GrantRule | None = None
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = utc_now
 
 
 @final

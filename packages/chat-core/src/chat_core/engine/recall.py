@@ -1,4 +1,4 @@
-"""The part of a run that adds notes from a memory before the model answers a new message of the user."""
+"""The part of a run that adds notes from a memory before the model answers a new user message."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chat_core.messages import Recalled, RecalledNote, Turn
+from chat_core.recall import RecallListener
 
 if TYPE_CHECKING:
     from chat_core.engine.checkpoint import Checkpoint
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 
 async def add_recalled(settings: RecallSettings, checkpoint: Checkpoint) -> None:
-    """Ask the memory about a new message of the user, and store the notes in a turn of the engine.
+    """Search the memory for notes about a new user message, and store them in a turn with `by="engine"`.
 
-    A message that has notes is not asked about again, so that resumed and retried runs send the same notes. A note that
-    the model has received before an earlier message is not sent again.
+    The memory is searched once per message, so that resumed and retried runs send the same notes. Notes that were
+    already sent with an earlier message are not sent again.
 
     Args:
         settings: the memory of the chat.
@@ -32,10 +33,12 @@ async def add_recalled(settings: RecallSettings, checkpoint: Checkpoint) -> None
     notes = _limit_notes([note for note in found if (note.id, note.text) not in known], settings)
     if notes:
         await checkpoint.append_turn("user", Turn([Recalled(notes)], by="engine"))
+        if isinstance(settings.source, RecallListener):
+            await settings.source.received(scope, notes)
 
 
 def _unanswered_question(messages: Messages) -> str:
-    """Return the text of the last turns if they are messages of the user without notes, otherwise an empty text."""
+    """Return the text of user messages that follow the last response and have no notes yet, or an empty string."""
     last = messages.last
     if last is None or last.role != "user":
         return ""
@@ -50,7 +53,7 @@ def _unanswered_question(messages: Messages) -> str:
 
 
 def _limit_notes(notes: Sequence[RecalledNote], settings: RecallSettings) -> tuple[RecalledNote, ...]:
-    """Return the first notes that are within the limits of the settings. A note that does not fit is left out."""
+    """Return the first notes that are within the limits of the settings. A note that does not fit is omitted."""
     kept: tuple[RecalledNote, ...] = ()
     for note in notes:
         if len(kept) < settings.max_notes and len(Recalled((*kept, note)).text) <= settings.max_characters:

@@ -22,7 +22,7 @@ class RetryAttempt:
     """A failed attempt that can be retried, as passed to the retry strategy.
 
     Attributes:
-        error: error of the attempt. `error.retryable` is True.
+        error: error of the attempt. `error.retryable` or `error.fallback` is True.
         attempt: number of attempts so far, starting at 1.
         delay: seconds that the library would wait by default.
         delivered: whether the consumer has received events of the failed attempt.
@@ -71,9 +71,12 @@ class Retry:
         """Return the seconds to wait after a failed attempt.
 
         Args:
-            error: the failure. Its `retry_after`, set by the provider, takes precedence over the computed delay.
+            error: the failure. Its `retry_after`, set by the provider, takes precedence over the computed delay. If
+                its `fallback` is set, the delay is 0.
             attempt: number of attempts so far, starting at 1.
         """
+        if error.fallback:
+            return 0.0
         if error.retry_after is not None:
             return error.retry_after
         return self.jitter(0.0, min(self.cap, self.base * 2.0 ** (attempt - 1)))
@@ -84,7 +87,7 @@ class RetryBudget:
     """The wait time that a run has left for retries. If `failures` is a list, failed attempts add their errors.
 
     Attributes:
-        failures: errors of the failed attempts, or `None` if nothing needs them.
+        failures: errors of the failed attempts, or `None` if they are not recorded.
         delivered: whether events of the last failed attempt were delivered.
     """
 
@@ -101,23 +104,26 @@ class RetryBudget:
         """Whether a call may be retried after some of its events were delivered."""
         return self._retry.after_delivery
 
-    async def wait(self, error: ChatError, attempt: int, *, delivered: bool) -> None:
-        """Wait until the next attempt of a failed call may start.
+    async def wait(self, error: ChatError, failed: list[ChatError], *, delivered: bool) -> None:
+        """Wait until the next attempt of a failed call may start, and append the error to `failed`.
 
         Args:
             error: error of the failed attempt.
-            attempt: number of attempts so far, starting at 1.
+            failed: errors of the earlier attempts of the call.
             delivered: whether events of the failed attempt were delivered.
 
         Raises:
             ChatError: `error` itself, if the call must not be retried.
         """
         retry = self._retry
-        error.attempts = attempt
+        attempt = error.attempts = len(failed) + 1
+        error.earlier = tuple([earlier for earlier in failed if earlier is not error])
+        failed.append(error)
         self.delivered = delivered
         if self.failures is not None:
             self.failures.append(error)
-        if not error.retryable or attempt > retry.times or (delivered and not retry.after_delivery):
+        may_retry = error.retryable or error.fallback
+        if not may_retry or attempt > retry.times or (delivered and not retry.after_delivery):
             raise error
         delay: float | None = retry.delay(error, attempt)
         if retry.strategy is not None:

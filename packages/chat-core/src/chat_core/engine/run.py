@@ -4,11 +4,11 @@ Theory of operation
 ===================
 
 A run takes a conversation from its current state to a final response or a pause. The whole run happens inside the async
-generator `Run.events()`: the consumer requests an event, and the run advances until there is one. `complete()` reads
-the generator to its end with event delivery turned off; `stream()` passes it to the application (`stream.py`).
+generator `Run.events()`: the consumer requests an event, and the run advances until an event is available. `complete()`
+reads the generator to its end with event delivery turned off; `stream()` passes it to the application (`stream.py`).
 
-**Claim.** If the target is a `Conversation` of a store, the run takes its lease, which merges what other processes
-wrote. A task renews the lease while the run lasts. The messages are locked by the run, so that no second run and no
+**Claim.** If the target is a `Conversation` of a store, the run acquires its lease and merges the changes of other
+processes. A task renews the lease while the run lasts. The messages are locked by the run, so that no second run and no
 `push()` can change them. Every later step writes through `checkpoint.py`; on plain `Messages` those writes do nothing.
 
 **Start.** The values of the chat's factories are created (`values.py`), its instructions are evaluated
@@ -23,12 +23,12 @@ wrote. A task renews the lease while the run lasts. The messages are locked by t
 Each phase returns batches of events until it returns None. Then its `_finish_…()` method handles its result.
 
 **Tool pass** (`tool_pass.py`). Its first half is the triage (`triage.py`): it reads every unresolved call, validates
-the arguments, asks the strategy of the scope that owns the tool, and sorts the calls into those that may run, those
-that are resolved already (rejected, failed), and those that wait. No tool has run yet. The second half starts the
-calls that may run, in tasks of the run's task group, under the limit of concurrency and behind barriers. Before a body
-starts, `Running` is made durable; after it ends, its result is. Tasks leave their events in a mailbox, which the
-generator empties, so that no task group and no cancel scope is open across a `yield`. A tool that is a chat
-(`subchat.py`) is a run of its own inside the body; its pause suspends the tool.
+the arguments and asks the strategy of the scope that owns the tool. Afterwards, each call may run, is resolved already
+(rejected or failed), or waits. No tool has run yet. The second half starts the
+calls that may run in tasks of the run's task group, up to the concurrency limit. A sequential call waits for all
+earlier calls. Before a tool function starts, `Running` is stored; after it ends, its result is stored. Tasks put their
+events into a mailbox, which the generator empties, so that no task group and no cancel scope is open across a `yield`.
+A chat used as a tool (`subchat.py`) is a separate run inside the call; its pause suspends the tool.
 
 **Pause.** When all tasks have ended and calls still wait, the run ends with `Paused`. If a wait was decided in the
 meantime, the next phase is another tool pass instead.
@@ -38,30 +38,31 @@ is sent until the history has a call that obeys it (`tool_choice.py`). The turn 
 when the response is complete; a failed call leaves the history as it was. The calls of a truncated or withdrawn
 response fail here and do not run.
 
-**Done.** A final turn, such as one without calls, ends the run. It is decoded, the after-hooks are called, the turn is
-marked as delivered, and `Done` is the last event. A later run that finds a delivered turn calls no hook.
+**Done.** A final turn, such as a turn without calls, ends the run. It is decoded, the after-hooks are called, the turn
+is marked as delivered, and `Done` is the last event. A later run that finds a delivered turn calls no hook.
 
 **Close.** However the generator ends, running tools are cancelled and recorded, the connection is closed, the values
 are closed, and the lease is released, in this order and shielded from cancellation. Every raised `ChatError` has the
 usage of the whole run.
 
-Observers (`observation.py`) wrap each step and each body; without observers that module is not imported.
+Observers (`observation.py`) wrap each step and each tool function; without observers that module is not imported.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
 from chat_core.concurrency import finish
 from chat_core.engine.checkpoint import Checkpoint, is_final
+from chat_core.engine.interruption import close_model_call
 from chat_core.engine.model_call import (
     CompleteCall,
     ModelCall,
@@ -74,7 +75,6 @@ from chat_core.engine.plan import ChatPlan
 from chat_core.engine.posts import apply_posts, take_answer
 from chat_core.engine.recall import add_recalled
 from chat_core.engine.retry import RetryBudget
-from chat_core.engine.tasks import RunTaskGroup
 from chat_core.engine.tool_choice import relax_tool_choice
 from chat_core.engine.tool_pass import ToolPass
 from chat_core.engine.triage import calls_decided_before
@@ -90,7 +90,7 @@ from chat_core.events import AttemptReset, Done, StepFinished, ToolCall, ToolRes
 from chat_core.messages import WITHDRAWN_REASONS, Messages, Text, Tool, Turn
 from chat_core.provider import StreamProvider
 from chat_core.response import ChatResponse, Delivery, Paused
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from chat_core.engine.context_fit import ContextFit
     from chat_core.engine.observation import ObservedRun
     from chat_core.events import Compacted, Compacting, ProgressEvent, StreamEvent
+    from chat_core.live_input import LiveInput
     from chat_core.observer import Observer
     from chat_core.options import ChatOptions
 
@@ -111,6 +112,8 @@ _COMPLETE_REASONS = frozenset({"stop", "tool_calls", "pause"})
 
 class Run(Generic[OutT, PauseT]):
     """One run of a chat on one conversation."""
+
+    _has_failed: bool = False
 
     def __init__(
         self,
@@ -125,6 +128,7 @@ class Run(Generic[OutT, PauseT]):
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
         tool: str | None = None,
+        live: LiveInput | None = None,
     ) -> None:
         """Prepare a run. No work happens before `events()` is iterated.
 
@@ -139,6 +143,7 @@ class Run(Generic[OutT, PauseT]):
             inject: values for injected parameters, by type.
             owner: owner of the conversation. Used only for plain messages.
             tool: name of the only tool that the run calls, or `None` for a run that may call any tool.
+            live: input that may arrive during the run.
 
         Raises:
             UsageError: a tool needs a value that neither a factory nor `inject` provides.
@@ -156,6 +161,7 @@ class Run(Generic[OutT, PauseT]):
         self._deliver_events = deliver_events
         self._observers = plan.settings.observers or observers
         self._name = name
+        self._live = live
         self._observed_run: ObservedRun | None = None
         self._context_fit: ContextFit | None = None
         self._retry_budget = RetryBudget(plan.settings.retry)
@@ -168,7 +174,7 @@ class Run(Generic[OutT, PauseT]):
         self._decided_before: list[Tool] = []
         self._error: BaseException | None = None
         self.last: Done[OutT] | PauseT | None = None
-        self.usage: Usage = Usage()
+        self.usage: Usage = NO_USAGE
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
         """Execute the run and yield its events. The last event is `Done` or `Paused`.
@@ -210,6 +216,11 @@ class Run(Generic[OutT, PauseT]):
         if self._observed_run is not None:
             self._observed_run.end(self.last, self.usage, None)
 
+    @property
+    def is_responding(self) -> bool:
+        """Whether a request was sent to the model and its response is not complete."""
+        return self._model_call is not None
+
     def _create_observed_run(self) -> ObservedRun:
         from chat_core.engine.observation import ObservedRun  # noqa: PLC0415 - most chats have no observers
         from chat_core.observer import RunRecord  # noqa: PLC0415
@@ -238,7 +249,7 @@ class Run(Generic[OutT, PauseT]):
             decided, self._decided_before = self._decided_before, []
             return [ToolResult(tool) for tool in decided]
         self._is_requesting = True
-        if await apply_posts(self._checkpoint):
+        if await apply_posts(self._checkpoint, self._live):
             await self._read_input()
         events = None if self._plan.settings.context is None else await self._fit_context()
         if events is None:
@@ -255,7 +266,7 @@ class Run(Generic[OutT, PauseT]):
         self._decided_before = calls_decided_before(self._messages) if self._deliver_events else []
 
     async def _take_answer(self) -> Turn | None:
-        return await take_answer(self._checkpoint, hooks=self._plan.settings.after)
+        return await take_answer(self._checkpoint, self._live, hooks=self._plan.settings.after)
 
     async def _read_input(self) -> None:
         """Declare the client tools of new input, and add notes from the memory to it."""
@@ -271,6 +282,7 @@ class Run(Generic[OutT, PauseT]):
         self._options = await evaluate_instructions(self._instructions, self._checkpoint.run, self._options)
 
     def _record_error(self, error: BaseException) -> None:
+        self._has_failed = isinstance(error, Exception)
         if self._uses_values:
             self._error = error
         if self._is_requesting:
@@ -288,7 +300,7 @@ class Run(Generic[OutT, PauseT]):
                 await close()
 
     async def _close_run(self) -> None:
-        """Cancel running tools, close the connection and the values, and release the lease, in this order."""
+        """Cancel running tools, close the model connection and the injected values, and release the lease, in order."""
         try:
             if self._tool_pass is not None:
                 await finish(self._tool_pass.aclose)
@@ -296,9 +308,8 @@ class Run(Generic[OutT, PauseT]):
             if self._context_fit is not None:
                 self._context_fit.aclose()
             if self._model_call is not None:
-                await self._model_call.aclose()
-                self.usage += self._model_call.usage
-                await self._checkpoint.record_failed_usage(self._model_call.usage)
+                call, live = self._model_call, None if self._has_failed else self._live
+                self.usage += await close_model_call(call, self._checkpoint, live)
         finally:
             try:
                 if self._uses_values:
@@ -322,7 +333,7 @@ class Run(Generic[OutT, PauseT]):
         return (self.last,)
 
     async def _fit_context(self) -> Sequence[Compacting | Compacted] | None:
-        """Apply the context policy. Return the events of a reduction, or `None` if the request needs none."""
+        """Apply the context policy. Return the events of a reduction, or `None` if the request can be sent."""
         fit = self._context_fit
         if fit is None:
             from chat_core.engine.context_fit import ContextFit  # noqa: PLC0415 - most chats have no context policy
@@ -368,8 +379,11 @@ class Run(Generic[OutT, PauseT]):
             self._model_call = None
             self._steps -= 1
             self.usage += call.usage
-            await self._checkpoint.record_failed_usage(call.usage)
+            await self._checkpoint.record_failed_usage(call.usage, call.failed_requests)
             return (AttemptReset(error.attempts + 1, str(error)),) if budget.delivered else ()
+        if batch is None and self._live is not None:
+            # After an interruption, only the delivered part of the response is stored.
+            await checkpoint_if_cancelled()
         return await self._finish_model_call(call) if batch is None else batch
 
     async def _finish_model_call(self, call: ModelCall) -> Sequence[StreamEvent[OutT, PauseT]]:
@@ -389,7 +403,7 @@ class Run(Generic[OutT, PauseT]):
                 if not tool.resolved:
                     tool.fail(model_texts.ANSWER_WITHDRAWN if withdrawn else model_texts.ANSWER_TRUNCATED)
         elif tools and turn.finish_reason not in _COMPLETE_REASONS:
-            await self._checkpoint.record_failed_usage(call.usage)
+            await self._checkpoint.record_failed_usage(call.usage, call.failed_requests + 1)
             raise unknown_reason_error(turn)
         if is_final(turn):
             self._answer = turn
@@ -412,7 +426,7 @@ class Run(Generic[OutT, PauseT]):
         except (InvalidResponseError, RefusalError) as error:
             error.partial = turn
             if isinstance(error, RefusalError) or self._corrections_left <= 0:
-                # Another run would fail in the same way, so no worker should start one to call the hooks.
+                # Another run would fail in the same way, so no worker should start a run to call the hooks.
                 self._checkpoint.looked_at = self._plan.settings.now()
                 raise
             self._corrections_left -= 1
@@ -420,7 +434,7 @@ class Run(Generic[OutT, PauseT]):
             return ()
         await self._call_after_hooks(turn, output)
         self.last = Done(output)
-        # A stored turn that no model call of this run has delivered is delivered now.
+        # The turn was stored by an earlier run, so no model call of this run has yielded its deltas.
         is_replayed = self._streaming and not self._steps
         return (*(replayed_events(turn, self._plan.output.schema) if is_replayed else ()), self.last)
 
@@ -448,7 +462,7 @@ class Run(Generic[OutT, PauseT]):
         """Call the after-hooks with the final response, unless an earlier run has called them for this turn."""
         hooks = self._plan.settings.after
         if not hooks and turn.delivered is False:
-            # Only another chat has the hooks, so no worker should start this one again.
+            # A chat with other settings left these hooks to call. Another run of this chat cannot call them either.
             self._checkpoint.looked_at = self._plan.settings.now()
         if hooks and not turn.delivered:
             delivery = Delivery(self._checkpoint.answer_key(turn), output, self.usage)
@@ -460,40 +474,3 @@ class Run(Generic[OutT, PauseT]):
 async def _await_result(result: Awaitable[None] | None) -> None:
     if inspect.isawaitable(result):
         await result
-
-
-async def _run_to_end(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
-    async with aclosing(run.events(group)) as events:
-        async for _ in events:
-            pass
-
-
-async def complete(
-    plan: ChatPlan[OutT, PauseT],
-    target: Messages | Conversation,
-    options: ChatOptions | None,
-    inject: Mapping[Any, object] | None = None,
-    owner: str | None = None,
-) -> OutT | PauseT:
-    """Execute a run to its end, and return the output or the pause.
-
-    Args:
-        plan: configuration of the chat.
-        target: the conversation.
-        options: options of this run, merged over those of the chat.
-        inject: values for injected parameters, by type.
-        owner: owner of the conversation. Used only for plain messages.
-
-    Raises:
-        ChatError: the run failed. The history is valid and contains all completed work.
-    """
-    run = Run(plan, target, options, streaming=False, deliver_events=False, inject=inject, owner=owner)
-    if plan.tools.owners or plan.tools.factories or not isinstance(target, Messages):
-        async with RunTaskGroup() as group:
-            await _run_to_end(run, group)
-    else:
-        # Such a run needs no tasks. A task group would add about 5 % to the cost of a call.
-        await _run_to_end(run, None)
-    last = run.last
-    assert last is not None  # noqa: S101 - a run that does not raise sets it
-    return last.response if isinstance(last, Done) else last

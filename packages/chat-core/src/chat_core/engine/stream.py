@@ -18,6 +18,7 @@ from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup, call_in_loop
 from chat_core.errors import UsageError
 from chat_core.events import Done, ProgressEvent, StreamEvent, StructuredDelta, TextDelta
+from chat_core.live_input import LiveInput
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.response import ChatResponse, Paused
@@ -34,7 +35,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     The block owns the tasks of the run. Exiting the block closes the connection, cancels running tools and leaves the
     messages valid: completed work is recorded, and an incomplete turn is not. Iteration starts the run, stops after
     `Done` or `Paused`, and raises `ChatError` if the run fails. Cancelling a read, for example with a timeout, also
-    ends the run. To do something else between events, read the stream in a separate task.
+    ends the run. To do other work between events, read the stream in a separate task.
     """
 
     __slots__ = ("_cancelled", "_events", "_group", "_loop_and_thread", "_run", "_tasks")
@@ -46,8 +47,10 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         options: ChatOptions | None,
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
+        *,
+        live: LiveInput | None = None,
     ) -> None:
-        self._run = Run(plan, target, options, streaming=True, inject=inject, owner=owner)
+        self._run = Run(plan, target, options, streaming=True, inject=inject, owner=owner, live=live)
         self._group = RunTaskGroup()
         self._tasks: TaskGroup | None = None
         self._events: AsyncGenerator[StreamEvent[OutT_co, PauseT_co], None] | None = None
@@ -116,6 +119,14 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
     def cancelled(self) -> bool:
         """Whether `cancel()` was called."""
         return self._cancelled
+
+    @property
+    def responding(self) -> bool:
+        """Whether a request was sent to the model and its response is not complete.
+
+        `cancel()` then keeps the delivered text of the response, if the stream has a `LiveInput`.
+        """
+        return self._run.is_responding
 
     @property
     def usage(self) -> Usage:

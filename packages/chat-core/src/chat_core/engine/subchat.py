@@ -28,7 +28,7 @@ from chat_core.tools.result import ToolOutput
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 ReportFunction: TypeAlias = Callable[[Any, Messages], ToolOutput]
-"""A function that returns the output of a call of a chat, from the chat's final response and its conversation."""
+"""A function that computes the output of a chat used as a tool from its final response and its conversation."""
 
 _PARAMETERS: Mapping[str, object] = {
     "type": "object",
@@ -42,7 +42,7 @@ _PARAMETERS: Mapping[str, object] = {
 class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
     """A chat that another chat can call as a tool.
 
-    If the inner chat pauses, the outer chat pauses too. Its pause has paths to the waiting calls of the inner chat.
+    If the inner chat pauses, the outer chat pauses too. The pause contains the paths of the waiting inner calls.
     """
 
     __slots__ = ("_definition",)

@@ -38,26 +38,26 @@ class InnerChat(SubchatDefinition):
 
     @property
     def timeout(self) -> float | None:
-        """None: the timeouts of the chat's own tools limit its calls."""
+        """Always `None`: the calls of the inner chat have the timeouts of their own tools."""
         return None
 
     @property
     def idempotent(self) -> bool:
-        """False: an interrupted chat is resumed, not repeated."""
+        """Always `False`: an interrupted chat is resumed, not repeated."""
         return False
 
     @property
     def sequential(self) -> bool:
-        """False: other calls may run at the same time."""
+        """Always `False`: other calls may run at the same time."""
         return False
 
     @property
     def blocking(self) -> bool:
-        """False: the chat runs in the event loop."""
+        """Always `False`: the chat runs in the event loop."""
         return False
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Return the text of the chat's response, or the content of its own output, as JSON and files."""
+        """Convert the output of the chat, which is its response text by default, to JSON and the files in it."""
         return to_result(value)
 
     @abstractmethod
@@ -66,7 +66,7 @@ class InnerChat(SubchatDefinition):
 
     @abstractmethod
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:
-        """Run the chat, or resume it from its stored conversation. Return its text, pause or halt.
+        """Run the chat, or resume it from its stored conversation, and return its output, pause, halt or failure.
 
         Args:
             context: context of the tool call.

@@ -1,4 +1,4 @@
-"""The function that relaxes a forced tool choice as soon as the model has called a tool."""
+"""Relaxation of a forced tool choice as soon as the model has called a tool."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
     """Return the options of the next request, with a tool choice of `auto` if a forced choice was obeyed.
 
-    The model obeys a forced choice with any tool call after the last user message. Calls that the engine failed do not
-    count. The history alone decides, so the result is the same after a pause, in another process, and after a
+    A forced choice counts as obeyed after any tool call since the last user message, except calls that the engine
+    failed. The result depends only on the history, so it is the same after a pause, in another process, and after a
     correction.
 
     Args:
@@ -41,6 +41,6 @@ def _has_model_call(messages: Messages) -> bool:
 
 
 def _was_failed_by_engine(tool: Tool) -> bool:
-    """Return whether the engine failed a call before its tool function started, without a decision to fail it."""
+    """Return whether the engine failed a call before its tool function started, and no approver had decided this."""
     decided = any(decision.action == "fail" for decision in tool.decisions)
     return isinstance(tool.status, Failed) and not tool.attempts and not decided

@@ -1,4 +1,4 @@
-"""Functions that record the result, failure or interruption of a tool call in its status."""
+"""The outcome of a tool call, whose result, failure or interruption is recorded in its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
     The call fails if the value is invalid, or if it is the failure of an inner chat.
 
     Args:
-        ready: the call. It remains unchanged if it was resolved elsewhere while the function ran.
+        ready: the call. It remains unchanged if another process resolved it while the function ran.
         value: the value that the tool function returned.
         max_kept_data: maximum size of the kept data, in bytes of JSON.
     """
@@ -27,12 +27,15 @@ def record_result(ready: ReadyCall, value: object, max_kept_data: int) -> None:
         ready.raised = value.error
         tool.fail(model_texts.failed_chat(effects_inside(tool.inner), value.text))
         return
-    output = value if isinstance(value, ToolOutput) else ToolOutput(value)
     try:
-        result, files = ready.definition.result(output.content)
-        data = convert_data(output.data, max_kept_data)
+        if not isinstance(value, ToolOutput):
+            result, files = ready.definition.result(value)
+            tool.complete(result, files=files)
+            return
+        result, files = ready.definition.result(value.content)
+        data = convert_data(value.data, max_kept_data)
         kept = tuple([item for item in data if item.keep])
-        tool.complete(result, files=files, data=kept, state=convert_state(output.state))
+        tool.complete(result, files=files, data=kept, state=convert_state(value.state))
         ready.data = data
     except Exception as error:  # noqa: BLE001 - a tool may return anything
         tool.fail(model_texts.invalid_result(tool.name, error))

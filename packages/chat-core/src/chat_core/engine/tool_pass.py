@@ -41,7 +41,7 @@ from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, To
 from chat_core.messages import Running, Tool
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -100,7 +100,7 @@ class ToolPass(Generic[PauseT]):
         self._blocked_inside: dict[str, PolicyError | ToolMissingError] = {}
         self._order: dict[str, int] = {}
         self._states: dict[str, Mapping[str, object]] = {}
-        self.usage: Usage = Usage()
+        self.usage: Usage = NO_USAGE
         self.looked_at: datetime | None = None
         """Time when the triage began. Later deadlines have not been considered."""
 
@@ -160,7 +160,9 @@ class ToolPass(Generic[PauseT]):
         return events
 
     def _raise_if_blocked(self) -> None:
-        """Raise an error if calls are blocked and undecided. A new run cannot help until the conversation changes."""
+        """Raise an error if calls are still blocked, and record that a new run cannot continue until a change."""
+        if not self._triage_result.blocked and not self._blocked_inside:
+            return
         causes: dict[str, BaseException] = {}
         for tool_id in self._order:
             if (cause := self._triage_result.blocked.get(tool_id)) is not None:
@@ -288,7 +290,7 @@ class ToolPass(Generic[PauseT]):
         tool = ready.tool
         if self._closed or is_cancelled():
             return
-        lost_grant = self._checkpoint.has_lost_grant(tool, self._plan.tools.now())
+        lost_grant = self._checkpoint.has_lost_grant(tool, self._plan.tools.now)
         if lost_grant or tool.revision != ready.revision or not await self._record_start(ready):
             # Another process has decided about the call since the triage, or revoked the grant that approved it.
             if tool.resolved and self._deliver_events:
@@ -310,7 +312,7 @@ class ToolPass(Generic[PauseT]):
             if self._checkpoint.conversation is not None:
                 # The write above is shielded from cancellation. Without a conversation, there was no write.
                 await checkpoint_if_cancelled()
-            error = await self._run_body_observed(ready, context)
+            error = await self._run_tool_with_observers(ready, context)
         except BaseException as error:
             await self._record_cancellation(ready, error)
             raise
@@ -331,7 +333,7 @@ class ToolPass(Generic[PauseT]):
         """
         tool = ready.tool
         if isinstance(error, LeaseLostError) or (tool.inner is not None and self._checkpoint.is_failed_write(error)):
-            # The run that took over decides about the call, or the next run resumes the chat from what is stored.
+            # The run that took over decides about the call, or the next run resumes the chat from its stored turns.
             return
         if not ready.definition.idempotent and isinstance(tool.status, Running):
             record_interruption(
@@ -340,7 +342,7 @@ class ToolPass(Generic[PauseT]):
             await self._checkpoint.write_tool(tool)
 
     async def _record_start(self, ready: ReadyCall) -> bool:
-        """Store that the tool function is about to start. Return False if the call was decided elsewhere."""
+        """Store that the tool function is about to start. Return False if another process decided the call."""
         tool, before = ready.tool, ready.tool.status
         if isinstance(before, Running):
             tool.again(self._plan.settings.now())
@@ -357,7 +359,7 @@ class ToolPass(Generic[PauseT]):
             return False
         return True
 
-    async def _run_body_observed(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
+    async def _run_tool_with_observers(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
         """Run the tool function, with observers if there are any. Return an error that must end the run."""
         if self._observed_run is None:
             return await self._run_body(ready, context)
@@ -400,7 +402,7 @@ class ToolPass(Generic[PauseT]):
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
         """Call the tool function with its timeout and return the value.
 
-        Return `_NOT_STARTED` if it did not start, or None after recording a failure.
+        Return `_NOT_STARTED` if the function did not start, or None after recording a failure.
 
         The timeout does not apply to an inner chat. The timeouts of its own tools limit its calls.
 

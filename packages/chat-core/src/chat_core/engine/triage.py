@@ -44,11 +44,11 @@ class _InvalidCallError(Exception):
 
 
 class _StrategyError(Exception):
-    """Error for a strategy that raised on a waiting or decided call. `__cause__` is the original exception."""
+    """Error for an exception that a strategy raised for a waiting or decided call. `__cause__` is the exception."""
 
 
 class _StaleToolError(Exception):
-    """Error for a call that was decided elsewhere while its triage was in progress."""
+    """Error for a call that another process decided while its triage was in progress."""
 
 
 @final
@@ -58,8 +58,8 @@ class Triage(Generic[PauseT]):
     Args:
         tools: the tools of the chat.
         checkpoint: checkpoint of the run.
-        looks_inside: whether to leave a suspended inner chat suspended if all its calls only wait. If False, the inner
-            chat is always resumed.
+        looks_inside: whether to examine the calls of a suspended inner chat before the chat is resumed. If all of them
+            wait, the chat stays suspended. If False, the chat is always resumed.
     """
 
     def __init__(self, tools: ChatTools[PauseT], checkpoint: Checkpoint, *, looks_inside: bool = True) -> None:
@@ -76,8 +76,8 @@ class Triage(Generic[PauseT]):
         """Decide about every unresolved call, and return the result. Errors are stored in the result, not raised.
 
         The error is `InterruptedToolsError` if a crash interrupted calls and the chat has no rule for them. It is
-        `PendingToolsError` if the strategy would execute a call that waits for an approver or a time. It can also be
-        any error raised by a write of the conversation.
+        `PendingToolsError` if the strategy would execute a call that waits for an approver or a time. Any error that a
+        write of the conversation raises is stored, too.
         """
         try:
             for tool in tools:
@@ -88,7 +88,7 @@ class Triage(Generic[PauseT]):
         return self._result
 
     async def _decide_durably(self, tool: Tool) -> None:
-        """Triage a call and store the result. Repeat the triage if the call was decided elsewhere."""
+        """Triage a call and store the result. Repeat the triage if another process decided the call."""
         had_conflict = False
         while not tool.resolved:
             before = tool.revision
@@ -116,7 +116,7 @@ class Triage(Generic[PauseT]):
         self._interrupted = [other for other in self._interrupted if other is not tool]
 
     def _raise_if_undecided(self) -> None:
-        # A call may have been decided elsewhere while later calls were triaged. The next pass examines it.
+        # Another process may have decided a call while later calls were triaged. The next pass examines it.
         if ids := [tool.id for tool in self._interrupted if isinstance(tool.status, Interrupted)]:
             msg = (
                 f"{len(ids)} call(s) were interrupted and may have taken effect ({', '.join(ids)}): call "
@@ -232,7 +232,7 @@ class Triage(Generic[PauseT]):
         self._add_pause(tool, action, tool.effective_arguments)
 
     async def _triage_approved(self, tool: Tool, definition: ToolDefinition, scope: ToolScope[PauseT]) -> None:
-        if self._checkpoint.has_lost_grant(tool, self._tools.now()):
+        if self._checkpoint.has_lost_grant(tool, self._tools.now):
             tool.reconsider()
             await self._triage_pending(tool, Pending(), definition, scope)
             return
@@ -259,7 +259,8 @@ class Triage(Generic[PauseT]):
     ) -> None:
         """Make a call with invalid edited arguments wait for another approval, if the chat can wait.
 
-        Otherwise, reject or fail the call, or hold it if it already waits.
+        Otherwise, reject or fail the call. If the policy would execute a call that still waits, the call is not changed
+        and the run raises `PendingToolsError`.
 
         Args:
             tool: the call with edited arguments.
@@ -375,7 +376,7 @@ class Triage(Generic[PauseT]):
 
         Raises:
             _StrategyError: the strategy raised an exception, and its fallback action must not change the call.
-            _StaleToolError: the call was decided elsewhere while the strategy ran.
+            _StaleToolError: another process decided the call while the strategy ran.
         """
         always = scope.always
         if always is not None:

@@ -27,7 +27,7 @@ class ReadyCall:
     revision: int = field(init=False)
     """Revision of the call at its triage. A call whose revision has changed is left to the next pass."""
     raised: BaseException | None = field(default=None, init=False)
-    """Exception that the tool function raised. The model receives its message. For a timeout, a `TimeoutError`."""
+    """Exception that the tool function raised, or a `TimeoutError` after a timeout. The model receives its message."""
     began: bool = field(default=False, init=False)
     """Whether the tool function may have been called."""
     data: tuple[Data, ...] = field(default=(), init=False)
@@ -95,7 +95,7 @@ class TriageResult(Generic[PauseT]):
 
 
 def join_pauses(pauses: Mapping[str, PauseT], ids: Iterable[str]) -> PauseT | None:
-    """Combine the pauses of waiting calls into one. Return `None` if no call waits.
+    """Combine the pauses of waiting calls into one pause. Return `None` if no call waits.
 
     Args:
         pauses: pauses by call ID.

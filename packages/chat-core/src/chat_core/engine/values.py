@@ -99,7 +99,7 @@ class RunValues:
         return found[0]
 
     def inner_values(self, tool_id: str) -> RunValues:
-        """Return the separate values of an inner chat, or these values if it has not created any."""
+        """Return the values of an inner chat, or the values of this run if the inner chat has created none."""
         found = self._inner.get(tool_id)
         return self if found is None else found[1]
 
@@ -159,10 +159,10 @@ class RunValues:
         except anyio.get_cancelled_exc_class() as error:
             reason = self._error = error
             if not is_cancelled():
-                self._error = RuntimeError("a factory of with_values() was cancelled from inside")
+                self._error = RuntimeError("a factory of with_values() was cancelled, but not by the run")
         except BaseException as error:  # noqa: BLE001 - `open()` raises it
             reason = self._error = error
-        # From here on, the values are closed by `aclose()`, even if the run is cancelled.
+        # From here on, `aclose()` closes the values, even if the run is cancelled.
         shield.shield = True
         if reason is None:
             self._opened.set()

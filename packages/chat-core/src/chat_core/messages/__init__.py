@@ -43,8 +43,8 @@ from chat_core.messages.status import (
 from chat_core.messages.tool import Tool
 from chat_core.messages.view import View
 
-# `typing.get_type_hints()` looks up the names of annotations in the module of a class. These modules are below the ones
-# that define the names, and import them for type checkers only.
+# `typing.get_type_hints()` looks up the names of annotations in the module of a class. These modules are below the
+# modules that define the names, and import the names for type checkers only.
 errors.__dict__["Turn"] = Turn
 function_call.__dict__["Content"] = Content
 view.__dict__["Timeline"] = _timeline.Timeline

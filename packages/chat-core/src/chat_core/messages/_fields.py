@@ -1,4 +1,4 @@
-"""Functions that read and check fields of a stored JSON document. Errors contain the path of a malformed value."""
+"""Checked access to the fields of a stored JSON document. Errors contain the path of a malformed value."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def read_integer(data: Fields, key: str, default: int, least: int = 0) -> int:
         value = int(value)
     if type(value) is int and value >= least:
         return value
-    raise MalformedError(describe_mismatch(f"a whole number from {least}", value), key)
+    raise MalformedError(describe_mismatch(f"a whole number of at least {least}", value), key)
 
 
 def read_optional_seconds(data: Fields, key: str) -> float | None:
@@ -99,7 +99,7 @@ def read_optional_seconds(data: Fields, key: str) -> float | None:
         return None
     if (type(value) is float or type(value) is int) and 0 <= value < inf:
         return value
-    raise MalformedError(describe_mismatch("a number from 0", value), key)
+    raise MalformedError(describe_mismatch("a number of at least 0", value), key)
 
 
 def read_boolean(data: Fields, key: str) -> bool:
@@ -184,7 +184,7 @@ def read_time(data: Fields, key: str) -> datetime:
     except ValueError:
         raise MalformedError(describe_mismatch("a time in ISO 8601", text), key) from None
     if value.tzinfo is None:
-        raise MalformedError(describe_mismatch("a time with its zone", text), key)
+        raise MalformedError(describe_mismatch("a time with a time zone", text), key)
     return value
 
 

@@ -130,5 +130,6 @@ def new_turn(
     instance.client_tools = ()
     instance.owned = False
     instance.view_offset = view_offset
+    instance.failed_requests = 0
     frozen: Turn = instance
     return frozen

@@ -66,8 +66,8 @@ class _Cached:
 class Timeline:
     """Index of a conversation history, from which views for models are built.
 
-    A turn is live if a model may see it: no rewind has removed it, and it contains no part that changes the view.
-    Recalled notes belong to the live turn that they precede.
+    In this class, a turn is called live if a model may receive it: no rewind has removed it, and it contains no part
+    that changes the view. Recalled notes belong to the live turn that they precede.
 
     Attributes:
         whole: view that contains every turn. It is valid if all turns are live.
@@ -107,7 +107,7 @@ class Timeline:
     # --- Views ----------------------------------------------------------------------------------------------
 
     def view(self, chosen: View | None) -> View:
-        """Return the view that a model receives: the default view, or the one that a context policy has chosen.
+        """Return the view that a model receives: the default view, or the view that a context policy has chosen.
 
         Args:
             chosen: offset and shortened results chosen by a context policy, or `None` for the default view.
@@ -181,7 +181,7 @@ class Timeline:
         return self.tokens_from(chosen.offset) - saved
 
     def count_before(self, offset: int) -> int:
-        """Return the number of live turns before the history index `offset`."""
+        """Return the number of turns before the history index `offset` that a model may receive."""
         self._read_new_turns()
         return bisect_left(self._live, offset)
 
@@ -236,7 +236,7 @@ class Timeline:
 
     def _require_boundary(self, offset: int, *, summarized: bool) -> None:
         """Raise `UsageError` unless a view may begin at `offset`."""
-        if not self._is_boundary(offset) or not (summarized or self._may_come_first(offset)):
+        if not self._is_boundary(offset) or not (summarized or self._may_begin_view(offset)):
             msg = (
                 f"a view cannot begin at turn {offset}: take one of view.boundaries(), which are before a message of "
                 "the user or between completed steps"
@@ -247,7 +247,7 @@ class Timeline:
         place = bisect_left(self._boundaries, offset)
         return place < len(self._boundaries) and self._boundaries[place] == offset
 
-    def _may_come_first(self, offset: int) -> bool:
+    def _may_begin_view(self, offset: int) -> bool:
         """Return whether a view without a summary may begin at `offset`.
 
         A user turn must come first, because providers reject conversations that begin with a model's turn.
@@ -255,7 +255,7 @@ class Timeline:
         return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
 
     def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
-        """Return the last live model turn, or `None`, and a list of the live turns after it, newest first."""
+        """Return the last model turn that is live, or `None`, and the live turns after it, newest first."""
         self._read_new_turns()
         later: list[Turn] = []
         for index in reversed(self._live):
@@ -267,7 +267,7 @@ class Timeline:
 
     @property
     def length(self) -> int:
-        """Number of turns in the history, including turns that are not live."""
+        """Number of turns in the history, including turns that a model does not receive."""
         return len(self._turns)
 
     @property
@@ -277,7 +277,10 @@ class Timeline:
         return next((index for index in reversed(self._live) if self._turns[index][0] == "model"), -1)
 
     def live_turns(self) -> list[tuple[Role, Turn]]:
-        """Return the live turns, oldest first, each with its role."""
+        """Return the turns that a model may receive, oldest first, each with its role.
+
+        Turns that a rewind removed, and turns that only change the view, are omitted.
+        """
         self._read_new_turns()
         return [self._turns[index] for index in self._live]
 
@@ -365,9 +368,9 @@ class Timeline:
             return
         texts = [Text(recalled.text)] if recalled.notes else []
         self._recalled[persons[0]] = index, recalled, Turn(texts, by=turn.by)
-        self._forget_from(bisect_left(self._live, persons[0]))
+        self._discard_cached_from(bisect_left(self._live, persons[0]))
 
-    def _forget_from(self, place: int) -> None:
+    def _discard_cached_from(self, place: int) -> None:
         """Discard the sizes and views that were computed from the live turns at `place` and later."""
         del self._sizes[place + 1 :]
         self._cached = {key: cached for key, cached in self._cached.items() if cached.read <= place}
@@ -391,10 +394,10 @@ class Timeline:
         self._summaries = [item for item in self._summaries if item[0].covers <= to]
         for question in [question for question, (at, _, _) in self._recalled.items() if at >= to]:
             del self._recalled[question]
-            self._forget_from(bisect_left(self._live, question))
-        self._read_end_again()
+            self._discard_cached_from(bisect_left(self._live, question))
+        self._recompute_last_turns()
 
-    def _read_end_again(self) -> None:
+    def _recompute_last_turns(self) -> None:
         """Recompute the fields that describe the last live turns, after a rewind removed turns."""
         live = self._live
         self._previous = next((index for index in reversed(live) if self._turns[index][0] != "system"), None)
@@ -410,7 +413,7 @@ class Timeline:
             end = start if run else end - 1
 
     def _start_of_user_turns(self, end: int) -> int:
-        """Return the position in `_live` where the run of consecutive user turns before position `end` starts."""
+        """Return the position in `_live` of the first of the consecutive user turns that end before position `end`."""
         while end and self._turns[self._live[end - 1]][0] == "user":
             end -= 1
         return end

@@ -102,8 +102,8 @@ _AWAITING_RESULT_TERMS: Fields = {
 }
 """Terms of a call that waits for a result.
 
-Readers that do not know `waits_for` refuse other values of `kind`. To them the call is scheduled for the year 9999, so
-they do not run it, and its approval has expired, so they do not let anybody approve it.
+Earlier versions of this library do not know `waits_for` and reject unknown values of `kind`. They read such a call as
+scheduled for the year 9999, so they do not run it, and as expired, so they do not accept an approval.
 """
 
 _PLAIN_TYPES = frozenset({str, int, bool, type(None)})
@@ -473,7 +473,7 @@ def _read_started(data: Fields, read_inner: ReadInner) -> Interrupted | Suspende
     status = read_nested(started, "started", partial(_read_status, read_inner=read_inner))
     if isinstance(status, (Interrupted, Suspended)):
         return status
-    raise MalformedError(describe_mismatch("unknown or suspended", started.get("type")), "started", "type")
+    raise MalformedError(describe_mismatch("'unknown' or 'suspended'", started.get("type")), "started", "type")
 
 
 _STATUSES: dict[str, Callable[[Fields, ReadInner], ToolStatus]] = {

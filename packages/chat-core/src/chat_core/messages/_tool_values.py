@@ -1,4 +1,4 @@
-"""Helper functions for `Tool`, which check and copy values, compute statuses and format results."""
+"""Helpers for `Tool`, which check and copy values, compute statuses and format results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageErr
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
 from chat_core.messages.status import (
-    TRANSITIONS,
     Approved,
     Completed,
     Failed,
     Interrupted,
     Pending,
     Rejected,
-    Running,
     Suspended,
     ToolEvent,
     ToolStatus,
+    next_status,
 )
 
 if TYPE_CHECKING:
@@ -43,25 +42,35 @@ def retried(status: ToolStatus) -> ToolStatus:
     return Approved(of=approver_of(status))
 
 
-def require_target(event: ToolEvent, old: ToolStatus, new: ToolStatus) -> ToolStatus:
+def illegal_transition(tool: Tool, event: ToolEvent) -> IllegalTransitionError:
+    """Return an error that names the events which the status of `tool` allows."""
+    status = tool.status
+    allowed = ", ".join(sorted([item.value for item in ToolEvent if next_status(status, item)]))
+    return IllegalTransitionError(
+        f"tool {tool.id!r} is {status_name(status)}, which does not allow {event.value!r}; "
+        f"it allows {allowed or 'nothing, because it is final'}"
+    )
+
+
+def require_target(event: ToolEvent, target: type[ToolStatus], new: ToolStatus) -> ToolStatus:
     """Return the new status of a call if the event may lead to it.
 
     Args:
-        event: an event that the old status allows.
-        old: the old status.
+        event: the event that changes the status.
+        target: the class of the status that the event leads to, from `next_status()`.
         new: the new status.
 
     Raises:
         IllegalTransitionError: the event leads to another status in `TRANSITIONS`.
         UsageError: the inner conversation of the new status is not a `Messages` object.
     """
-    target, inner = TRANSITIONS[type(old)][event], getattr(new, "inner", None)
-    resumes = event is ToolEvent.RETRY and isinstance(new, Suspended)
-    if type(new) is not target and not resumes:
-        msg = f"{event.value} leads to {target.__name__}, not to {type(new).__name__}"
+    if type(new) is not target and not (event is ToolEvent.RETRY and isinstance(new, Suspended)):
+        msg = f"the event {event.value!r} changes the status to {target.__name__}, not to {type(new).__name__}"
         raise IllegalTransitionError(msg)
-    # `Messages` cannot be imported here: its module imports this one.
-    if not (hasattr(inner, "pending") if inner is not None else type(new) is not Suspended):
+    inner = getattr(new, "inner", None)
+    if inner is None and type(new) is not Suspended:
+        return new
+    if not hasattr(inner, "pending"):  # `Messages` cannot be imported here: its module imports this one
         msg = f"an inner conversation must be Messages, not {inner!r}"
         raise UsageError(msg)
     return new
@@ -84,10 +93,34 @@ def now_or_aware(at: datetime | None) -> datetime:
 
 
 def require_zone(at: datetime | None) -> None:
-    """Raise `UsageError` if `at` is a time without a time zone."""
+    """Raise `UsageError` if `at` is not a time with a time zone. `None` is accepted."""
+    if at is not None and not isinstance(cast("object", at), datetime):
+        msg = f"a time must be a datetime with a time zone, not {at!r}"
+        raise UsageError(msg)
     if at is not None and at.utcoffset() is None:
         msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
+
+
+def check_decision(at: datetime | None, **texts: object) -> datetime:
+    """Check the texts and the time of a decision, which would otherwise be stored and could not be read again.
+
+    Args:
+        at: time of the decision.
+        texts: texts of the decision, such as the name of the approver, by parameter name. `None` is accepted, except
+            as `error`.
+
+    Returns:
+        `at` or, if it is None, the current time.
+
+    Raises:
+        UsageError: a text is not a string, or `at` is not a time with a time zone.
+    """
+    for name, text in texts.items():
+        if not isinstance(text, str) and (text is not None or name == "error"):
+            msg = f"{name} must be a string, not {text!r}: pass {name}=str(…)"
+            raise UsageError(msg)
+    return now_or_aware(at)
 
 
 def equal_as_json(one: object, other: object) -> bool:
@@ -99,7 +132,7 @@ def json_copy(value: object, label: str) -> object:
     """Return a deep copy of a JSON value, so that later changes to the original do not affect it.
 
     Args:
-        value: the value.
+        value: the value to copy.
         label: name of the value, for the error.
 
     Raises:
@@ -182,8 +215,8 @@ def effects_inside(inner: Messages | None) -> list[str]:
 def _may_have_acted(tool: Tool) -> bool:
     """Return whether a resolved call may have had side effects.
 
-    A chat that was cancelled while it was suspended counts only if one of its own calls counts. Any other call counts
-    if it has been started.
+    For a chat that was cancelled while it was suspended, return whether one of its own calls may have had side effects.
+    For any other call, return whether the call was started.
     """
     if tool.inner is None or isinstance(tool.status, Failed):
         return tool.attempts > 0
@@ -206,16 +239,16 @@ def awaits_outcome(status: ToolStatus) -> bool:
     return isinstance(status, Interrupted) or (isinstance(status, Pending) and status.kind == "result")
 
 
-def require_in_time(tool: Tool, at: datetime, kind: Literal["approval", "result"]) -> None:
+def require_in_time(tool: Tool, at: datetime | None, kind: Literal["approval", "result"]) -> None:
     """Raise `IllegalTransitionError` if a call has waited beyond its expiry time.
 
     Args:
         tool: the call.
-        at: time of the decision.
-        kind: what the call waits for, for the error message.
+        at: time of the decision; now by default.
+        kind: kind of the wait, for the error message.
     """
     status = tool.status
-    if isinstance(status, Pending) and status.expires_at is not None and at >= status.expires_at:
+    if isinstance(status, Pending) and status.expires_at is not None and now_or_aware(at) >= status.expires_at:
         verb = "approved: its approval" if kind == "approval" else "completed: the wait for its result"
         msg = f"tool {tool.id!r} cannot be {verb} expired at {status.expires_at.isoformat()}"
         raise IllegalTransitionError(msg)
@@ -231,7 +264,7 @@ def approver_of(status: ToolStatus) -> str | None:
 
     A call keeps this requirement until it ends.
     """
-    return status.of if isinstance(status, (Pending, Approved, Running, Suspended, Interrupted)) else None
+    return getattr(status, "of", None)
 
 
 def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
@@ -269,7 +302,7 @@ def new_tool_id() -> str:
 def with_deadline(status: ToolStatus, expires_at: datetime | None, at: datetime | None) -> ToolStatus:
     """Return a copy of an interrupted status with a deadline.
 
-    Return `status` itself if no deadline is given, if it already has one, or if it is not `Interrupted`.
+    Return `status` itself if no deadline is given, if it already has a deadline, or if it is not `Interrupted`.
 
     Args:
         status: the current status.

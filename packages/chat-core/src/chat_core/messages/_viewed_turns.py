@@ -74,7 +74,7 @@ class ViewedTurns:
 
     @property
     def last_turn(self) -> tuple[Role, Turn] | None:
-        """Last turn with its role, or `None`. Turns removed by a rewind or only changing the view are ignored."""
+        """Last turn with its role, or `None`. Turns that a rewind removed or that only change the view are ignored."""
         last = self.last_turn_index
         return None if last is None else self._turns[last]
 

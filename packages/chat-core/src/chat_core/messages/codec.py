@@ -68,11 +68,13 @@ _TURN = frozenset(
     {
         "parts",
         "finish_reason",
+        "interrupted",
         "metadata",
         "created_at",
         "by",
         "delivered",
         "failed_usage",
+        "failed_requests",
         "state",
         "view_offset",
         "client_tools",
@@ -88,7 +90,7 @@ _SPARE_LEVELS = 100
 """Number of nesting levels that a document must leave unused."""
 
 _ROLES: dict[str, Role] = {item: item for item in get_args(Role)}
-_REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
+_REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason) if item != "interrupted"}
 
 
 _Iterate = Callable[[list[object]], Iterator[object]]
@@ -148,7 +150,7 @@ def _write_in_batches(contents: Sequence[Content], others: Fields) -> str:
 
 
 def _write_with_stdlib(document: Fields) -> str:
-    # pydantic_core rejects lone surrogates, and has a lower limit of depth than the standard library.
+    # pydantic_core rejects lone surrogates, and its depth limit is lower than that of the standard library.
     # Reading may start deeper in the stack than writing, so the document must leave levels unused.
     try:
         text = json.dumps(document, separators=(",", ":"))
@@ -164,7 +166,8 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
 
     Args:
         document: the JSON text.
-        make: the `Messages` class or a similar callable, passed in because the module of `Messages` imports this one.
+        make: the `Messages` class or a similar callable, passed in because the module of `Messages` imports this
+            module.
 
     Raises:
         InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
@@ -229,7 +232,7 @@ def _read_document(value: object, make: MakeMessages, iterate: _Iterate = iter) 
     data = require_object(value)
     version = read_integer(data, "version", 0, least=VERSION)
     if version > VERSION:
-        msg = f"the document has version {version}, and this library reads versions up to {VERSION}: upgrade chat-core"
+        msg = f"the document has version {version}, but this library reads versions up to {VERSION}: upgrade chat-core"
         raise _NewerVersionError(msg, "version")
     contents = _read_contents(iterate(read_array(data, "contents")), partial(_read_document, make=make))
     _require_unique(contents)
@@ -245,7 +248,7 @@ def _read_grant(value: object) -> Grant:
 
 
 def _require_unique(contents: list[Content]) -> None:
-    # Repeated ids are an error: replacing one would differ at each reading from the id that an approver has seen.
+    # Repeated ids are an error: a new id would differ at each reading, and from the id that an approver has seen.
     ids = [part.id for content in contents for turn in content.turns for part in turn.parts if isinstance(part, Tool)]
     if len(ids) == len(set(ids)):
         return
@@ -288,6 +291,9 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
     data: Fields = {"parts": [_write_part(part) for part in turn.parts]}
     if turn.finish_reason is not None:
         data["finish_reason"] = turn.finish_reason
+        if turn.finish_reason == "interrupted":
+            # Earlier releases read a document with an additional field, but not one with an unknown finish reason.
+            data |= {"finish_reason": "other", "interrupted": True}
     if turn.metadata is not None:
         data["metadata"] = write_metadata(turn.metadata)
     data["created_at"] = format_time(turn.created_at)
@@ -295,7 +301,7 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
         data["by"] = turn.by
     if turn.view_offset:
         data["view_offset"] = turn.view_offset
-    if turn.delivered is not None or turn.failed_usage is not None:
+    if turn.delivered is not None or turn.failed_usage is not None or turn.failed_requests:
         data |= turn_marks(turn)
     if turn.state is not None:
         data["state"] = turn.state
@@ -307,15 +313,17 @@ def turn_to_dict(turn: Turn) -> dict[str, object]:
 
 
 def turn_marks(turn: Turn) -> dict[str, object]:
-    """Return a JSON object with the fields of a turn that can change later: `delivered` and `failed_usage`."""
+    """Return a JSON object with the fields of a turn that can change later: `delivered` and `failed_…`."""
     data: Fields = {} if turn.delivered is None else {"delivered": turn.delivered}
     if turn.failed_usage is not None:
         data["failed_usage"] = turn.failed_usage.to_dict()
+    if turn.failed_requests:
+        data["failed_requests"] = turn.failed_requests
     return data
 
 
 def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
-    """Set `delivered` and `failed_usage` of a turn to the values in an object made by `turn_marks()`.
+    """Set `delivered` and `failed_…` of a turn to the values in an object made by `turn_marks()`.
 
     Args:
         turn: the turn to change.
@@ -333,6 +341,7 @@ def set_turn_marks(turn: Turn, data: dict[str, object]) -> None:
 def _set_turn_marks(turn: Turn, data: Fields) -> None:
     usage = read_optional_object(data, "failed_usage")
     turn.failed_usage = None if usage is None else read_nested(usage, "failed_usage", read_usage)
+    turn.failed_requests = read_integer(data, "failed_requests", 0)
     if data.get("delivered") is not None:
         turn.delivered = read_boolean(data, "delivered")
 
@@ -412,7 +421,9 @@ def copy_turn(turn: Turn, make: MakeMessages) -> Turn:
     """
     copied = copy(turn)
     copied.parts = tuple([copy_tool(part, make) if isinstance(part, Tool) else part for part in turn.parts])
-    copied.encodings = None
+    if turn.settled and turn.encodings is None:
+        turn.encodings = {}
+    copied.encodings = turn.encodings  # shared, so that each turn is encoded once
     copied.owned = False
     return copied
 
@@ -433,6 +444,8 @@ def _read_turn(data: Fields, read_inner: ReadInner) -> Turn:
     if len(data) > len(_REQUIRED):
         metadata = read_optional_object(data, "metadata")
         turn.finish_reason = read_optional_choice(data, "finish_reason", _REASONS)
+        if data.get("interrupted"):
+            turn.finish_reason = "interrupted"
         turn.metadata = None if metadata is None else read_nested(metadata, "metadata", read_metadata)
         turn.by = read_optional_string(data, "by")
         turn.state = read_state(data)

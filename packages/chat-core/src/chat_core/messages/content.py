@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import ClassVar, Final, Literal, Self, TypeAlias, final, get_args
+from typing import ClassVar, Final, Literal, Self, TypeAlias, cast, final, get_args
 
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
@@ -28,7 +28,7 @@ from chat_core.messages.parts import (
     Text,
 )
 from chat_core.messages.tool import Tool
-from chat_core.usage import Metadata, Usage
+from chat_core.usage import NO_USAGE, Metadata, Usage
 
 Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | ProviderPart | Summary | Rewind | Recalled
 """Any part of a turn."""
@@ -36,9 +36,12 @@ Part: TypeAlias = Text | Reasoning | Tool | Structured | File | Embedding | Prov
 ClientToolObjects: TypeAlias = Iterable[Mapping[str, object]]
 """JSON objects with the `name`, the `description` and the `parameters` of tools that a client runs itself."""
 Role: TypeAlias = Literal["system", "user", "model"]
-FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"]
+FinishReason: TypeAlias = Literal[
+    "stop", "length", "tool_calls", "content_filter", "refusal", "pause", "interrupted", "other"
+]
 """Normalized reason why a model stopped. The provider's own value is in the turn's metadata.
 
+`"interrupted"` is set by the engine: the user interrupted the response, and the turn has the delivered text.
 Decoders report unknown values as `"other"`. The engine runs calls after `"stop"`, `"tool_calls"` and `"pause"` only.
 After `"other"`, or without a reason, a response with calls is an `InvalidResponseError`, and a response without calls
 is an answer.
@@ -65,27 +68,27 @@ class Turn:
         parts: the parts, in order.
         finish_reason: why the model stopped; `None` for turns of other roles. An unknown value becomes `"other"`.
         metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
-        created_at: time at which the turn was closed, with a time zone; now by default.
+        created_at: time at which the turn was completed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; `"application"` for a
             call made by `chat.call()`; otherwise `None`.
-        delivered: whether the after-hooks were called for this turn, if it is a final response of the model. While it
+        delivered: whether the after-hooks were called for this turn, if it is a final model response. While it
             is `False`, a stored conversation is due, so that a run calls the hooks. `None` if the turn has no hooks.
-        failed_usage: tokens of failed requests: attempts before this turn was received, and requests after it that
-            received no turn. `None` if no request failed.
-        state: object that is merged into the state of the conversation; `None` for turns of a model.
+        failed_usage: tokens of failed requests: failed attempts before this turn, and later requests that returned no
+            turn. `None` if no such request had tokens.
+        failed_requests: number of these requests, including those without reported tokens.
+        state: object that is merged into the state of the conversation; `None` for model turns.
         client_tools: tools that the client declares with this user turn, as JSON objects, see `ClientTools`.
         client_id: id that a client gave this user message, so that a message sent twice is stored once; otherwise
             `None`.
-        view_offset: offset of the `View` that was sent to request this turn: the index in the history of its first
-            turn, apart from system turns and the last user message.
+        view_offset: for a model turn, `View.offset` of the view that the request contained; otherwise 0.
         extra: unknown fields of the stored turn.
         encodings: cache of `encoded()`; `None` while it is empty.
         owned: whether a `Messages` object contains the turn. If it has tool calls, other `Messages` objects copy it.
     """
 
     __slots__ = (
-        "by", "client_id", "client_tools", "created_at", "delivered", "encodings", "extra", "failed_usage",
-        "finish_reason", "metadata", "owned", "parts", "state", "view_offset",
+        "by", "client_id", "client_tools", "created_at", "delivered", "encodings", "extra",
+        "failed_requests", "failed_usage", "finish_reason", "metadata", "owned", "parts", "state", "view_offset",
     )  # fmt: skip
 
     def __init__(
@@ -105,7 +108,7 @@ class Turn:
             msg = f"created_at={created_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
             raise UsageError(msg)
         self.parts: tuple[Part, ...] = tuple(parts)
-        # A value that documents do not have would make the conversation unreadable.
+        # A value that the document format does not allow would make the stored conversation unreadable.
         known = finish_reason is None or finish_reason in FINISH_REASONS
         self.finish_reason: FinishReason | None = finish_reason if known else "other"
         self.metadata: Metadata | None = metadata
@@ -113,6 +116,7 @@ class Turn:
         self.by: str | None = by
         self.delivered: bool | None = None
         self.failed_usage: Usage | None = None
+        self.failed_requests: int = 0
         self.state: Mapping[str, object] | None = None if state is None else json_object(state, "state")
         self.view_offset: int = 0
         self.client_tools: tuple[Mapping[str, object], ...] = tuple(
@@ -146,12 +150,15 @@ class Turn:
     @property
     def usage(self) -> Usage:
         """Tokens used by the request that produced this turn; zero if the provider reported none."""
-        return self.metadata.usage if self.metadata is not None else Usage()
+        return self.metadata.usage if self.metadata is not None else NO_USAGE
 
     @property
     def settled(self) -> bool:
         """Whether all tool calls are resolved, so that nothing in the turn can change any more."""
-        return all(part.resolved for part in self.parts if isinstance(part, Tool))
+        for part in self.parts:  # noqa: SIM110 - a loop is faster, and a history has thousands of turns
+            if isinstance(part, Tool) and not part.resolved:
+                return False
+        return True
 
     def encoded(self, key: Hashable, encode: Callable[[Turn], bytes]) -> bytes:
         """Return `encode(self)`. The result is cached under `key` if all tool calls of the turn are resolved.
@@ -235,9 +242,9 @@ class Content:
             parts: parts of the turn; a string becomes a `Text`.
 
         Raises:
-            UsageError: `role` is not one of the three roles.
+            UsageError: `role` is not one of the three roles, or a value is neither a string nor a part.
         """
-        return cls(role, [Turn([Text(part) if isinstance(part, str) else part for part in parts])])
+        return cls(role, [Turn([Text(part) if isinstance(part, str) else _require_part(part) for part in parts])])
 
     def __repr__(self) -> str:
         return f"Content({self.role!r}, {self.turns!r})"
@@ -277,3 +284,11 @@ def describe_part(part: Part) -> str:
         result = f": {part.result_text()}" if part.resolved else ""
         return f"{part.name}({arguments}) → {type(part.status).__name__}{result}"
     return repr(part)
+
+
+def _require_part(part: Part) -> Part:
+    """Return `part`, or raise `UsageError` if it is no part. Another value would be stored without its content."""
+    if not isinstance(cast("object", part), Part):
+        msg = f"the message must consist of texts and parts, such as File.from_path('…'), not {part!r}"
+        raise UsageError(msg)
+    return part

@@ -70,7 +70,7 @@ def _read_result(value: object, where: str, known: Mapping[str, str]) -> tuple[s
         raise UsageError(msg)
     parts = _read_content(message.get("content"), f"{where}.content")
     if not all(isinstance(part, Text) for part in parts):
-        msg = f"{where}.content of a tool must be text"
+        msg = f"{where}.content of a message with the role 'tool' must be text, without other parts"
         raise UsageError(msg)
     return call_id, "".join([part.text for part in parts if isinstance(part, Text)])
 
@@ -93,7 +93,7 @@ def _read_assistant(message: Mapping[str, object], where: str, results: Mapping[
         msg = f"{where} has no call {unknown[0]!r}, but a result of it follows: add the call to its tool_calls"
         raise UsageError(msg)
     if len(set(ids)) < len(ids):
-        msg = f"{where}.tool_calls has two calls with the same id: give each an id of its own"
+        msg = f"{where}.tool_calls has two calls with the same id: give each call a different id"
         raise UsageError(msg)
     return Turn([*parts, *calls])
 

@@ -1,4 +1,4 @@
-"""Function that detects the MIME type of a file from its first bytes and its name.
+"""Detection of a file's MIME type from its first bytes and its name.
 
 The tables contain only types that models can read. A library for hundreds of types would be one more dependency.
 """
@@ -16,7 +16,9 @@ _PREFIXES: Final[tuple[tuple[bytes, str], ...]] = (
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"%PDF-", "application/pdf"),
-    (b"ID3", "audio/mpeg"),
+    (b"ID3\x02", "audio/mpeg"),
+    (b"ID3\x03", "audio/mpeg"),
+    (b"ID3\x04", "audio/mpeg"),
     (b"\xff\xfb", "audio/mpeg"),
     (b"\xff\xf3", "audio/mpeg"),
     (b"fLaC", "audio/flac"),
@@ -35,7 +37,7 @@ _BRANDS: Final = {
 
 
 def detect_mime(data: bytes, name: str | None = None, /) -> str | None:
-    """Return the MIME type of a file, or None if neither its content nor its name shows it.
+    """Return the MIME type of a file, or None if neither its content nor its name indicates a type.
 
     The content takes precedence over the name. If both indicate audio, or both indicate video, the name decides,
     because one container format has several MIME types.
@@ -55,6 +57,6 @@ def detect_mime(data: bytes, name: str | None = None, /) -> str | None:
 def _detect_content(data: bytes) -> str | None:
     if data[:4] == b"RIFF":
         return _RIFF.get(data[8:12])
-    if data[4:8] == b"ftyp":
+    if data[:3] == b"\0\0\0" and data[4:8] == b"ftyp":
         return _BRANDS.get(data[8:12], "video/mp4")
     return next((mime for prefix, mime in _PREFIXES if data.startswith(prefix)), None)

@@ -43,7 +43,7 @@ class CallContext:
     def recalled(self) -> tuple[Recalled, ...]:
         """Notes from a memory in this conversation before the call, oldest first. They are untrusted data.
 
-        A strategy may require an approval because of them: a note that was stored long ago may contain instructions.
+        A strategy may therefore require an approval: a note that was stored long ago may contain instructions.
         """
         turns = [turn for content in self.messages for turn in content.turns if turn.by == "engine"]
         return tuple([part for turn in turns for part in turn.parts if isinstance(part, Recalled)])
@@ -62,7 +62,7 @@ class FunctionCall:
         arguments: the arguments as JSON, deeply read-only; empty if `problem` is set.
         id: this library's id of the tool call, for strategies; empty in the history.
         raw: text of the arguments as the model wrote it; `None` if it equals the compact JSON of `arguments`.
-        problem: why `raw` is not a JSON object, or is nested too deeply.
+        problem: description of the error if `raw` is not a JSON object or is nested too deeply; otherwise `None`.
         opaque: data that the provider expects back with the call.
         context: read-only information about the call, for strategies; `None` in the history.
     """
@@ -128,7 +128,7 @@ class FunctionCall:
             form: type of the arguments: a pydantic model, a dataclass, a `TypedDict`, or another type of JSON objects.
 
         Raises:
-            UsageError: the arguments are not of this type, or pydantic cannot read it.
+            UsageError: the arguments are not of this type, or pydantic does not support the type.
         """
         from pydantic import PydanticUserError, TypeAdapter, ValidationError  # noqa: PLC0415 - many programs never need it
 

@@ -20,7 +20,7 @@ from chat_core.messages._fields import (
     read_time,
     unknown_fields,
 )
-from chat_core.messages._tool_values import now_or_aware
+from chat_core.messages._tool_values import check_decision
 from chat_core.messages.parts import Extra
 
 _GRANT = frozenset({"id", "tools", "until", "by", "at", "of", "revoked_at", "revoked_by"})
@@ -38,7 +38,7 @@ class Grant:
         id: unique id of the grant.
         tools: name of the tool. For a tool of a chat that is used as a tool, the names of all tools on the path,
             outermost first.
-        until: time from which the grant covers no more calls.
+        until: time at which the grant expires.
         by: who gave the grant. Calls that it covers are approved under this name.
         at: time at which the grant was given.
         of: role or name that `RequireApproval(of=...)` reserved the approved call for. Other reserved calls are not
@@ -104,7 +104,7 @@ def _read_name(value: object) -> str:
 
 @final
 class Grants:
-    """The grants of a conversation, including expired and revoked ones, in the order in which they were given."""
+    """The grants of a conversation, including expired and revoked grants, in the order in which they were given."""
 
     __slots__ = ("_by_id",)
 
@@ -118,7 +118,7 @@ class Grants:
         return len(self._by_id)
 
     def __getitem__(self, id: str) -> Grant:  # noqa: A002 - as in `Grant`
-        """Return the grant with an id. Raise `KeyError` if there is none."""
+        """Return the grant with the given id. Raise `KeyError` if there is none."""
         return self._by_id[id]
 
     def __contains__(self, id: object) -> bool:  # noqa: A002 - as in `Grant`
@@ -133,9 +133,9 @@ class Grants:
         return f"Grants({[*self]!r})"
 
     def revoke(self, id: str, *, by: str | None = None, at: datetime | None = None) -> Grant:  # noqa: A002 - as in `Grant`
-        """Revoke a grant, and return it. Calls that have not started yet are asked about again.
+        """Revoke a grant, and return it. Calls that it approved and that have not started need another approval.
 
-        Revoking is possible at any time, also while a run is active. A grant that is revoked already stays as it is.
+        A grant can be revoked at any time, even during a run. Revoking it again changes nothing.
 
         Args:
             id: id of the grant.
@@ -144,13 +144,14 @@ class Grants:
 
         Raises:
             KeyError: the conversation has no such grant.
+            UsageError: `by` is not a string, or `at` has no time zone.
         """
         grant = self._by_id.get(id)
         if grant is None:
             msg = f"no grant with id {id!r}; the conversation has: {', '.join(self._by_id) or 'none'}"
             raise KeyError(msg)
         if grant.revoked_at is None:
-            grant = self._by_id[id] = replace(grant, revoked_at=now_or_aware(at), revoked_by=by)
+            grant = self._by_id[id] = replace(grant, revoked_at=check_decision(at, by=by), revoked_by=by)
         return grant
 
     def merge(self, grant: Grant) -> None:

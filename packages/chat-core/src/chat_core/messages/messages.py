@@ -21,23 +21,23 @@ from chat_core.messages.parts import Extra, File, Rewind, Summary
 from chat_core.messages.state import NO_STATE, DerivedState
 from chat_core.messages.status import TRANSITIONS, ToolEvent
 from chat_core.messages.tool import Tool
-from chat_core.usage import Usage
+from chat_core.usage import NO_USAGE, Usage
 
 
 @final
 class Messages(ViewedTurns):
     """Conversation: an ordered list of contents, from which a paused run can resume.
 
-    A content with the same role as the last one is merged into the last one. Its turns stay separate, and are shared
-    with the passed content. Turns with tool calls that belong to another conversation are copied, so that a decision
-    changes only one conversation. Tool ids are unique in a conversation: a repeated id is replaced by a new one, and
-    the provider's id stays in `Tool.call_id`.
+    A content with the same role as the last content is merged into the last content. Its turns stay separate, and are
+    shared with the passed content. Turns with tool calls that belong to another conversation are copied, so that a
+    decision changes only one conversation. Tool ids are unique in a conversation: a repeated id is replaced by a new
+    id, and the provider's id stays in `Tool.call_id`.
 
     Not safe to change from several threads or tasks. A run marks its messages as busy; changing them then raises
     `ConversationBusyError`.
 
     Args:
-        contents: the contents.
+        contents: the contents of the conversation, oldest first.
         state: state of the conversation before the first turn, a JSON object.
         extra: unknown fields of the stored document.
 
@@ -67,7 +67,7 @@ class Messages(ViewedTurns):
         self._state = DerivedState(NO_STATE if state is None else json_object(state, "state"))
         self._tools: dict[str, Tool] = {}
         self._unresolved: dict[str, Tool] = {}
-        self._usage = Usage()
+        self._usage = NO_USAGE
         self._busy = False
         self.grants: Grants = Grants()
         self.extra: Extra = extra
@@ -107,7 +107,7 @@ class Messages(ViewedTurns):
     # --- Writing ---------------------------------------------------------------------------------------
 
     def push(self, content: Content, /) -> Self:
-        """Append a content. It is merged into the last content if both have the same role.
+        """Append a content, or merge it into the last content if both have the same role.
 
         Raises:
             PendingToolsError: tool calls are unresolved; decide them, or call `cancel_pending(reason)` first.
@@ -159,10 +159,14 @@ class Messages(ViewedTurns):
             if self._tools.get(tool.id) is tool:
                 msg = f"tool {tool.id!r} is in these messages already: a turn with tools can be appended only once"
                 raise UsageError(msg)
+        if turn.encodings is not None and not self._tools.keys().isdisjoint([tool.id for tool in tools]):
+            turn.encodings = None  # they contain ids that change now
         for tool in tools:
             self._register_tool(tool)
         if turn.metadata is not None:
             self._usage += turn.metadata.usage
+        if tools or turn.state is not None:
+            self._state.add(len(self._turns), turn)
         self._append_turn(role, turn)
         if self._contents and self._contents[-1].role == role:
             self._contents[-1].append(turn)
@@ -187,10 +191,11 @@ class Messages(ViewedTurns):
     def _set_contents(self, contents: list[Content]) -> None:
         """Replace all contents, without merging them and without replacing repeated tool ids."""
         self._contents = contents
+        self._state.reset()
         self._set_turns([(content.role, turn) for content in contents for turn in content.turns])
         self._tools = {part.id: part for _, turn in self._turns for part in turn.parts if isinstance(part, Tool)}
         self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
-        self._usage = sum([turn.metadata.usage for _, turn in self._turns if turn.metadata is not None], Usage())
+        self._usage = sum([turn.metadata.usage for _, turn in self._turns if turn.metadata is not None], NO_USAGE)
 
     def _register_tool(self, tool: Tool) -> None:
         while tool.id in self._tools:
@@ -233,7 +238,7 @@ class Messages(ViewedTurns):
         """
         self._require_resolved("rewind()")
         if not 0 <= to < len(self._turns):
-            msg = f"rewind({to}) is outside of the history of {len(self._turns)} turns: pass the index of one of them"
+            msg = f"rewind({to}) is outside of the history of {len(self._turns)} turns: pass the index of a turn"
             raise UsageError(msg)
         return self._append_view_part(Rewind(to))
 
@@ -245,11 +250,12 @@ class Messages(ViewedTurns):
 
         Raises:
             PendingToolsError: a tool call in these turns is unresolved, so it could run in both conversations.
-            UsageError: the history has fewer turns.
+            UsageError: `at` is negative, or the history has fewer turns.
         """
-        count = len(self._turns) if at is None else at
-        if not 0 <= count <= len(self._turns):
-            msg = f"fork(at={at}) is outside of the history of {len(self._turns)} turns"
+        length = len(self._turns)
+        count = length if at is None else at
+        if not 0 <= count <= length:
+            msg = f"fork(at={at}) is outside of the history of {length} turns: pass a number from 0 to {length}"
             raise UsageError(msg)
         turns = self._turns[:count]
         if waiting := [tool.id for _, turn in turns for tool in turn.tools if not tool.resolved]:
@@ -296,7 +302,7 @@ class Messages(ViewedTurns):
     @property
     def contents(self) -> Sequence[Content]:
         """Contents, oldest first, as a read-only sequence."""
-        # Each tool call receives all contents, and there may be thousands: build the tuple only when one is added.
+        # Each tool call receives all contents, and there may be thousands: rebuild the tuple only after an addition.
         if len(self._contents_tuple) != len(self._contents):
             self._contents_tuple = tuple(self._contents)
         return self._contents_tuple
@@ -333,16 +339,7 @@ class Messages(ViewedTurns):
         Args:
             tools: tool calls of this conversation.
         """
-        wanted = {tool.id for tool in tools}
-        found: dict[str, Mapping[str, object]] = {}
-        for index in range(len(self._turns) - 1, -1, -1):
-            ids = wanted.intersection([tool.id for tool in self._turns[index][1].tools])
-            if ids:
-                found.update(dict.fromkeys(ids, self._state.before(self._turns, index)))
-                wanted -= ids
-            if not wanted:
-                break
-        return found
+        return self._state.before_calls(self._turns, {tool.id for tool in tools})
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
         """Return the tool call with the given id.
@@ -395,6 +392,9 @@ class Messages(ViewedTurns):
             return
         if own_tool.resolved:
             self._state.reset()
+            for _, turn in self._turns:
+                if any(part is own_tool for part in turn.parts):
+                    turn.encodings = None
         own_tool.adopt(tool)
         if not own_tool.resolved and own_tool.id not in self._unresolved:
             self._unresolved = {tool.id: tool for tool in self._tools.values() if not tool.resolved}
@@ -428,7 +428,7 @@ class Messages(ViewedTurns):
             tool.cancel(reason, by=by)
         return tools
 
-    # --- A live run ----------------------------------------------------------------------------------------
+    # --- Use by a run --------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:

@@ -18,7 +18,7 @@ from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
 
 Extra: TypeAlias = Mapping[str, object] | None
-"""Fields of a stored document that this version does not know. These fields are kept and written back unchanged."""
+"""Fields of a stored document that this version does not know, but keeps and writes back unchanged."""
 
 
 @final
@@ -216,7 +216,7 @@ class Summary:
         digest: digest of the last summarized turn, which shows whether that turn has changed.
 
     Raises:
-        UsageError: `covers` is not a whole number from 0.
+        UsageError: `covers` is not a non-negative integer.
     """
 
     text: str
@@ -239,7 +239,7 @@ class Rewind:
         to: index of the first turn that models do not receive.
 
     Raises:
-        UsageError: `to` is not a whole number from 0.
+        UsageError: `to` is not a non-negative integer.
     """
 
     to: int
@@ -257,7 +257,7 @@ class RecalledNote:
     Attributes:
         text: text of the note.
         source: where the note comes from, such as the name of a speaker or of a conversation.
-        said_at: time at which it was said or written, with a time zone.
+        said_at: time at which the content of the note was said or written, with a time zone.
         confidence: how certain the note is, from 0 to 1.
         id: identifies the note in its memory. Models do not receive it.
 
@@ -284,7 +284,7 @@ class RecalledNote:
 @final
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Notes from a memory, which a model receives before a message of the user, as data.
+    """Notes from a memory, which a model receives before a user message, as data.
 
     The part has this effect only in a user turn written by the engine. The turn follows the message in the history.
     See `ChatBuilder.with_memory()`.
@@ -319,7 +319,7 @@ def _shown_fields(note: RecalledNote) -> dict[str, str | float]:
 
 def _require_index(name: str, value: object) -> None:
     if type(value) is not int or value < 0:
-        msg = f"{name} must be a whole number from 0, not {value!r}"
+        msg = f"{name} must be a whole number of at least 0, not {value!r}"
         raise UsageError(msg)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from chat_core.errors import UsageError
 from chat_core.messages.parts import Extra, File
@@ -43,6 +43,10 @@ class Pending:
     of: str | None = None
 
 
+NEW_CALL: Final = Pending()
+"""Status of a call about which nothing has been decided."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Approved:
@@ -61,7 +65,7 @@ class Approved:
 @final
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Status of a tool call whose body has started or is about to start.
+    """Status of a tool call whose tool function has started or is about to start.
 
     Attributes:
         attempt_id: random id of this attempt.
@@ -70,7 +74,7 @@ class Running:
         inner: for a chat used as a tool, its conversation, which is kept until the call ends.
         write_ahead: whether each step in `inner` was stored before its effect, so that another process can resume it.
             False for calls started by earlier versions, whose `inner` may lack later steps.
-        of: role or name of the principal that had to approve the call. It also decides if the call is interrupted.
+        of: role or name of the principal that had to approve the call, and that decides if the call is interrupted.
     """
 
     attempt_id: str
@@ -88,7 +92,7 @@ class Suspended:
     """Status of a chat used as a tool that has paused or was interrupted. `inner` is its conversation.
 
     Attributes:
-        of: role or name of the principal that had to approve the call. It also decides if the call is interrupted.
+        of: role or name of the principal that had to approve the call, and that decides if the call is interrupted.
     """
 
     inner: Messages
@@ -101,19 +105,19 @@ class Suspended:
 @final
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Status of a tool call whose process died, or was cancelled, after the body had started.
+    """Status of a tool call that was cancelled or whose process died after its function started.
 
-    The body may or may not have taken effect. The deadline for recording the outcome (`expires_at` or `at`) is fixed
+    The function may or may not have taken effect. The deadline for recording the outcome (`expires_at` or `at`) is set
     when the wait for the outcome begins. The first run after the deadline fails the call.
 
     Attributes:
         attempt_id: random id of the attempt.
         attempt: number of the attempt, from 1.
-        reason: what is known about the interruption.
+        reason: description of the interruption.
         inner: for a chat used as a tool, its conversation.
         expires_at: deadline, if the chat's rule is `RequireApproval(expires_in=...)`.
         at: deadline, if the chat's rule is `Schedule(at)`.
-        of: role or name of the principal that must decide, which is the one that had to approve the call, or `None`.
+        of: role or name of the principal that had to approve the call and now must decide, or `None`.
     """
 
     attempt_id: str = ""
@@ -129,7 +133,7 @@ class Interrupted:
 @final
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Data that a tool produces for the application. Models do not receive the data.
+    """Data that a tool produces for the application, and that models do not receive.
 
     Attributes:
         type: kind of the data, chosen by the application, such as `"chart"`.
@@ -215,8 +219,8 @@ class Decision:
         at: time of the decision.
         note: remark for the record; the model does not receive it.
         arguments: arguments that the approver substituted for the model's.
-        grant: for an approval without asking anybody, the id of the `Grant` that covered the call. `by` is the person
-            who gave the grant.
+        grant: for an approval by a grant, the id of the `Grant` that covered the call. `by` is the person who gave the
+            grant.
     """
 
     action: DecisionAction
@@ -297,13 +301,20 @@ pending call can be completed only if it waits for a result, and then it cannot 
 """
 
 
-def allowed_events(status: ToolStatus) -> list[ToolEvent]:
-    """Return the events that are allowed for a tool call with the given status."""
-    events = TRANSITIONS[type(status)]
-    if not isinstance(status, Pending):
-        return list(events)
-    refused = {_E.APPROVE, _E.START} if status.kind == "result" else {_E.COMPLETE}
-    return [event for event in events if event not in refused]
+def next_status(status: ToolStatus, event: ToolEvent) -> type[ToolStatus] | None:
+    """Return the class of the status that an event leads to, or `None` if the event is not allowed.
+
+    Args:
+        status: the current status of a tool call.
+        event: the event that happens to the call.
+    """
+    if isinstance(status, Pending):
+        if status.kind == "result":
+            if event is ToolEvent.APPROVE or event is ToolEvent.START:
+                return None
+        elif event is ToolEvent.COMPLETE:
+            return None
+    return TRANSITIONS[type(status)].get(event)
 
 
 _EVENT_MEANINGS = {

@@ -1,13 +1,16 @@
-"""Function that checks whether a turn returned by a provider can be stored and read again without changes."""
+"""Check that a turn returned by a provider can be stored and read again without changes."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from itertools import product
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, cast
 
 from chat_core.errors import InvalidResponseError
+from chat_core.frozen import FrozenDict
 from chat_core.json import find_fault
 from chat_core.messages._fields import MalformedError
 from chat_core.messages.codec import tool_from_dict, tool_to_dict
@@ -15,7 +18,7 @@ from chat_core.messages.content import Turn
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.messages import Messages
 from chat_core.messages.parts import Embedding, File, Opaque, ProviderPart, Reasoning, Structured, Text
-from chat_core.messages.status import Pending
+from chat_core.messages.status import NEW_CALL
 from chat_core.messages.tool import Tool
 from chat_core.usage import NO_USAGE, Metadata, Usage
 
@@ -27,6 +30,16 @@ _OPTIONAL_TEXT: Final = (str, NoneType)
 _OPTIONAL_OPAQUE: Final = (Opaque, NoneType)
 _OBJECT: Final = (dict, Mapping)
 _OPTIONAL_OBJECT: Final = (dict, Mapping, NoneType)
+
+_call_fields = attrgetter(
+    "id", "call.id", "call.name", "call.arguments", "call.problem", "call.opaque", "call.extra", "call_id", "call.raw"
+)
+_USUAL_CALLS: Final = frozenset(
+    (str, str, str, FrozenDict, NoneType, NoneType, NoneType, *others) for others in product(_OPTIONAL_TEXT, repeat=2)
+)
+"""Types of `_call_fields()` in most tool calls."""
+_engine_fields = attrgetter("canonical", "edited", "decisions", "idempotency_key", "attempts", "revision", "extra")
+"""Fields of a tool call that are empty until the engine sets them."""
 
 _FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
     Turn: (("by", _OPTIONAL_TEXT), ("metadata", (Metadata, NoneType)), ("extra", _OPTIONAL_OBJECT)),
@@ -50,8 +63,6 @@ _FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
     Opaque: (("provider", _TEXT), ("data", _OBJECT), ("extra", _OPTIONAL_OBJECT)),
 }  # fmt: skip
 """Allowed types for each field of a turn and its parts. Objects, arrays and structured values must also be JSON."""
-
-_NEW: Final = Pending()
 
 
 def require_storable(turn: Turn) -> Turn:
@@ -83,7 +94,9 @@ def find_turn_fault(turn: Turn) -> MalformedError | None:
             _require_fields(turn)
         for index, part in enumerate(turn.parts):
             if type(part) is Text and type(part.text) is str and part.opaque is None and part.extra is None:
-                continue  # the usual part
+                continue  # the most frequent part
+            if type(part) is Tool and _is_usual_call(part):
+                continue
             try:
                 _require_part(part)
             except MalformedError as error:
@@ -92,6 +105,16 @@ def find_turn_fault(turn: Turn) -> MalformedError | None:
     except MalformedError as error:
         return error
     return None
+
+
+def _is_usual_call(tool: Tool) -> bool:
+    """Return whether a tool call has only the fields of most calls, all of them valid. Fast."""
+    return (
+        type(tool.call) is FunctionCall
+        and tuple(map(type, _call_fields(tool))) in _USUAL_CALLS
+        and find_fault(tool.call.arguments, MOST_LEVELS) is None
+        and _is_new(tool)
+    )
 
 
 def _require_part(part: object) -> None:
@@ -110,7 +133,7 @@ def _require_fields(item: object) -> None:
     for name, types in _FIELDS[type(item)]:
         value = getattr(item, name)
         if (value is None or type(value) is str) and type(value) in types:
-            continue  # the usual field
+            continue  # the most frequent case
         try:
             _require_value(value, types)
         except MalformedError as error:
@@ -138,8 +161,11 @@ def _require_json(value: object) -> None:
 
 def _is_new(tool: Tool) -> bool:
     """Return whether a tool call is new, so that the engine has not yet set its decisions, attempts or other fields."""
-    written = tool.canonical or tool.edited or tool.decisions or tool.idempotency_key or tool.attempts or tool.revision
-    return not written and tool.status == _NEW and tool.inner_usage is NO_USAGE and not tool.extra
+    return (
+        not any(_engine_fields(tool))
+        and (tool.status is NEW_CALL or tool.status == NEW_CALL)
+        and tool.inner_usage is NO_USAGE
+    )
 
 
 def _require_readable(tool: Tool) -> None:

@@ -1,9 +1,9 @@
-"""Functions that estimate how many tokens a turn has, if no provider has counted them. Usually, the count is lower.
+"""Estimates of the number of tokens in a turn, for turns that no provider has counted.
 
-Tokenizers differ. The estimate counts three letters or spaces, one other ASCII character, or two bytes of any other
-character as one token. English prose has about four letters per token, so that its estimate is about a third too high.
-For a small vocabulary that was made for English, the estimates of other languages are too low: German by about a tenth,
-Chinese by about a fifth.
+The estimate is usually too high. It counts three letters or spaces, one other ASCII character, or two bytes of any
+other character as one token. English prose has about four letters per token, so its estimate is about a third too high.
+For models whose small vocabulary was made for English, the estimates of other languages are too low: German by about a
+tenth, Chinese by about a fifth.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def estimate_part(part: Part) -> int:
         case ProviderPart():
             return TURN_TOKENS + estimate_text(dumps(dict(part.data)))
         case _:
-            # Embeddings are never sent, and the parts that change a view are sent in another form.
+            # Embeddings are never sent. Parts that change a view are sent in another form.
             return 0
 
 

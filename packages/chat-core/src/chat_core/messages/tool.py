@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from chat_core import model_texts
-from chat_core.errors import IllegalTransitionError
 from chat_core.frozen import freeze
 from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
 from chat_core.messages.status import (
+    NEW_CALL,
     Approved,
     Completed,
     Data,
@@ -31,7 +31,7 @@ from chat_core.messages.status import (
     Suspended,
     ToolEvent,
     ToolStatus,
-    allowed_events,
+    next_status,
 )
 from chat_core.usage import NO_USAGE, Usage
 
@@ -42,7 +42,7 @@ FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
 _STATUSES_WITH_INNER = (*_STARTED_STATUSES, Failed)
 _MOST_LEVELS = 1000
-"""Maximum nesting depth of stored arguments. Earlier versions stored arguments above the limit for new ones."""
+"""Maximum nesting depth of stored arguments. Earlier versions accepted deeper arguments than this version."""
 
 
 @final
@@ -57,7 +57,7 @@ class Tool:
             `None` if they equal the model's arguments.
         edited: arguments that an approver substituted for the model's, or `None`.
         decisions: decisions about the call, oldest first.
-        idempotency_key: key that the tool's body receives, the same for every attempt; empty before the first attempt.
+        idempotency_key: key that the tool receives, the same for every attempt; empty before the first attempt.
         attempts: number of started attempts.
         revision: number of status changes.
         inner_usage: for a chat used as a tool that has ended, the usage of its conversation.
@@ -88,7 +88,7 @@ class Tool:
         self.call: FunctionCall = call
         self.id: str = id or call_id or values.new_tool_id()
         self.call_id: str | None = call_id
-        self._status: ToolStatus = status or Pending()
+        self._status: ToolStatus = status or NEW_CALL
         self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical, _MOST_LEVELS)
         self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited, _MOST_LEVELS)
         self.decisions: tuple[Decision, ...] = decisions
@@ -132,7 +132,7 @@ class Tool:
     @property
     def resolved(self) -> bool:
         """Whether the status is final, so that the result may be sent to a provider."""
-        return isinstance(self.status, FINAL_STATUSES)
+        return isinstance(self._status, FINAL_STATUSES)
 
     @property
     def inner(self) -> Messages | None:
@@ -140,7 +140,7 @@ class Tool:
 
         The conversation exists from the start of the call, and is removed when the call completes.
         """
-        status = self.status.started if isinstance(self.status, Rejected) else self.status
+        status = self._status.started if isinstance(self._status, Rejected) else self._status
         return status.inner if isinstance(status, _STATUSES_WITH_INNER) else None
 
     @property
@@ -172,7 +172,7 @@ class Tool:
 
     @property
     def data(self) -> tuple[Data, ...]:
-        """Data for the application that is stored with the result. The model does not receive this data."""
+        """Data for the application, which is stored with the result and which the model does not receive."""
         return self.status.data if isinstance(self.status, Completed) else ()
 
     # --- Decisions of an approver --------------------------------------------------------------------
@@ -195,9 +195,9 @@ class Tool:
 
         Raises:
             IllegalTransitionError: the call is not waiting, or its approval expired before `at`.
-            UsageError: `arguments` is not a JSON object, or `at` has no time zone.
+            UsageError: `arguments` is not a JSON object, a text is not a string, or `at` has no time zone.
         """
-        at = values.now_or_aware(at)
+        at = values.check_decision(at, by=by, note=note)
         values.require_in_time(self, at, "approval")
         edited = None if arguments is None else values.json_object(arguments)
         self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old), of=values.approver_of(old)))
@@ -224,7 +224,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the call has started or is resolved.
         """
-        at = values.now_or_aware(at)
+        at = values.check_decision(at, reason=reason, by=by, note=note)
         self._transition(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
         self._record_decision("reject", by, at, note)
 
@@ -242,7 +242,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the call is running or resolved.
         """
-        at = values.now_or_aware(at)
+        at = values.check_decision(at, reason=reason, by=by)
         self._transition(ToolEvent.CANCEL, lambda old: values.cancelled(old, reason))
         self._record_decision("cancel", by, at, None)
         self._cancel_inside(reason, by, at)
@@ -260,7 +260,7 @@ class Tool:
         Raises:
             IllegalTransitionError: the status is not `Interrupted`.
         """
-        at = values.now_or_aware(at)
+        at = values.check_decision(at, by=by, note=note)
         self._transition(ToolEvent.RETRY, values.retried)
         self._record_decision("retry", by, at, note)
 
@@ -287,15 +287,17 @@ class Tool:
             at: time of the decision, with a time zone; now by default.
 
         Raises:
-            IllegalTransitionError: the call is not running, not interrupted and waits for no result, or the wait for
-                its result expired before `at`.
+            IllegalTransitionError: the call is neither running nor interrupted nor waiting for a result, or the wait
+                for its result expired before `at`.
             UsageError: `result` or `state` is not JSON, or `at` has no time zone.
         """
-        values.require_zone(at)
+        if at is not None or by is not None or note is not None:
+            values.check_decision(at, by=by, note=note)
         change = None if state is None else values.json_object(state, "state")
         value = values.json_copy(result, "a tool's result")
-        from_outside = values.awaits_outcome(self.status)
-        values.require_in_time(self, values.now_or_aware(at), "result")
+        from_outside = not isinstance(self._status, Running) and values.awaits_outcome(self._status)
+        if from_outside:
+            values.require_in_time(self, at, "result")
         self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files, data=data, state=change))
         if from_outside or by is not None:
             self._record_decision("complete", by, values.now_or_aware(at), note)
@@ -312,12 +314,13 @@ class Tool:
         Raises:
             IllegalTransitionError: the call is resolved, or is a paused chat.
         """
-        values.require_zone(at)
+        values.check_decision(at, error=error, by=by, note=note)
         from_outside, inner = values.awaits_outcome(self.status), self.inner
         self._transition(ToolEvent.FAIL, lambda _: Failed(error, inner=inner))
         if from_outside or by is not None:
             self._record_decision("fail", by, values.now_or_aware(at), note)
-        self._cancel_inside(error, by, values.now_or_aware(at))
+        if inner is not None:
+            self._cancel_inside(error, by, values.now_or_aware(at))
 
     # --- Transitions of the engine -----------------------------------------------------------------------
 
@@ -421,7 +424,7 @@ class Tool:
         return running
 
     def lost(self, reason: str) -> None:
-        """Record that the process died, or the call was cancelled, while the body was running."""
+        """Record that the process died, or the call was cancelled, while the tool was running."""
         self._transition(
             ToolEvent.LOST,
             lambda old: (
@@ -452,15 +455,13 @@ class Tool:
     # --- Implementation ----------------------------------------------------------------------------------
 
     def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
-        if event not in (events := allowed_events(self.status)):
-            allowed = ", ".join(sorted([item.value for item in events])) or "nothing: it is final"
-            msg = f"tool {self.id!r} is {values.status_name(self.status)} and cannot {event.value}; it can: {allowed}"
-            raise IllegalTransitionError(msg)
         inner, old = self.inner, self._status
-        self._status = values.require_target(event, old, to(old))
+        if (target := next_status(old, event)) is None:
+            raise values.illegal_transition(self, event)
+        self._status = values.require_target(event, target, to(old))
         if inner is not None and self.inner is None:
             self.inner_usage = inner.usage
-        if self.status is not old:
+        if self._status is not old:
             self.revision += 1
 
     def _cancel_inside(self, reason: str | None, by: str | None, at: datetime) -> None:

@@ -1,8 +1,7 @@
 """`View`, the turns of a conversation that a model receives.
 
 The history keeps every turn. A `Summary`, a `Rewind` or a `Recalled` in a user turn written by the engine changes only
-the view.
-Providers encode a view; everything else reads the history.
+the view. Providers encode a view; everything else reads the history.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class WaitRecord:
     Attributes:
         tool: the tool call.
         run: the run that resumed.
-        kind: what the call waited for.
+        kind: kind of the wait, such as an approval.
         outcome: why the wait ended.
         asked_at: start of the wait, which is the time of the turn in which the model made the call.
         ended_at: time of the decision, the expiry or the scheduled time.

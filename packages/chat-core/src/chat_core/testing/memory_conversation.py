@@ -110,7 +110,7 @@ class MemoryConversation:
         """
         self._record_call(Call("claim"))
         if self._claimed:
-            msg = f"a live run holds the conversation {self._id!r}"
+            msg = f"another run holds the lease of the conversation {self._id!r}: release() it first"
             raise ConflictError(msg)
         self._claimed = True
         self._overtaken = False
@@ -155,7 +155,7 @@ class MemoryConversation:
         try:
             resting.adopt(path, copied)
         except KeyError:
-            msg = f"there is no durable turn with the tool {tool.id!r}: call write_turn() before write_tool()"
+            msg = f"there is no stored turn with the tool {tool.id!r}: call write_turn() before write_tool()"
             raise UsageError(msg) from None
         self._store_document(resting)
 
@@ -165,7 +165,7 @@ class MemoryConversation:
         Args:
             path: the path of the tool call whose inner conversation has the turn, empty for the outermost conversation.
             role: the role of the turn.
-            turn: the turn.
+            turn: the turn to store.
 
         Raises:
             LeaseLostError: `overtake()` was called. `late` contains the failed write.
@@ -178,7 +178,7 @@ class MemoryConversation:
         except KeyError:
             chat = None
         if chat is None:
-            msg = f"there is no durable conversation at {path!r}: call write_tool() before write_turn()"
+            msg = f"there is no stored conversation at {path!r}: call write_tool() before write_turn()"
             raise UsageError(msg)
         chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
         self._store_document(resting)
@@ -206,7 +206,7 @@ class MemoryConversation:
         self.looked_at = looked_at
 
     def resting(self) -> Messages:
-        """Return a copy of the stored conversation, which another process would load if this one died now."""
+        """Return a copy of the stored conversation, which another process would load if this process died now."""
         return Messages.from_json(self._document)
 
     def overtake(self) -> None:

@@ -29,7 +29,7 @@ class RecordedRequest:
     """Request that a `MockTransport` received.
 
     Attributes:
-        request: the request.
+        request: the request as the provider sent it.
         streamed: whether it was sent by `stream()`.
     """
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, Never, TypeAlias, final
+from typing import Generic, Never, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
@@ -20,7 +20,7 @@ WaitT_co = TypeVar("WaitT_co", bound=Paused, covariant=True, default=Paused)
 
 
 class Action(ABC, Generic[WaitT_co]):
-    """Base class of the actions that a strategy can return for a tool call.
+    """Base class for the actions that a strategy can return for a tool call.
 
     The type parameter is the kind of pause that the action can cause, or `Never` if the call never waits. The only
     actions are `Execute`, `Reject`, `RequireApproval`, `Defer` and `Schedule`.
@@ -37,7 +37,7 @@ class Action(ABC, Generic[WaitT_co]):
 
 
 class Withhold(Action[WaitT_co]):
-    """Base class of actions that do not run the call.
+    """Base class for actions that do not run the call.
 
     A scope's `fallback` and the chat's action for interrupted calls must be such an action.
     """
@@ -52,7 +52,7 @@ class Execute(Action[Never]):
 
     def pause(self, wait: Wait, /) -> Never:
         """Raise `AssertionError`, because an executed call does not wait."""
-        msg = f"{wait.tool_id!r} is executed and does not wait"
+        msg = f"the call {wait.tool_id!r} is executed, so it cannot pause the run"
         raise AssertionError(msg)
 
 
@@ -63,9 +63,12 @@ class Reject(Withhold[Never]):
 
     reason: str
 
+    def __post_init__(self) -> None:
+        _require_text("the reason of Reject()", self.reason)
+
     def pause(self, wait: Wait, /) -> Never:
         """Raise `AssertionError`, because a rejected call does not wait."""
-        msg = f"{wait.tool_id!r} is rejected and does not wait"
+        msg = f"the call {wait.tool_id!r} was rejected, so it cannot pause the run"
         raise AssertionError(msg)
 
 
@@ -86,6 +89,7 @@ class RequireApproval(Withhold[Paused]):
 
     def __post_init__(self) -> None:
         _require_positive(self.expires_in)
+        _require_text("of", self.of)
 
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
@@ -97,7 +101,7 @@ class RequireApproval(Withhold[Paused]):
 class Defer(Withhold[Paused]):
     """Action that makes the call wait for an external result, such as from a browser, another service or a user.
 
-    The tool's body does not run. The application records the outcome with `tool.complete(result)` or
+    The tool function is not called. The application records the outcome with `tool.complete(result)` or
     `tool.fail(error)`. If no outcome is recorded within `expires_in`, the call fails. An expiry after the year 9999
     means no limit.
     """
@@ -132,7 +136,22 @@ class Schedule(Withhold[Paused]):
         return Paused((wait,))
 
 
+def _require_text(name: str, text: object) -> None:
+    """Raise `UsageError` unless `text` is a string or None. Another value would be stored and could not be read again.
+
+    Args:
+        name: description of the text, for the error message.
+        text: the value to check.
+    """
+    if text is not None and not isinstance(text, str):
+        msg = f"{name} must be a string, not {text!r}"
+        raise UsageError(msg)
+
+
 def _require_positive(expires_in: timedelta | None) -> None:
+    if expires_in is not None and not isinstance(cast("object", expires_in), timedelta):
+        msg = f"expires_in must be a duration, such as timedelta(hours=1), not {expires_in!r}"
+        raise UsageError(msg)
     if expires_in is not None and expires_in <= timedelta(0):
         msg = f"expires_in must be a positive duration, not {expires_in!r}"
         raise UsageError(msg)

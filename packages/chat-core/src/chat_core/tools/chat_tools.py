@@ -32,7 +32,7 @@ class ChatTools(Generic[PauseT_co]):
     Attributes:
         scopes: the scopes, in the order in which they were added to the builder.
         interrupted: the action for interrupted calls; `None` if a run raises `InterruptedToolsError` instead.
-        now: the clock by which waits expire and schedules fall due, in UTC.
+        now: function that returns the current time in UTC, to check expiry times and schedules.
         owners: each tool's definition and scope by the tool's name, in the order of registration.
         factories: the factories of the chat's values by type, in the order in which they were added.
         required: a pair of tool name and type for each injected parameter without a factory in this chat or the inner
@@ -61,7 +61,12 @@ class ChatTools(Generic[PauseT_co]):
         self.grant_rule: GrantRule | None = grant_rule
         definitions = [definition for definition, _ in self.owners.values()]
         self.required: tuple[tuple[str, Any], ...] = tuple(
-            [item for definition in definitions for item in _required(definition) if item[1] not in self.factories]
+            [
+                item
+                for definition in definitions
+                for item in _required_values(definition)
+                if item[1] not in self.factories
+            ]
         )
         self.uses_values: bool = bool(self.factories or self.required) or any(
             isinstance(definition, SubchatDefinition) and definition.tools.uses_values for definition in definitions
@@ -125,7 +130,7 @@ class SubchatDefinition(ABC):
     @property
     @abstractmethod
     def tools(self) -> ChatTools[Paused]:
-        """The tools of the chat. A definition that runs one of several chats has the tools of all of them here."""
+        """The tools of the chat, or of all chats if the definition runs one of several chats."""
 
     def tools_for(self, inner: Messages, /) -> ChatTools[Paused]:
         """Return the tools of the chat that runs a conversation.
@@ -133,14 +138,14 @@ class SubchatDefinition(ABC):
         A definition that runs one of several chats overrides this method.
 
         Args:
-            inner: the conversation, as `InnerChat.begin()` returned it or later.
+            inner: the conversation that `InnerChat.begin()` created, in its current state.
         """
         del inner
         return self.tools
 
 
-def _required(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
-    """Return a pair of tool name and type for each value that a tool, or a tool of its inner chat, needs injected."""
+def _required_values(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
+    """Return the values that a tool, or the tools of its inner chat, need injected, as pairs of tool name and type."""
     name = definition.declaration.name
     if isinstance(definition, SubchatDefinition):
         return [(f"{name}/{inner}", kind) for inner, kind in definition.tools.required]

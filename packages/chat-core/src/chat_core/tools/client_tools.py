@@ -44,7 +44,7 @@ class ClientTools(ToolScope[Paused]):
         self._max_tools = max_tools
         items = list(declarations)
         if len(items) > max_tools:
-            msg = f"the client declares {len(items)} tools, and {max_tools} are allowed: see ClientTools()"
+            msg = f"the client declares {len(items)} tools, but {max_tools} are allowed: raise max_tools"
             raise UsageError(msg)
         self._tools: tuple[RawTool, ...] = tuple([_parse_declaration(item) for item in items])
 
@@ -96,5 +96,5 @@ def _parse_declaration(declaration: Mapping[str, object]) -> RawTool:
 
 
 def _refuse_to_run(_arguments: Mapping[str, object], /) -> NoReturn:
-    msg = "a client tool has no body here: its result comes from the client"
+    msg = "the client runs this tool, not the chat: record the result that the client sends with tool.complete()"
     raise AssertionError(msg)

@@ -88,11 +88,12 @@ class ToolCollection(Generic[MetaT]):
         thread.
 
         Args:
-            meta: metadata of the tool; without metadata, the function itself.
+            meta: metadata of the tool. In a collection without metadata, it may be the function itself, as in
+                `@tools.tool`.
             name: name for the model, instead of the function's name.
             description: description for the model, instead of the docstring.
-            timeout: timeout of one run in seconds.
-            idempotent: whether an interrupted run may be repeated with the same idempotency key.
+            timeout: timeout of one execution in seconds.
+            idempotent: whether an interrupted execution may be repeated with the same idempotency key.
             sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
         Raises:
@@ -159,8 +160,8 @@ class ToolCollection(Generic[MetaT]):
             handler: function that receives the arguments as one dict.
             meta: metadata of the tool.
             description: description for the model, instead of the schema's.
-            timeout: timeout of one run in seconds.
-            idempotent: whether an interrupted run may be repeated with the same idempotency key.
+            timeout: timeout of one execution in seconds.
+            idempotent: whether an interrupted execution may be repeated with the same idempotency key.
             sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""`ToolContext`, the information about a call that a tool's body receives."""
+"""`ToolContext`, the information about a call that a tool function receives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _no_state() -> Mapping[str, object]:
 @final
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Information about a tool call for the tool's body.
+    """Information about a tool call for the tool function.
 
     A tool receives the context in a parameter annotated `ToolContext`, which is hidden from the model.
 

@@ -28,8 +28,8 @@ class ToolOptions:
     Attributes:
         name: name for the model; the function's name by default.
         description: description for the model; the docstring by default.
-        timeout: timeout of one run in seconds; `None` for the chat's default.
-        idempotent: whether an interrupted run may be repeated with the same idempotency key.
+        timeout: timeout of one execution in seconds; `None` for the chat's default.
+        idempotent: whether an interrupted execution may be repeated with the same idempotency key.
         sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
     Raises:
@@ -52,7 +52,7 @@ class ToolOptions:
 
 
 class CallableTool(TakesInjected):
-    """Base class of tools that call a Python function. Its properties come from the signature and the options."""
+    """Base class for tools that call a Python function. Its properties come from the signature and the options."""
 
     __slots__ = ()
 
@@ -61,12 +61,12 @@ class CallableTool(TakesInjected):
 
     @property
     def timeout(self) -> float | None:
-        """Timeout of one run in seconds; `None` for the chat's default."""
+        """Timeout of one execution in seconds; `None` for the chat's default."""
         return self.options.timeout
 
     @property
     def idempotent(self) -> bool:
-        """Whether an interrupted run may be repeated."""
+        """Whether an interrupted execution may be repeated."""
         return self.options.idempotent
 
     @property
@@ -120,7 +120,7 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
     """Create a tool from a function.
 
     Args:
-        function: the body of the tool; a coroutine function, or a function that runs in a worker thread.
+        function: function that the tool calls. A function that is not a coroutine function runs in a worker thread.
         options: options of the tool.
 
     Raises:

@@ -19,7 +19,7 @@ class InvalidArgumentsError(ValueError):
 
 
 class ToolDefinition(Protocol):
-    """Tool that a model can call, with its declaration, the validation of its arguments, and its body."""
+    """Tool that a model can call: its declaration, the validation of its arguments, and the function that it runs."""
 
     @property
     def declaration(self) -> ToolDeclaration:
@@ -28,12 +28,12 @@ class ToolDefinition(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """Timeout of one run in seconds; `None` for the chat's default."""
+        """Timeout of one execution in seconds; `None` for the chat's default."""
         ...
 
     @property
     def idempotent(self) -> bool:
-        """Whether the body may run twice with the same idempotency key."""
+        """Whether an interrupted execution may be repeated with the same idempotency key."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class ToolDefinition(Protocol):
         ...
 
     def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> Awaitable[object] | object:
-        """Run the body. The model receives an exception of the body as the failure of the call.
+        """Run the tool. If it raises an exception, the call fails, and the model receives the message.
 
         Args:
             arguments: canonical arguments.
@@ -69,7 +69,7 @@ class ToolDefinition(Protocol):
         ...
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Convert a return value of the body, and return it as JSON together with the files in it.
+        """Convert a return value of the tool, and return it as JSON together with the files in it.
 
         Raises:
             TypeError: the result cannot be converted.
@@ -96,7 +96,7 @@ def check_arguments(definition: ToolDefinition, arguments: Mapping[str, object])
 
 
 class TakesInjected(ABC):
-    """Base class of tool definitions whose body has `Injected` parameters."""
+    """Base class for tool definitions whose function has `Injected` parameters."""
 
     __slots__ = ()
 

@@ -41,8 +41,8 @@ class Pattern:
             except SchemaError:
                 reason = str(error).strip().splitlines()[-1].strip().removeprefix("error: ").rstrip(".")
                 msg = (
-                    f"the pattern {pattern!r} cannot be matched in linear time ({reason}): write it without "
-                    "look-around, back-references and large counts"
+                    f"the pattern {pattern!r} is invalid or cannot be matched in linear time ({reason}): use valid "
+                    "syntax without look-around, back-references or large counts"
                 )
                 raise UsageError(msg) from error
 
@@ -53,7 +53,7 @@ class Pattern:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # The engine reads UTF-8, which has no half of a surrogate pair.
+            # The engine reads UTF-8, which cannot encode a lone surrogate.
             return self._matcher.isinstance_python(text.encode(errors="replace").decode())
         return False
 
@@ -70,7 +70,7 @@ def require_linear_patterns(schemas: Iterable[Mapping[str, Any]], /) -> None:
     """Check that the regular expressions in a schema can be matched in linear time.
 
     Args:
-        schemas: the schema, its subschemas and the schemas that its references lead to.
+        schemas: the schema, its subschemas and the schemas that they refer to.
 
     Raises:
         UsageError: a regular expression cannot be matched in linear time.

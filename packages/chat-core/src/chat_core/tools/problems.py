@@ -50,7 +50,7 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
     grouped: dict[str, list[str]] = {}
     for item in error.errors(include_url=False, include_context=False):
         kind, value = item["type"], item["input"]
-        path = path_of(_real_path(item["loc"], arguments, missing=kind == "missing"))
+        path = path_of(_existing_path(item["loc"], arguments, missing=kind == "missing"))
         if kind == "missing":
             problem = model_texts.MISSING_ARGUMENT
         elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
@@ -64,7 +64,7 @@ def describe(error: ValidationError, arguments: Mapping[str, object], names: Seq
     return format_problems([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
 
 
-def _real_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
+def _existing_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
     """Return the path `parts` without steps that are not in the document, such as the names of union members."""
     path: list[int | str] = []
     node: Any = document

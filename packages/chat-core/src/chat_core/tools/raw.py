@@ -1,8 +1,9 @@
 """Tools that are declared by a JSON Schema.
 
 The schema is Draft 2020-12 unless its `$schema` names another draft. The schema and its references are checked at
-registration. References must lead into the schema or to the meta-schemas of the drafts; nothing is fetched. `format`
-and `default` are annotations, as in the drafts: arguments are not changed. Patterns are matched in linear time.
+registration. References must resolve within the schema or to a meta-schema of a draft; nothing is fetched. As in the
+drafts, `format` and `default` are annotations: `format` is not checked, and defaults are not filled in. Patterns are
+matched in linear time.
 """
 
 # ruff: noqa: ANN401 - jsonschema has no type annotations
@@ -37,7 +38,7 @@ class SchemaChecker:
     """Validator that checks JSON documents against one JSON Schema.
 
     Raises:
-        UsageError: the schema is invalid, names an unknown draft, has a reference that leads out of it, or has a
+        UsageError: the schema is invalid, names an unknown draft, has a reference that cannot be resolved, or has a
             pattern that cannot be matched in linear time.
     """
 
@@ -53,8 +54,8 @@ class SchemaChecker:
         """Check the schema and build the validator.
 
         Args:
-            schema: the schema.
-            resources: other schemas that references may lead to, by URL.
+            schema: the JSON Schema of the arguments.
+            resources: other schemas that references may name, by URL.
         """
         try:
             self._validator: Any = _create_validator(schema, resources or {})
@@ -123,16 +124,16 @@ def _known_schemas() -> Any:
 
 
 def _reachable_schemas(resource: Any, resolver: Any, specification: Any, seen: set[int]) -> Iterator[dict[str, Any]]:
-    """Yield a schema, its subschemas and the schemas that their references lead to, each once.
+    """Yield a schema, its subschemas and the schemas that they refer to, each once.
 
     Args:
         resource: the schema.
         resolver: resolver of its references.
-        specification: draft of the schemas that references lead to.
+        specification: draft of the referenced schemas.
         seen: ids of the yielded schemas.
 
     Raises:
-        UsageError: a reference leads out of the schema.
+        UsageError: a reference cannot be resolved.
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 

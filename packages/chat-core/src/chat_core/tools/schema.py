@@ -123,7 +123,7 @@ class Arguments:
         for parameter in parameters:
             fields[parameter.name] = self._annotate_parameter(parameter, descriptions.get(parameter.name), owner)
         self._adapter = _create_adapter(fields, names, owner)
-        # Call the validator directly: the adapter's method repeats lookups at every call.
+        # Call the validator directly: the method of the adapter repeats lookups at every call.
         self._read: Callable[[bytes], dict[str, object]] = self._adapter.validator.validate_json
         try:
             schema = self._adapter.json_schema(schema_generator=_Generator)
@@ -132,7 +132,7 @@ class Arguments:
             raise UsageError(msg) from error
         schema.setdefault("properties", {})
         for name, definition in schema.get("$defs", {}).items():
-            # An enum gets its title after the generator has written it.
+            # The title of an enum is set after the generator has written the enum.
             if "title" in definition and f"__{name}".endswith(f"__{definition['title']}"):
                 del definition["title"]
         self.schema: dict[str, object] = {key: schema[key] for key in sorted(schema, key=_key_order)}
@@ -185,15 +185,15 @@ class Arguments:
     def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
         """Validate arguments and return them as JSON, in the order of the parameters, with defaults filled in.
 
-        Each validated value is serialized. If parsing the result does not give an equal value (such as a secret, which
-        is serialized as stars), the received argument is kept, and a default of that kind is omitted.
+        Each validated value is serialized. If the serialized value cannot be parsed back to an equal value, such as a
+        secret that is serialized as asterisks, the received argument is kept instead, and a default value is omitted.
 
         Raises:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
         value = self._read_arguments(arguments)
         if _is_unchanged(value, arguments):
-            # The received values, which are read-only where they are nested.
+            # The received values. Nested values are read-only.
             ordered = {name: arguments[name] for name in self._wire_names if name in arguments}
             if not _PLAIN.issuperset(map(type, ordered.values())):
                 return ordered

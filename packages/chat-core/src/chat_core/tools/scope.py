@@ -151,7 +151,7 @@ def require_collection(collection: object, what: str, /) -> None:
         what: name of the function that requires it, for the error.
 
     Raises:
-        UsageError: it is not a `ToolCollection`.
+        UsageError: `collection` is not a `ToolCollection`.
     """
     if not isinstance(collection, ToolCollection):
         msg = f"{what} needs a ToolCollection, not {collection!r}"
@@ -169,10 +169,10 @@ def _require_strategy(strategy: object) -> None:
     try:
         signature.bind(None, None)
     except TypeError as error:
-        msg = f"a policy is called with a call and the tool's metadata, which {strategy!r}{signature} does not take"
+        msg = f"a policy is called with a call and the tool's metadata, but {strategy!r} has the signature {signature}"
         raise UsageError(msg) from error
     if signature.return_annotation in (bool, "bool"):
-        msg = f"a policy returns an action such as Execute() or RequireApproval(…), not a bool as {strategy!r}"
+        msg = f"a policy returns an action such as Execute() or RequireApproval(…), not a bool as {strategy!r} does"
         raise UsageError(msg)
 
 

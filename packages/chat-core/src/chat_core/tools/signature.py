@@ -86,7 +86,7 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
     """
     target = _unwrap_partial(function)
     owner = f"the tool {getattr(target, '__qualname__', None) or type(target).__qualname__}"
-    body = inspect.unwrap(target if inspect.isroutine(target) or inspect.isclass(target) else _call_of(target))
+    body = inspect.unwrap(target if inspect.isroutine(target) or inspect.isclass(target) else _called_function(target))
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         msg = f"{owner} is a generator, but a tool must return its result: collect the items and return them"
         raise UsageError(msg)
@@ -110,7 +110,7 @@ def read_signature(function: Callable[..., object], /, *, resolve: bool = True) 
         getattr(target, "__name__", None),
         _docstring_of(target),
         tuple(parameters),
-        not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_call_of(target))),
+        not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_called_function(target))),
         names,
         tuple(injected),
         tuple(positional),
@@ -124,7 +124,7 @@ def _unwrap_partial(function: Any) -> Any:
     return function
 
 
-def _call_of(function: Any) -> Any:
+def _called_function(function: Any) -> Any:
     """Return the function that runs when a callable object is called."""
     return function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
 

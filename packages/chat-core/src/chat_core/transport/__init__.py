@@ -1,10 +1,11 @@
 """The transport protocol, its request and response values, and parsers that split bodies into events.
 
-A transport that wraps another one is a middleware; `LoggingTransport` is an example.
+A transport that wraps another transport is a middleware; `LoggingTransport` is an example.
 """
 
 from __future__ import annotations
 
+from chat_core.transport.aws_events import AwsEvents
 from chat_core.transport.framing import Framer, framed, framer
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_ERROR_BYTES",
     "MAX_EVENT_BYTES",
     "MAX_STREAM_BYTES",
+    "AwsEvents",
     "Event",
     "EventStream",
     "Framer",

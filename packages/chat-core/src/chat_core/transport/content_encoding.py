@@ -44,7 +44,7 @@ class Decoder:
     """Incremental decoder for a compressed body. It returns at most 1 MiB per call, because a chunk can expand a lot.
 
     Args:
-        encoding: One of `SUPPORTED_ENCODINGS` other than `identity`.
+        encoding: one of `SUPPORTED_ENCODINGS` other than `identity`.
     """
 
     __slots__ = ("_inflate", "_rest", "_windows")
@@ -62,7 +62,7 @@ class Decoder:
         """Return the next decoded bytes; empty if another chunk is needed.
 
         Raises:
-            zlib.error: The body does not have this encoding.
+            zlib.error: the body does not have this encoding.
         """
         if len(self._windows) > 1 and len(self._rest) < _ZLIB_HEADER_BYTES:
             return b""  # too short to distinguish the two variants of deflate

@@ -39,7 +39,7 @@ class PerEventLoop(Generic[ResourceT]):
     """One resource for each asyncio event loop, created on first use.
 
     Args:
-        make: Function that receives this object and creates the resource of the running loop. A resource that
+        make: function that receives this object and creates the resource of the running loop. A resource that
             references its loop keeps its own entry alive, so it must call `discard()` when it is closed.
     """
 
@@ -72,10 +72,10 @@ def require_asyncio(transport: str) -> None:
     """Raise `UsageError` if no asyncio event loop is running.
 
     Args:
-        transport: The name of the transport, for the message.
+        transport: the name of the transport, for the message.
 
     Raises:
-        UsageError: No asyncio event loop is running.
+        UsageError: no asyncio event loop is running.
     """
     try:
         asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Functions that convert the chunks of a response body to events."""
+"""Conversion of the chunks of a response body to events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, assert_never
 
 from chat_core.errors import TransportError
+from chat_core.transport.aws_events import AwsEvents
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
 from chat_core.transport.limits import MAX_EVENT_BYTES, MAX_STREAM_BYTES, too_long_error
@@ -18,13 +19,13 @@ _NO_TRANSLATION = nullcontext()
 
 
 class Framer(Protocol):
-    """An incremental parser that splits a body into events. It does no I/O. Each body needs a new one."""
+    """An incremental parser that splits a body into events. It does no I/O. Each body needs a new parser."""
 
     def feed(self, chunk: bytes, /) -> list[Event]:
         """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: With kind `protocol`: the data violates the framing, or an event exceeds the limit.
+            TransportError: with kind `protocol`: the data violates the framing, or an event exceeds the limit.
         """
         ...
 
@@ -32,7 +33,7 @@ class Framer(Protocol):
         """Finish the body and return the events that its end completes.
 
         Raises:
-            TransportError: With kind `stream`: the framing shows that the body is truncated.
+            TransportError: with kind `stream`: the framing shows that the body is truncated.
         """
         ...
 
@@ -41,8 +42,8 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
     """Return a new parser for a framing.
 
     Args:
-        framing: The format of the body.
-        max_event_bytes: The limit on the length of an event, in bytes.
+        framing: the format of the body.
+        max_event_bytes: the limit on the length of an event, in bytes.
     """
     match framing:
         case "sse":
@@ -51,6 +52,8 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
             return JsonLines(max_event_bytes)
         case "json-array":
             return JsonArray(max_event_bytes)
+        case "aws-event-stream":
+            return AwsEvents(max_event_bytes)
         case _:
             assert_never(framing)
 
@@ -81,17 +84,17 @@ async def framed(
     `aclose()` method, as async generators have.
 
     Args:
-        chunks: The body, split at any position.
-        framing: The format of the body.
-        max_event_bytes: The limit on the length of an event, in bytes.
-        max_stream_bytes: The limit on the length of the body, in bytes; `None` for no limit. A longer one is an error.
-        is_last: Ends the iteration after this event. Pass `Request.is_last` if the connection outlives the response.
-        errors: A context that is entered once, and turns the exceptions of `chunks` into `TransportError`.
-        tail: Awaited with the latest batch if the generator exits before the body ends, and before `chunks` is closed.
-            It may read the rest of the body if that batch ended the response.
+        chunks: the body, split at any position.
+        framing: the format of the body.
+        max_event_bytes: the limit on the length of an event, in bytes.
+        max_stream_bytes: the limit on the length of the body, in bytes; `None` for no limit. A longer body is an error.
+        is_last: recognizes the event after which the iteration ends. Needed if the connection outlives the response.
+        errors: a context manager that is entered once, and turns the exceptions of `chunks` into `TransportError`.
+        tail: function that is awaited with the latest batch if the generator is closed before the body ends. It runs
+            before `chunks` is closed, so it may read the rest of the body if that batch ended the response.
 
     Raises:
-        TransportError: The data violates the framing, an event exceeds the limit, or the body is truncated.
+        TransportError: the data violates the framing, an event exceeds the limit, or the body is truncated.
     """
     parser = framer(framing, max_event_bytes)
     feed = parser.feed

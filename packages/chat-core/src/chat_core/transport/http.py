@@ -1,8 +1,8 @@
 """Base classes of HTTP transports, independent of an HTTP library.
 
-`HttpTransport` checks responses and reads their bodies. A transport for an HTTP library defines three subclasses:
-of `HttpTransport` to send a request, of `HttpResponse` to close a response, and of `ErrorTranslation` to turn the
-exceptions of the library into `TransportError`.
+`HttpTransport` checks responses and reads their bodies. A transport for an HTTP library defines three subclasses: of
+`HttpTransport` to send a request, of `HttpResponse` to close a response, and of `ErrorTranslation` to turn the
+exceptions of the HTTP library into `TransportError`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chat_core.transport.tracebacks import drop_frames
 from chat_core.transport.values import Event, EventStream, Headers, Request, Response
 
 DRAIN_SECONDS: Final = 0.25
-"""The limit on the wait for the end of a body after the last event of its stream."""
+"""The maximum time to wait for the end of a body after the last event of its stream."""
 
 _DRAIN_BYTES: Final = 65536
 _ERROR_BODY_SECONDS: Final = 10.0
@@ -63,8 +63,8 @@ def invalid_header_value(name: str, value: str) -> str | None:
     """Return why the value of a header is invalid, or None if it is valid. The message omits the value.
 
     Args:
-        name: The name of the header, for the message.
-        value: The value to check.
+        name: the name of the header, for the message.
+        value: the value to check.
     """
     if _HEADER_VALUE.fullmatch(value) is None:
         message = f"the value of the header {name!r} contains characters that HTTP does not allow"
@@ -76,10 +76,10 @@ def require_valid_address(request: Request) -> None:
     """Raise `UsageError` if the host or the path has control characters, which some HTTP libraries remove silently.
 
     Raises:
-        UsageError: The address contains a line break, a NUL or another control character.
+        UsageError: the address contains a line break, a NUL or another control character.
     """
     if (found := _CONTROL_CHARACTER.search(request.host) or _CONTROL_CHARACTER.search(request.path)) is not None:
-        msg = f"the address of a request contains the control character {found[0]!r}: remove it, or quote it"
+        msg = f"the address of a request contains the control character {found[0]!r}: remove it, or percent-encode it"
         raise UsageError(msg)
 
 
@@ -92,10 +92,10 @@ def refusal_message(request: str, status: int, reason: str, headers: Headers) ->
     """Return the message of an error for a status that is not 2xx.
 
     Args:
-        request: The description of the request.
-        status: The status code of the response.
-        reason: The reason phrase of the response; may be empty.
-        headers: The headers of the response; a redirect is described by its `location`.
+        request: the description of the request.
+        status: the status code of the response.
+        reason: the reason phrase of the response; may be empty.
+        headers: the headers of the response; a redirect is described by its `location`.
     """
     msg = f"{request} returned status {status} {reason}".rstrip()
     redirect = describe_redirect(status, headers)
@@ -106,8 +106,8 @@ class ErrorTranslation(ABC):
     """A context manager that turns the exceptions of an HTTP library into `TransportError`. It is reusable.
 
     Args:
-        request: The request, for the message.
-        response_started: Whether the response headers have arrived. Invalid HTTP is an error of kind `protocol` before
+        request: the request, for the message.
+        response_started: whether the response headers have arrived. Invalid HTTP is an error of kind `protocol` before
             the headers, and of kind `stream` after them.
     """
 
@@ -140,17 +140,22 @@ class ErrorTranslation(ABC):
         """Return an error whose message describes the request and the kind of the failure.
 
         Args:
-            kind: The kind of the error: `connect`, `stream`, `timeout` or `protocol`.
-            detail: The part of the message in parentheses.
-            cause: The exception to chain, or None.
+            kind: the kind of the error: `connect`, `stream`, `timeout` or `protocol`.
+            detail: the part of the message in parentheses.
+            cause: the exception to chain, or None.
         """
         failure = self._describe_timeout(detail) if kind == "timeout" else f"{_FAILURES[kind]} ({detail})"
+        if kind == "connect":
+            failure += "; check the base URL, the network and the proxy"
         error = TransportError(kind, f"{describe(self.request)}: {failure}")
         error.__cause__ = cause
         return error
 
     def _describe_timeout(self, detail: str) -> str:
-        """Return which limit passed and how to change it. Of `detail`, only the name of the exception is used."""
+        """Return a message with the exceeded time limit and the option that sets it.
+
+        Only the name of the exception is taken from `detail`.
+        """
         name, timeouts = detail.partition(":")[0], self.request.timeouts
         connecting = "connect" in name.lower()
         seconds = timeouts.connect if connecting else timeouts.idle
@@ -163,14 +168,14 @@ class HttpResponse(ABC):
     """A response whose headers have arrived; iterating over it yields the decoded chunks of its body.
 
     Args:
-        status: The status code.
-        fields: The header fields as received.
-        chunks: The body as received. It is iterated directly if it needs no decoding.
-        is_decoded: Whether the library has already decoded `chunks`.
+        status: the status code.
+        fields: the header fields as received.
+        chunks: the body as received. It is iterated directly if it needs no decoding.
+        is_decoded: whether the HTTP library has already decoded `chunks`.
 
     Attributes:
-        status: The status code.
-        headers: The headers as received.
+        status: the status code.
+        headers: the headers as received.
     """
 
     __slots__ = ("_chunks", "_decoder", "_first", "headers", "status")
@@ -229,14 +234,14 @@ class HttpResponse(ABC):
 
 
 class HttpTransport(ABC):
-    """Base class of transports over an HTTP library. Subclasses send requests; this class reads the responses.
+    """Base class for transports over an HTTP library. Subclasses send requests; this class reads the responses.
 
     Args:
-        errors: The class that translates the exceptions of the library.
-        max_event_bytes: The limit on the length of a streamed event.
-        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
-        max_error_bytes: The maximum number of bytes to read from the body of an error response.
+        errors: the class that translates the exceptions of the HTTP library.
+        max_event_bytes: the limit on the length of a streamed event.
+        max_body_bytes: the limit on the length of the body that `send()` reads; `None` for no limit.
+        max_stream_bytes: the limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: the maximum number of bytes to read from the body of an error response.
     """
 
     def __init__(
@@ -256,14 +261,16 @@ class HttpTransport(ABC):
 
     @abstractmethod
     async def _open(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Send a request and return its response without reading the body. Exceptions of the library are translated.
+        """Send a request and return its response without reading the body.
+
+        Exceptions of the HTTP library become `TransportError`.
 
         Args:
-            request: The request to send.
-            accept_encoding: The value of the `accept-encoding` header, unless the request sets this header.
+            request: the request to send.
+            accept_encoding: the value of the `accept-encoding` header, unless the request sets this header.
 
         Raises:
-            TransportError: No response arrived.
+            TransportError: no response arrived.
         """
 
     @abstractmethod
@@ -276,8 +283,8 @@ class HttpTransport(ABC):
         The body of an error response is truncated to `max_error_bytes`.
 
         Raises:
-            TransportError: No complete response arrived, or its body exceeds `max_body_bytes`.
-            UsageError: The transport does not support the running event loop, or the address of the request contains a
+            TransportError: no complete response arrived, or its body exceeds `max_body_bytes`.
+            UsageError: the transport does not support the running event loop, or the address of the request contains a
                 control character.
         """
         response = await self._open_response(request, ACCEPT_ENCODING)
@@ -305,9 +312,9 @@ class HttpTransport(ABC):
         that the connection can be reused.
 
         Raises:
-            TransportError: On entry, no response arrived, its status is not 2xx, or it does not have the requested
+            TransportError: on entry, no response arrived, its status is not 2xx, or it does not have the requested
                 framing (kind `protocol`, with the beginning of the body). During iteration, the connection broke.
-            UsageError: The transport does not support the running event loop, or the address of the request contains a
+            UsageError: the transport does not support the running event loop, or the address of the request contains a
                 control character.
         """
         # With compression, a server may delay events to compress them together.
@@ -322,7 +329,7 @@ class HttpTransport(ABC):
             response,
             request.framing,
             max_event_bytes=self._max_event_bytes,
-            max_stream_bytes=self._max_stream_bytes,
+            max_stream_bytes=None if request.is_unlimited else self._max_stream_bytes,
             errors=errors,
             tail=drain,
         )
@@ -337,9 +344,10 @@ class HttpTransport(ABC):
                 await response.aclose()
 
     async def _open_response(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Check the address, send the request and return the response. Exceptions of the library are translated.
+        """Check the address, send the request and return the response.
 
-        Errors contain no stack frames of the library and of `_open()`, because their variables hold credentials.
+        Exceptions of the HTTP library become `TransportError`. Frames of the HTTP library and of `_open()` are removed
+        from the traceback of a `TransportError`, because their local variables hold credentials.
         """
         require_valid_address(request)
         try:
@@ -361,7 +369,7 @@ class HttpTransport(ABC):
             body = await self._read_error_body(response, request)
             received = f"has the content type {content_type!r}" if content_type else "has no content type"
             msg = f"{describe(request)}: expected a stream ({request.framing}), but the response {received}"
-            msg += f" and begins with {body[:80]!r}"
+            msg += f" and begins with {body[:80]!r}; check the base URL"
             raise TransportError("protocol", msg, body=body)
 
     async def _create_status_error(self, response: HttpResponse, request: Request) -> TransportError:
@@ -391,5 +399,6 @@ class HttpTransport(ABC):
 def _check_encoding(response: HttpResponse, request: Request) -> None:
     encoding = content_encoding(response.headers)
     if encoding not in SUPPORTED_ENCODINGS:
-        msg = f"{describe(request)}: the response has the unsupported content-encoding {encoding!r}"
+        supported = ", ".join(sorted(SUPPORTED_ENCODINGS))
+        msg = f"{describe(request)}: the response has the content-encoding {encoding!r}; supported are {supported}"
         raise TransportError("protocol", msg)

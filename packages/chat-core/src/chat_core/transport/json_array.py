@@ -33,10 +33,10 @@ class JsonArray:
     The parser only finds the ends of elements and does not validate their JSON.
 
     Args:
-        max_event_bytes: The limit on the length of an element, in bytes.
+        max_event_bytes: the limit on the length of an element, in bytes.
     """
 
-    __slots__ = ("_depth", "_escaped", "_failure", "_held", "_held_bytes", "_in_string", "_max")
+    __slots__ = ("_buffer", "_buffered_bytes", "_depth", "_escaped", "_failure", "_in_string", "_max")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
@@ -44,15 +44,15 @@ class JsonArray:
         self._depth = 0
         self._in_string = False
         self._escaped = False
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: With kind `protocol`: an element exceeds the limit, or the body is not one JSON array. If
+            TransportError: with kind `protocol`: an element exceeds the limit, or the body is not one JSON array. If
                 the chunk also completes events, they are returned and the next call raises.
         """
         self._raise_if_failed()
@@ -82,11 +82,11 @@ class JsonArray:
         """Finish the body. The end of a body completes no element, so the list is always empty.
 
         Raises:
-            TransportError: With kind `stream`: the body is truncated before the closing bracket of the array.
+            TransportError: with kind `stream`: the body is truncated before the closing bracket of the array.
         """
         self._raise_if_failed()
         if self._depth >= 0:
-            held = self._held_bytes
+            held = self._buffered_bytes
             msg = "the body ended before the end of its JSON array" + (
                 f", {held} bytes into an element" if held else ""
             )
@@ -138,10 +138,10 @@ class JsonArray:
         A comma or the closing bracket of the array also ends an element that is neither an object nor an array.
 
         Args:
-            chunk: The chunk to scan.
-            position: The position to scan from.
-            start: The position of the first byte that belongs to no emitted element.
-            events: The list to which a completed element is appended.
+            chunk: the chunk to scan.
+            position: the position to scan from.
+            start: the position of the first byte that belongs to no emitted element.
+            events: the list to which a completed element is appended.
 
         Returns:
             The new `position` and `start`.
@@ -179,9 +179,9 @@ class JsonArray:
         return len(chunk)
 
     def _append_event(self, piece: bytes, events: list[Event]) -> None:
-        data = b"".join((*self._held, piece)) if self._held else piece
-        self._held = []
-        self._held_bytes = 0
+        data = b"".join((*self._buffer, piece)) if self._buffer else piece
+        self._buffer = []
+        self._buffered_bytes = 0
         data = data.strip(_BLANK)
         if len(data) > self._max:
             self._failure = self._failure or event_too_long_error(self._max)
@@ -189,11 +189,11 @@ class JsonArray:
             events.append(Event("message", replace_invalid_utf8(data)))
 
     def _buffer_piece(self, piece: bytes) -> None:
-        if not self._held:
+        if not self._buffer:
             piece = piece.lstrip(_BLANK)
         if piece:
-            self._held.append(piece)
-            self._held_bytes += len(piece)
-            if self._held_bytes > self._max:
-                self._held = []
+            self._buffer.append(piece)
+            self._buffered_bytes += len(piece)
+            if self._buffered_bytes > self._max:
+                self._buffer = []
                 self._failure = self._failure or event_too_long_error(self._max)

@@ -18,22 +18,22 @@ class JsonLines:
     """Incremental parser that splits a body into an event for each line. It does no I/O. Each body needs a new parser.
 
     Args:
-        max_event_bytes: The limit on the length of a line, in bytes.
+        max_event_bytes: the limit on the length of a line, in bytes.
     """
 
-    __slots__ = ("_failure", "_held", "_held_bytes", "_max")
+    __slots__ = ("_buffer", "_buffered_bytes", "_failure", "_max")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: With kind `protocol`: a line exceeds the limit. If the chunk also completes events, they
+            TransportError: with kind `protocol`: a line exceeds the limit. If the chunk also completes events, they
                 are returned and the next call raises.
         """
         self._raise_if_failed()
@@ -42,9 +42,9 @@ class JsonLines:
             self._buffer_piece(chunk)
             self._raise_if_failed()
             return []
-        text = b"".join((*self._held, chunk[:end])) if self._held else chunk[:end]
-        self._held = []
-        self._held_bytes = 0
+        text = b"".join((*self._buffer, chunk[:end])) if self._buffer else chunk[:end]
+        self._buffer = []
+        self._buffered_bytes = 0
         events = self._parse_lines(text)
         if self._failure is None:
             self._buffer_piece(chunk[end + 1 :])
@@ -56,11 +56,11 @@ class JsonLines:
         """Finish the body and return the event of a last line without a line end, if there is one.
 
         Raises:
-            TransportError: With kind `stream`: the body is truncated within a JSON value.
+            TransportError: with kind `stream`: the body is truncated within a JSON value.
         """
         self._raise_if_failed()
-        text = b"".join(self._held)
-        self._held = []
+        text = b"".join(self._buffer)
+        self._buffer = []
         events = self._parse_lines(text)
         if events:
             try:
@@ -76,11 +76,11 @@ class JsonLines:
 
     def _buffer_piece(self, piece: bytes) -> None:
         if piece:
-            self._held.append(piece)
-            self._held_bytes += len(piece)
+            self._buffer.append(piece)
+            self._buffered_bytes += len(piece)
             # One byte over the limit may be the CR of the line end.
-            if self._held_bytes > self._max + 1 + len(_BOM):
-                self._held = []
+            if self._buffered_bytes > self._max + 1 + len(_BOM):
+                self._buffer = []
                 self._failure = event_too_long_error(self._max)
 
     def _parse_lines(self, text: bytes) -> list[Event]:

@@ -27,10 +27,10 @@ def too_long_error(what: str, limit: int, option: str, *, body: bytes = b"") -> 
     """Return the `TransportError` for received data that exceeds a limit.
 
     Args:
-        what: The data, such as `the body`, or a request and the data.
-        limit: The limit in bytes.
-        option: The name of the option that sets the limit.
-        body: The beginning of the data.
+        what: the data, such as `the body`, or a request and the data.
+        limit: the limit in bytes.
+        option: the name of the option that sets the limit.
+        body: the beginning of the data.
     """
     return TransportError("protocol", f"{what} is longer than {limit} bytes; raise {option} to accept it", body=body)
 
@@ -46,14 +46,14 @@ async def read_body(
     """Read a body and return it, up to a limit. A longer body of an error response is truncated.
 
     Args:
-        chunks: The decoded body.
-        where: The description of the request, for the message of the error.
-        max_body_bytes: The limit on the body of a successful response; `None` for no limit.
-        max_error_bytes: The maximum number of bytes to read from the body of an error response.
-        is_error: Whether the status of the response is not 2xx.
+        chunks: the decoded body.
+        where: the description of the request, for the message of the error.
+        max_body_bytes: the limit on the body of a successful response; `None` for no limit.
+        max_error_bytes: the maximum number of bytes to read from the body of an error response.
+        is_error: whether the status of the response is not 2xx.
 
     Raises:
-        TransportError: With kind `protocol`: the body of a successful response exceeds `max_body_bytes`.
+        TransportError: with kind `protocol`: the body of a successful response exceeds `max_body_bytes`.
     """
     limit = max_error_bytes if is_error else max_body_bytes
     pieces: list[bytes] = []

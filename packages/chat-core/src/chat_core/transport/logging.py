@@ -25,10 +25,10 @@ class LoggingTransport(TransportMiddleware):
     `http_first_seconds`, `http_outcome` and `http_error`.
 
     Args:
-        inner: The transport that sends the requests. The middleware owns it.
-        logger: The logger of the records; `chat_core.transport` by default.
-        level: The level of the records. A failed exchange is logged at `WARNING` or higher.
-        clock: Function that returns the current time in seconds.
+        inner: the transport that sends the requests. The middleware owns it.
+        logger: the logger of the records; `chat_core.transport` by default.
+        level: the level of the records. A failed exchange is logged at `WARNING` or higher.
+        clock: function that returns the current time in seconds.
     """
 
     def __init__(

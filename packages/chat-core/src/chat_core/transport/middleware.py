@@ -1,4 +1,4 @@
-"""The base class of middlewares: transports that wrap another transport.
+"""The base class for middlewares: transports that wrap another transport.
 
 A middleware is itself a transport, so middlewares compose: `LoggingTransport(RecordingTransport(HttpxTransport(),
 path))`. Each of them sees the request, the response and the outcome of an exchange. The outermost middleware starts
@@ -37,19 +37,19 @@ class TransportExchange:
     """One request and its response, as a middleware sees them.
 
     Attributes:
-        request: The request to send. A middleware may replace it before its `yield`, for example to add a header.
-        streamed: Whether the caller used `stream()`.
-        status: The status of the response, as soon as it arrives; also of an error response.
-        headers: The headers of the response, as soon as they arrive; also of an error response.
-        response: The complete response of `send()`.
-        events: The number of events received from a stream.
-        bytes: The length of the body of `send()`, or of the data of all received events. Framing and compression are
-            not included.
-        first_after: Seconds until the first events or the complete response arrived.
-        seconds: The duration of the exchange, after it has ended.
-        outcome: The outcome. A stream is `complete` if its events have ended, or if its last event
+        request: the request to send. A middleware may replace it before its `yield`, for example to add a header.
+        streamed: whether the caller used `stream()`.
+        status: the status of the response, as soon as it arrives; also of an error response.
+        headers: the headers of the response, as soon as they arrive; also of an error response.
+        response: the complete response of `send()`.
+        events: the number of events received from a stream.
+        bytes: the number of bytes in the body of a complete response, or in the data of all received events. Framing
+            and compression are not included.
+        first_after: seconds until the first events or the complete response arrived.
+        seconds: the duration of the exchange, after it has ended.
+        outcome: the outcome. A stream is `complete` if its events have ended, or if its last event
             (`Request.is_last`) was delivered to the reader.
-        error: The error that the transport raised, if the outcome is `failed`.
+        error: the error that the transport raised, if the outcome is `failed`.
     """
 
     request: Request
@@ -66,17 +66,17 @@ class TransportExchange:
 
 
 class TransportMiddleware:
-    """Base class of middlewares. It forwards every call; subclasses override `around` and, if needed, `received`.
+    """Base class for middlewares. It forwards every call; subclasses override `around` and, if needed, `received`.
 
     Errors propagate unchanged. Exiting a stream exits the inner stream, and closing the middleware closes the inner
     transport.
 
     Args:
-        inner: The transport that sends the requests. The middleware owns it.
-        clock: Function that returns the current time in seconds.
+        inner: the transport that sends the requests. The middleware owns it.
+        clock: function that returns the current time in seconds.
 
     Attributes:
-        inner: The wrapped transport.
+        inner: the wrapped transport.
     """
 
     def __init__(self, inner: Transport, *, clock: Callable[[], float] = perf_counter) -> None:
@@ -100,15 +100,15 @@ class TransportMiddleware:
         """Handle a batch of events of a stream before the reader receives it. The default does nothing.
 
         Args:
-            exchange: The exchange of the stream; its counters include the batch.
-            batch: The events of one read.
+            exchange: the exchange of the stream; its counters include the batch.
+            batch: the events of one read.
         """
 
     async def send(self, request: Request, /) -> Response:
         """Implement `Transport.send`: forward the request to the inner transport.
 
         Raises:
-            TransportError: The inner transport raised it.
+            TransportError: the inner transport failed.
         """
         exchange = TransportExchange(request, streamed=False)
         with self.around(exchange), _ExchangeRecorder(exchange, self._clock) as recorder:
@@ -123,7 +123,7 @@ class TransportMiddleware:
         """Implement `Transport.stream`: forward the request. Exiting the context exits the inner stream at once.
 
         Raises:
-            TransportError: The inner transport raised it.
+            TransportError: the inner transport failed.
         """
         exchange = TransportExchange(request, streamed=True)
         with self.around(exchange), _ExchangeRecorder(exchange, self._clock) as recorder:

@@ -12,16 +12,16 @@ from chat_core.transport.values import EventStream, Request, Response
 class Transport(Protocol):
     """Protocol for objects that send requests to a server and return its responses.
 
-    A transport is safe to share between tasks. It may be used from several event loops, one after another. The bodies
-    and streams that it receives have limits, after decompression, and an option for each.
+    A transport is safe to share between tasks. It may be used from several event loops, one after another. It limits
+    the size of received bodies and streams after decompression, and has an option for each limit.
     """
 
     async def send(self, request: Request, /) -> Response:
         """Send a request and return the complete response, with any status.
 
         Raises:
-            TransportError: No complete response arrived.
-            UsageError: The host or the path contains a control character. Nothing was sent.
+            TransportError: no complete response arrived.
+            UsageError: the host or the path contains a control character. Nothing was sent.
         """
         ...
 
@@ -33,8 +33,8 @@ class Transport(Protocol):
         body too.
 
         Raises:
-            TransportError: On entry, no response arrived, or its status is not 2xx. The error of a status has the
-                status, headers and body. During iteration, the connection broke.
+            TransportError: on entry, no response arrived, or its status is not 2xx. The error for a status has the
+                status, headers and body of the response. During iteration, the connection broke.
         """
         ...
 

@@ -98,8 +98,8 @@ def describe_redirect(status: int, headers: Mapping[str, str]) -> str | None:
     The user, query and fragment of the location are omitted, because they may contain credentials.
 
     Args:
-        status: The status of the response.
-        headers: The headers of the response, with lowercase or case-insensitive names.
+        status: the status of the response.
+        headers: the headers of the response, with lowercase or case-insensitive names.
     """
     location = headers.get("location")
     if status // 100 != 3 or not location:  # noqa: PLR2004 - the statuses of redirects
@@ -114,8 +114,8 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     `retry-after-ms` is in milliseconds. `retry-after` is in seconds, or a date (RFC 9110, section 10.2.3).
 
     Args:
-        headers: The headers of the response, with lowercase or case-insensitive names.
-        now: The time from which a date is counted; the current time by default.
+        headers: the headers of the response, with lowercase or case-insensitive names.
+        now: the time from which a date is counted; the current time by default.
 
     Returns:
         The seconds to wait, or None if the headers contain no valid wait.
@@ -154,8 +154,8 @@ def reset_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     timestamp in seconds or milliseconds, or an RFC 3339 date. Prefer `retry_after()` if it returns a wait.
 
     Args:
-        headers: The headers of the response.
-        now: The time from which a timestamp or date is counted; the current time by default.
+        headers: the headers of the response.
+        now: the time from which a timestamp or date is counted; the current time by default.
 
     Returns:
         The longest wait, or None if the headers report no exhausted limit with a reset.
@@ -222,12 +222,12 @@ def provider_error(
     The next step for the caller is appended to the message.
 
     Args:
-        kind: The class of the error.
-        message: The message of the error.
-        status: The status of the response; None if the error came within a stream.
-        headers: The headers of the response; empty if they are unknown.
-        body: The body of the response, or its beginning.
-        code: The error code of the provider.
+        kind: the class of the error.
+        message: the message of the error.
+        status: the status of the response; None if the error came within a stream.
+        headers: the headers of the response; empty if they are unknown.
+        body: the body of the response, or its beginning.
+        code: the error code of the provider.
     """
     return kind(
         with_next_step(message, kind),
@@ -244,19 +244,30 @@ def with_next_step(message: str, kind: type[ProviderError]) -> str:
     """Return an error message that ends with the next step for errors of class `kind`.
 
     Args:
-        message: The message. If it ends with the next step for another class, that step is replaced.
-        kind: The class of the error.
+        message: the message. If it ends with the next step for another class, that step is replaced.
+        kind: the class of the error.
     """
     words, step = message.partition(_NEXT_STEP)[0], NEXT_STEPS.get(kind)
     return words if step is None else f"{words}{_NEXT_STEP}{step})"
+
+
+def with_details(message: str, details: str) -> str:
+    """Return an error message with `details` in parentheses, before the next step.
+
+    Args:
+        message: the message. It may end with a next step.
+        details: the facts to add.
+    """
+    words, separator, step = message.partition(_NEXT_STEP)
+    return f"{words} ({details}){separator}{step}"
 
 
 def translate_transport_error(error: TransportError, provider: str) -> ChatError:
     """Convert a transport error to the error that a run raises for a missing or incomplete response, and return it.
 
     Args:
-        error: The error of the transport, of any kind except `status`.
-        provider: The name of the provider, for the message.
+        error: the error of the transport, of any kind except `status`.
+        provider: the name of the provider, for the message.
     """
     msg = f"{provider}: {error}"
     if error.kind == "timeout":

@@ -7,8 +7,8 @@ takes only a few calls of `bytes` methods for a whole chunk:
   and is dropped.
 - The text after the last empty line is an incomplete event. Its pieces are buffered and joined once, when its empty
   line arrives. The cost per byte is therefore constant, at any chunk size.
-- An incomplete event that exceeds the limit is parsed line by line from there on: only its data counts towards the
-  limit, and its comments do not.
+- If an incomplete event exceeds the limit, it is parsed line by line. Then only the data of the event counts towards
+  the limit, and comments do not.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class SseParser:
     """Incremental parser that splits a body of server-sent events. It does no I/O. Each body needs a new parser.
 
     Args:
-        max_event_bytes: The limit on the length of the data of an event, in bytes.
+        max_event_bytes: the limit on the length of the data of an event, in bytes.
 
     Attributes:
-        last_event_id: The last event id that the stream has set, or an empty string.
-        reconnection_time: Milliseconds to wait before reconnecting; `None` if the stream has not set it.
+        last_event_id: the last event id that the stream has set, or an empty string.
+        reconnection_time: milliseconds to wait before reconnecting; `None` if the stream has not set it.
     """
 
     __slots__ = (
         "_after_cr",
+        "_buffer",
+        "_buffered_bytes",
         "_data",
         "_data_bytes",
         "_failure",
-        "_held",
-        "_held_bytes",
         "_id",
         "_max",
         "_must_check",
@@ -68,8 +68,8 @@ class SseParser:
         self._after_cr = False
         self._must_check = True
         # The text after the last empty line or, if `_reading_lines` is set, after the last line.
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
         self._reading_lines = False
         # The current event of the line parser.
         self._data: list[bytes] = []
@@ -82,7 +82,7 @@ class SseParser:
         """Parse a chunk and return the events that it completes.
 
         Raises:
-            TransportError: With kind `protocol`: an event exceeds the limit. If the chunk also completes events, they
+            TransportError: with kind `protocol`: an event exceeds the limit. If the chunk also completes events, they
                 are returned and the next call raises.
         """
         if self._must_check:
@@ -90,7 +90,7 @@ class SseParser:
         if _CR in chunk:
             self._must_check = self._after_cr = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        held = self._held
+        held = self._buffer
         if self._reading_lines:
             return self._raise_failure_if_no_events(self._feed_lines(chunk))
         end = chunk.rfind(b"\n\n")
@@ -105,8 +105,8 @@ class SseParser:
             return self._raise_failure_if_no_events(self._buffer_piece(chunk))
         if held:
             text = b"".join((*held, text))
-            self._held = []
-            self._held_bytes = 0
+            self._buffer = []
+            self._buffered_bytes = 0
         events = self._parse_events(text)
         if rest:
             events += self._buffer_piece(rest)
@@ -128,7 +128,7 @@ class SseParser:
         """Finish the body. An event without its empty line is incomplete, so the list is always empty.
 
         Raises:
-            TransportError: An event exceeded the limit, and no call has raised the error yet.
+            TransportError: an event exceeded the limit, and no call has raised the error yet.
         """
         if self._failure is not None:
             raise self._failure
@@ -155,7 +155,7 @@ class SseParser:
         """Record that an event exceeds the limit. The parser raises the error as soon as it has no events to return."""
         self._failure = event_too_long_error(self._max)
         self._must_check = True
-        self._held = []
+        self._buffer = []
         self._data = []
 
     def _raise_failure_if_no_events(self, events: list[Event]) -> list[Event]:
@@ -166,12 +166,12 @@ class SseParser:
     def _buffer_piece(self, piece: bytes) -> list[Event]:
         """Buffer a piece of an unfinished event. If the event exceeds the limit, start to parse it line by line."""
         if self._failure is None and piece:
-            self._held.append(piece)
-            self._held_bytes += len(piece)
-            if self._held_bytes > self._max:
-                text = b"".join(self._held)
-                self._held = []
-                self._held_bytes = 0
+            self._buffer.append(piece)
+            self._buffered_bytes += len(piece)
+            if self._buffered_bytes > self._max:
+                text = b"".join(self._buffer)
+                self._buffer = []
+                self._buffered_bytes = 0
                 self._reading_lines = True
                 return self._feed_lines(text)
         return []
@@ -239,16 +239,16 @@ class SseParser:
 
     def _feed_lines(self, chunk: bytes) -> list[Event]:
         """Parse a long event line by line instead of buffering it. Resume buffering after the event's empty line."""
-        held = self._held
+        held = self._buffer
         if _LF not in chunk:
             held.append(chunk)
-            self._held_bytes += len(chunk)
-            if self._held_bytes > self._max + _FIELD_NAME:
+            self._buffered_bytes += len(chunk)
+            if self._buffered_bytes > self._max + _FIELD_NAME:
                 self._record_oversized_event()
             return []
         lines = b"".join((*held, chunk)).split(b"\n")
-        self._held = []
-        self._held_bytes = 0
+        self._buffer = []
+        self._buffered_bytes = 0
         for index, line in enumerate(lines[:-1]):
             if not line:
                 events: list[Event] = []

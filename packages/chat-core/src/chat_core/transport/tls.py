@@ -12,13 +12,13 @@ DefaultT = TypeVar("DefaultT")
 
 @final
 class TlsContext(Generic[DefaultT]):
-    """The TLS context of a transport. It is created on first use, because loading CA certificates is slow.
+    """The TLS context of a transport, created on first use because loading CA certificates is slow.
 
     The object is safe to use from several threads.
 
     Args:
-        verify: A context, the path of a CA bundle, or whether to verify certificates.
-        make: Function that creates the context from `verify` if `verify` is a boolean.
+        verify: a context, the path of a CA bundle, or whether to verify certificates.
+        make: function that creates the context from `verify` if `verify` is a boolean.
     """
 
     __slots__ = ("_context", "_lock", "_make", "_verify")

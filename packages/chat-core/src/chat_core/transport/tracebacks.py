@@ -1,4 +1,4 @@
-"""Function that removes stack frames from errors, because their local variables may hold credentials."""
+"""Removal of stack frames from errors, because their local variables may hold credentials."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
-Framing: TypeAlias = Literal["sse", "json-lines", "json-array"]
+Framing: TypeAlias = Literal["sse", "json-lines", "json-array", "aws-event-stream"]
 """The format that splits a response body into events."""
 
 Scheme: TypeAlias = Literal["http", "https"]
@@ -18,9 +18,9 @@ class Event:
     """One event of a response stream.
 
     Attributes:
-        type: The event type; `message` if the stream sets none.
-        data: The payload, as UTF-8.
-        id: The last event id that the stream has set; empty if it has set none.
+        type: the event type; `message` if the stream sets none.
+        data: the payload, as UTF-8.
+        id: the last event id that the stream has set; empty if it has set none.
     """
 
     type: str
@@ -69,8 +69,8 @@ class Timeouts:
     """The timeouts of a request.
 
     Attributes:
-        connect: Seconds to establish a connection; `None` for no limit.
-        idle: Seconds without any received data, before the first byte or between two bytes; `None` for no limit.
+        connect: seconds to establish a connection; `None` for no limit.
+        idle: seconds without any received data, before the first byte or between two bytes; `None` for no limit.
     """
 
     connect: float | None = 10.0
@@ -88,17 +88,19 @@ class Request:
     """A request that a provider sends over a transport.
 
     Attributes:
-        method: The HTTP method.
-        scheme: The scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
-        host: The host, with a port unless it is the default port of the scheme.
-        path: The path with the query; it begins with a slash.
-        headers: The headers, in order, without those of the connection. They may hold secrets: `repr` omits them, and
-            so it omits the query.
-        body: The body; `repr` omits it.
-        timeouts: The timeouts of the connection and of its data.
-        framing: The format that splits a streamed body into events.
-        is_last: Returns whether an event is the last one of its response. Transports that keep the connection open
-            between responses need it.
+        method: the HTTP method.
+        scheme: the scheme of the URL. A transport may map it to its own, such as `https` to `wss`.
+        host: the host, with a port unless it is the default port of the scheme.
+        path: the path with the query; it begins with a slash.
+        headers: the headers, in order, without those of the connection. They may hold secrets, as may
+            the query: `repr` omits both.
+        body: the body; `repr` omits it.
+        timeouts: the timeouts of the connection and of its data.
+        framing: the format that splits a streamed body into events.
+        is_last: function that returns whether an event is the last one of its response. Transports that keep the
+            connection open between responses need it.
+        is_unlimited: whether a streamed body may be longer than the limit of the transport. Each event still has a
+            limit.
     """
 
     method: str
@@ -110,6 +112,7 @@ class Request:
     timeouts: Timeouts = Timeouts()
     framing: Framing = "sse"
     is_last: Callable[[Event], bool] = never_last
+    is_unlimited: bool = False
 
     def __repr__(self) -> str:
         # The user in the host and the query may be secrets.
@@ -141,9 +144,9 @@ class EventStream:
     decides whether the response is complete.
 
     Args:
-        status: The status code.
-        headers: The response headers.
-        batches: The events, grouped by read.
+        status: the status code.
+        headers: the response headers.
+        batches: the events, grouped by read.
     """
 
     __slots__ = ("_batches", "headers", "status")

@@ -8,12 +8,14 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from importlib import import_module
 from typing import (
     TYPE_CHECKING,
     Final,
     Generic,
     NoReturn,
+    ParamSpec,
     Protocol,
     Self,
     TypeAlias,
@@ -27,9 +29,32 @@ from typing import (
 from chat_core.errors import UsageError
 from chat_core.messages.content import FinishReason
 from chat_core.transport.protocol import Transport
+from chat_core.transport.tracebacks import drop_frames
 from chat_core.transport.values import Request
 
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
 AUTHORIZATION: Final = "authorization"
+
+
+def without_frames(function: Callable[P, ResultT]) -> Callable[P, ResultT]:
+    """Decorate a function so that a `UsageError` that it raises has no stack frames with its arguments and variables.
+
+    Error trackers record the variables of each frame, which may contain a secret.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+        try:
+            return function(*args, **kwargs)
+        except UsageError as error:
+            drop_frames(error)
+            failure = error
+        del args, kwargs
+        raise failure
+
+    return call
 
 
 ApiKey: TypeAlias = str | Callable[[], Awaitable[str]]
@@ -50,6 +75,21 @@ class RenewableKey(Protocol):
 
     def reject(self, key: str, /) -> None:
         """Drop `key` from the cache. Do nothing if the cache holds another key by now."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Source of the credentials of each request: a `KeySource`, or a function of the platform that signs requests."""
+
+    async def authorize(self, request: Request, /) -> Request:
+        """Return a copy of the request with credentials."""
+        ...
+
+    def reject(self, request: Request, /) -> bool:
+        """Drop the credentials of a request that the server rejected.
+
+        Return whether the next credentials may differ.
+        """
         ...
 
 
@@ -79,16 +119,19 @@ class KeySource:
             msg = f"the function that returns the key must be async, but it returned a {_type_name(result)}"
             raise UsageError(msg)
         # The result may be anything: not every caller uses a type checker.
-        secret = cast("object", await result)
-        if not isinstance(secret, str) or not secret.strip():
-            shown = "an empty text" if isinstance(secret, str) else f"a {_type_name(secret)}"
-            msg = f"the function that returns the key returned {shown}: return the key"
-            raise UsageError(msg)
-        value = credentials_for(self.header, secret.strip())
+        value = self._header_value(cast("object", await result))
         return replace(request, headers=(*request.headers, (self.header, value)))
 
+    @without_frames
+    def _header_value(self, secret: object) -> str:
+        if not isinstance(secret, str) or not secret.strip():
+            shown = "an empty string" if isinstance(secret, str) else f"a {_type_name(secret)}"
+            msg = f"the function that returns the key returned {shown}: return the key"
+            raise UsageError(msg)
+        return credentials_for(self.header, secret.strip())
+
     def reject(self, request: Request) -> bool:
-        """Drop the key of a request that the server rejected. Return whether the next key may be another one.
+        """Drop the key of a request that the server rejected. Return whether the next key may differ.
 
         Args:
             request: request from `authorize()`.
@@ -144,7 +187,7 @@ class Connection:
         return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
 
     def key_unless(self, names: Collection[str]) -> KeySource | None:
-        """Return the key source, or None if the headers `names` include one that replaces the key."""
+        """Return the key source, or None if one of the headers `names` replaces the key."""
         return None if {AUTHORIZATION, self.key_header} & {*names} else self.key
 
     def transport_or_default(self) -> Transport:
@@ -160,7 +203,7 @@ SettingsT = TypeVar("SettingsT", bound=Connection)
 
 
 class ConnectionBuilder(Generic[SettingsT]):
-    """Base class of provider builders. A builder is immutable: each `with_…` method returns a new builder.
+    """Base class for provider builders. A builder is immutable: each `with_…` method returns a new builder.
 
     `with_api_key()` and `with_headers()` set credentials and headers. The last call that sets a header wins.
     """
@@ -173,23 +216,24 @@ class ConnectionBuilder(Generic[SettingsT]):
     def _with(self, settings: SettingsT) -> Self:
         return type(self)(settings)
 
+    @without_frames
     def with_api_key(self, key: ApiKey) -> Self:
-        """Send `key` with every request, in place of a key, a token or a header with credentials set before.
+        """Send `key` with every request. It replaces a key, a token or a header with credentials that was set before.
 
         An async function is called for each request, also for retries, so that keys rotate and tokens are renewed.
-        Without a key, a vendor's own server gets the key in the vendor's environment variable.
+        Without this call, requests to a vendor's own server contain the key in the vendor's environment variable.
         """
         secret = require_key("with_api_key", key, "a key")
         return self._with(self._settings.with_credentials(self._settings.key_header, secret))
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Add headers to every request. A header replaces an earlier one of the same name, also that of the key."""
+        """Add headers to every request. A header replaces an earlier header of the same name, even the API key."""
         return self._with(self._settings.with_headers(headers))
 
     def with_transport(self, transport: Transport) -> Self:
         """Send requests over `transport`. The caller owns it: closing the provider leaves it open.
 
-        Without it, requests are sent over an `HttpxTransport` that the provider owns.
+        By default, requests are sent over an `HttpxTransport` that the provider owns.
         """
         is_class = isinstance(transport, type)
         if is_class or not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -199,7 +243,7 @@ class ConnectionBuilder(Generic[SettingsT]):
         return self._with(replace(self._settings, transport=transport))
 
     def _missing_method_hint(self, name: str) -> str | None:  # noqa: ARG002 - for states that lack a method
-        """Return why `name` is unavailable in this state, or None if no state has it."""
+        """Return why `name` is unavailable in this state, or None if no builder state has this method."""
         return None
 
     if not TYPE_CHECKING:  # a type checker reports the missing method itself
@@ -215,13 +259,16 @@ class AddressBuilder(ConnectionBuilder[SettingsT]):
     __slots__ = ()
 
     def with_base_url(self, url: str) -> Self:
-        """Send requests to the server at `url`, up to the path of the API. A query in it is sent with every request."""
+        """Send requests to the server at the base URL `url`, such as `https://host/v1`.
+
+        If the URL has a query, the query is sent with every request.
+        """
         return self._with(replace(self._settings, base_url=require_url("with_base_url", url)))
 
 
 @final
 class MissingKeyError(UsageError):
-    """No API key was set for a server that needs one.
+    """No API key was set for a server that needs a key.
 
     Attributes:
         variables: names of the environment variables that the key is read from, in the order in which they are read.
@@ -247,10 +294,10 @@ def require_secret(method: str, value: str, what: str) -> str:
         UsageError: the secret is empty or not text.
     """
     if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
-        msg = f"{method}() needs {what}, but got an empty text: check that the environment variable is set"
+        msg = f"{method}() needs {what}, but got an empty value: check that the environment variable is set"
         raise UsageError(msg)
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"{method}() needs {what}; it got {type(value).__name__}"
+        msg = f"{method}() needs {what}, not a value of type {type(value).__name__}"
         raise UsageError(msg)
     return value.strip()
 
@@ -320,7 +367,7 @@ def require_provider_name(name: str) -> str:
         UsageError: the name is empty.
     """
     if not name:
-        msg = "with_provider_name() needs a name, not an empty text"
+        msg = "with_provider_name() needs a name, not an empty string"
         raise UsageError(msg)
     return name
 
@@ -364,11 +411,11 @@ def default_transport() -> Transport:
     Raises:
         UsageError: the package chat-transport-httpx is not installed.
     """
-    # By name: chat-core depends on no transport, and only a program that uses the default one loads it.
+    # By name: chat-core depends on no transport, and only a program that uses the default transport loads its package.
     try:
         module = import_module("chat_transport_httpx")
     except ImportError as error:
-        msg = "there is no transport: install chat-transport-httpx, or pass one with .with_transport(…)"
+        msg = "no transport is installed: pip install chat-transport-httpx, or pass one with .with_transport(…)"
         raise UsageError(msg) from error
     transport: Transport = module.HttpxTransport()
     return transport

@@ -1,4 +1,4 @@
-"""Helpers that remove the credentials of a request from the errors that its server reports.
+"""Removal of a request's credentials from the errors that its server reports.
 
 A server may quote a credential in an error response. The patterns in `errors.py` recognize keys of known vendors. This
 module recognizes the credentials that were sent, in the forms in which servers quote them: raw, escaped for JSON, HTML
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from html.entities import codepoint2name
-from typing import Final, TypeVar
+from typing import Final, TypeVar, final
 from urllib.parse import unquote, unquote_plus
 
 from chat_core.errors import ChatError, TransportError
@@ -33,11 +33,16 @@ _CREDENTIAL_IN_BODY: Final = re.compile(
     re.IGNORECASE,
 )
 """Credentials for other servers in a request body, such as the token of an MCP server."""
+_AWS_PARAMETER: Final = re.compile(r"(?:Credential|Signature)=([^,\s]+)")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "token"})
 _SHORTEST: Final = 6
 """Minimum length of redacted values. Shorter values may also occur in unrelated text."""
+_PLAIN_WORD: Final = re.compile(r"[a-z]{1,11}")
+"""Values that are words, such as the placeholder `ollama` for a server without keys, and occur in unrelated text."""
 _PREFIX: Final = 10
 """Number of characters after which a truncated credential is recognized."""
+MAX_DATA: Final = 1024 * 1024
+"""Maximum length of received data in a redacted error. Searching longer data would block the event loop."""
 
 
 def credentials_of(request: Request) -> tuple[str, ...]:
@@ -53,13 +58,15 @@ def credentials_of(request: Request) -> tuple[str, ...]:
         if _CREDENTIAL_NAME.search(name):
             scheme, _, secret = value.strip().partition(" ")
             if scheme.lower() not in _SCHEMES or not secret:
-                values |= _encodings(value.strip())
+                values |= _encoded_forms(value.strip())
             if scheme.lower() in _SCHEMES or name.lower().endswith("authorization"):
-                values |= _encodings(secret.strip())
+                values |= _encoded_forms(secret.strip())
+            for parameter in _AWS_PARAMETER.findall(value):
+                values |= _encoded_forms(parameter)
             if name.lower() == "cookie":
                 for cookie in value.split(";"):
-                    values |= _encodings(cookie.partition("=")[2].strip())
-    # A value that contains another one is replaced first.
+                    values |= _encoded_forms(cookie.partition("=")[2].strip())
+    # A value that contains another value is replaced first.
     return tuple(sorted([value for value in values if len(value) >= _SHORTEST], key=lambda item: (-len(item), item)))
 
 
@@ -71,9 +78,9 @@ def _parse_text(text: bytes) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _encodings(secret: str) -> set[str]:
+def _encoded_forms(secret: str) -> set[str]:
     """Return a credential, its base64 forms, and the user and password that it contains in base64."""
-    if len(secret) < _SHORTEST:
+    if len(secret) < _SHORTEST or _PLAIN_WORD.fullmatch(secret):
         return set()
     data = secret.encode(errors="replace")
     found = {secret, base64.b64encode(data).decode().rstrip("="), base64.urlsafe_b64encode(data).decode().rstrip("=")}
@@ -84,79 +91,82 @@ def _encodings(secret: str) -> set[str]:
     return found | {user, user.partition(":")[2]} if user.isprintable() and ":" in user else found
 
 
-def redact_bytes(data: bytes, request: Request) -> bytes:
-    """Return a response body with the credentials of its request redacted.
+@final
+class Redactor:
+    """Object that redacts the credentials of one request in responses and errors. They are looked up on first use.
 
     Args:
-        data: body of a response.
-        request: request to which the server responded.
+        request: the request as it was sent.
     """
-    # In Latin-1, each byte is one character.
-    return _replace(data.decode("latin-1"), credentials_of(request)).encode("latin-1")
+
+    __slots__ = ("_request", "_values")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._values: tuple[str, ...] | None = None
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        """Return a response body without the credentials."""
+        # In Latin-1, each byte is one character.
+        return self._redact_text(data.decode("latin-1")).encode("latin-1")
+
+    def redact_headers(self, headers: Mapping[str, str]) -> Headers:
+        """Return response headers without the credentials."""
+        return Headers([(name, self._redact_text(value)) for name, value in headers.items()])
+
+    def redact_error(self, error: ErrorT, received: bytes = b"") -> ErrorT:
+        """Remove the credentials from an error, in place, and return the error.
+
+        The message and the attributes are redacted. Received data in an attribute is limited to `MAX_DATA` bytes. If
+        the error, its causes or the received data quote a credential, the causes and the stack frames are removed,
+        because their variables contain the data. The partial response is not changed.
+
+        Args:
+            error: error raised by a transport or a stream decoder.
+            received: the data in which the error was found.
+        """
+        for name, value in vars(error).items():
+            if isinstance(value, (str, bytes)):
+                setattr(error, name, value[:MAX_DATA])
+        texts = {
+            text: self._redact_text(text) for text in {*_exposed_texts(error), received[:MAX_DATA].decode("latin-1")}
+        }
+        error.args = tuple([self._redact_text(item) if isinstance(item, str) else item for item in error.args])
+        for name, value in vars(error).items():
+            if isinstance(value, str):
+                setattr(error, name, texts[value])
+            elif isinstance(value, bytes):
+                setattr(error, name, texts[value.decode("latin-1")].encode("latin-1"))
+        if isinstance(error, TransportError):
+            error.headers = self.redact_headers(error.headers)
+        # Data beyond the limit was not searched, so it may quote a credential.
+        if len(received) > MAX_DATA or any(text != redacted for text, redacted in texts.items()):
+            error.__cause__ = error.__context__ = error.__traceback__ = None
+        return error
+
+    def _redact_text(self, text: str) -> str:
+        if self._values is None:
+            self._values = credentials_of(self._request)
+        for value in self._values:
+            text = _redact_value(text, value)
+        return text
 
 
-def redact_headers(headers: Mapping[str, str], request: Request) -> Mapping[str, str]:
-    """Return response headers with the credentials of the request redacted.
-
-    Args:
-        headers: headers of a response.
-        request: request to which the server responded.
-    """
-    values = credentials_of(request)
-    return Headers([(name, _replace(value, values)) for name, value in headers.items()])
-
-
-def redact_error(error: ErrorT, request: Request, received: bytes = b"") -> ErrorT:
-    """Remove the credentials of `request` from an error, in place, and return the error.
-
-    The message and the attributes are redacted. If the error, its causes or the received data quote a credential, the
-    causes and the stack frames are removed, whose variables contain the data. The partial response remains unchanged.
-
-    Args:
-        error: error raised by a transport or a stream decoder.
-        request: the request that failed.
-        received: the data in which the error was found.
-    """
-    values = credentials_of(request)
-    quoted = _quotes(received.decode("latin-1"), values) or any(_quotes(text, values) for text in _texts(error))
-    error.args = tuple([_replace(item, values) if isinstance(item, str) else item for item in error.args])
-    for name, value in vars(error).items():
-        if isinstance(value, str):
-            setattr(error, name, _replace(value, values))
-        elif isinstance(value, bytes):
-            setattr(error, name, redact_bytes(value, request))
-    if isinstance(error, TransportError):
-        error.headers = redact_headers(error.headers, request)
-    if quoted:
-        error.__cause__ = error.__context__ = error.__traceback__ = None
-    return error
-
-
-def _texts(error: BaseException) -> list[str]:
-    """Return what an error and its causes show."""
+def _exposed_texts(error: BaseException) -> list[str]:
+    """Return the texts that an error and its causes expose: messages, reprs, and attributes with text or bytes."""
     texts: list[str] = []
     current: BaseException | None = error
     while current is not None:
-        texts += [str(current), repr(current)]
-        texts += [value for value in vars(current).values() if isinstance(value, str)]
-        texts += [value.decode("latin-1") for value in vars(current).values() if isinstance(value, bytes)]
+        texts += [str(current)[:MAX_DATA], repr(current)[:MAX_DATA]]
+        texts += [value[:MAX_DATA] for value in vars(current).values() if isinstance(value, str)]
+        texts += [value[:MAX_DATA].decode("latin-1") for value in vars(current).values() if isinstance(value, bytes)]
         current = current.__cause__ or current.__context__
     return texts
 
 
-def _quotes(text: str, values: tuple[str, ...]) -> bool:
-    return _replace(text, values) != text
-
-
-def _replace(text: str, values: tuple[str, ...]) -> str:
-    for value in values:
-        text = _replace_value(text, value)
-    return text
-
-
-def _replace_value(text: str, value: str) -> str:
+def _redact_value(text: str, value: str) -> str:
     """Replace a credential in all its forms. A longer text is also recognized if it is truncated."""
-    start = _pattern(value[:_PREFIX])
+    start = _start_pattern(value[:_PREFIX])
     pieces: list[str] = []
     position = 0
     while (found := start.search(text, position)) is not None:
@@ -169,6 +179,13 @@ def _replace_value(text: str, value: str) -> str:
         pieces += [text[position : found.start()], REDACTED]
         position = end
     return "".join([*pieces, text[position:]]) if pieces else text
+
+
+@lru_cache(maxsize=64)
+def _start_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of `_pattern()` after a lookahead for its first character, which rejects most positions."""
+    starts = {text[0], text[0].encode(errors="replace").decode("latin-1")[0], "\\", "%", "&"}
+    return re.compile(f"(?=[{''.join([re.escape(start) for start in sorted(starts)])}]){_pattern(text).pattern}")
 
 
 @lru_cache(maxsize=512)

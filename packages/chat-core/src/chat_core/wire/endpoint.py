@@ -9,13 +9,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
-from chat_core.wire.connection import KeySource, naming_variable, read_environment, without_secrets
+from chat_core.wire.connection import Authorizer, naming_variable, read_environment, without_secrets
 
 JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
     "sse": (("content-type", "application/json"), ("accept", "text/event-stream")),
     "json-lines": (("content-type", "application/json"), ("accept", "application/x-ndjson")),
     "json-array": JSON_HEADERS,
+    "aws-event-stream": (("content-type", "application/json"), ("accept", "application/vnd.amazon.eventstream")),
 }
 
 MAX_CONNECT_TIMEOUT: Final = 10.0
@@ -34,8 +35,8 @@ class Endpoint:
 
     __slots__ = ("headers", "host", "key", "path", "query", "scheme")
 
-    def __init__(self, base_url: str, headers: Mapping[str, str], key: KeySource | None = None) -> None:
-        self.key: KeySource | None = key
+    def __init__(self, base_url: str, headers: Mapping[str, str], key: Authorizer | None = None) -> None:
+        self.key: Authorizer | None = key
         base_url = base_url.strip()
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
@@ -50,7 +51,7 @@ class Endpoint:
 
     @classmethod
     def from_environment(
-        cls, variable: str, default: str, headers: Mapping[str, str], key: KeySource | None = None, *, suffix: str = ""
+        cls, variable: str, default: str, headers: Mapping[str, str], key: Authorizer | None = None, *, suffix: str = ""
     ) -> Self:
         """Create the endpoint at the base URL that an environment variable contains, or at `default`.
 
@@ -58,7 +59,7 @@ class Endpoint:
             variable: name of the environment variable.
             default: base URL if the variable is not set.
             headers: headers of every request.
-            key: source of the key for each request.
+            key: source of the credentials for each request.
             suffix: path that follows the path of the URL in the variable, unless the path ends with it.
 
         Raises:
@@ -114,7 +115,7 @@ class Endpoint:
         Args:
             path: path with an optional query. The query of the base URL is appended to it.
             body: request body as JSON.
-            timeout: maximum duration of each step in seconds. None: the defaults of `Timeouts`.
+            timeout: idle timeout in seconds, which also limits the connect timeout. None: the defaults of `Timeouts`.
             stream: whether the response is a stream in the format `framing`.
             is_last: function that returns whether an event ends the response.
             framing: format that separates the events of the response.

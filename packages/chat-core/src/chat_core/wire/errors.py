@@ -1,10 +1,11 @@
-"""Functions that translate error responses to exceptions.
+"""Translation of error responses to exceptions.
 
 Error bodies have one of these formats: `{"error": {"message", "type", "code"}}`, `{"error": "…"}`,
 `{"message", "type", "code"}`, `{"detail": …}`, `{"errors": […]}`, a list of one of these, or text that is not JSON.
 
-The code of an error determines the class first, then its type, then the status. The message decides only for errors
-that many servers report in no other way. The tables are in `error_names.py`.
+The code of an error determines its class. If the code is unknown, the type determines the class, and otherwise the
+status. The message decides only for errors that many servers report in no other way. The tables are in
+`error_names.py`.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _may_override_status(kind: type[ProviderError], status: int | None) -> bool:
     if status is None:
         return True
     if 300 <= status < 400:  # noqa: PLR2004 - RFC 9110, section 15.4
-        return False  # the body of a redirect is only a page for people
+        return False  # the body of a redirect is a web page for users
     if status in SPECIFIC_STATUSES:
         return kind in SPECIFIC_STATUSES[status]
     if kind in (ServerError, InvalidRequestError):

@@ -1,4 +1,4 @@
-"""The base class of decoders, which convert the events of one response to deltas and a turn."""
+"""The base class for decoders, which convert the events of one response to deltas and a turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SKIP: Final = object()
 
 
 class EventDecoder(ABC):
-    """Base class of decoders, which parses events and translates errors. Implements the `Decoder` protocol.
+    """Base class for decoders, which parses events and translates errors. Implements the `Decoder` protocol.
 
     A subclass interprets the events of a specific API:
 
@@ -243,7 +243,7 @@ class EventDecoder(ABC):
 
         An empty path is the root of the response.
         """
-        return None if path is None else self.invalid(f"{path or 'the answer'} has a wrong shape", path)
+        return None if path is None else self.invalid(f"{path or 'the response'} has an unexpected structure", path)
 
     def truncated(self, calls: int = 0) -> StreamTruncatedError:
         """Create the error for a stream that ended early. `calls` is the number of tool calls that were not run."""

@@ -18,7 +18,7 @@ def unsupported_part(part: Part, wire: str, why: str = "", *, show_url: bool = F
 
     Args:
         part: the unsupported part.
-        wire: name of the API and the provider, such as `the Gemini wire of google`.
+        wire: name of the API and the provider, such as `the Gemini API (provider 'google')`.
         why: the reason and a remedy.
         show_url: whether to mention that a file is given by its URL.
     """
@@ -29,4 +29,6 @@ def unsupported_part(part: Part, wire: str, why: str = "", *, show_url: bool = F
             name = f"Embedding of {len(part.vector)} numbers"
         case _:
             name = type(part).__name__
-    return UnsupportedPartError(f"{wire} cannot carry {name} here: {why or 'it has no place for it'}")
+    return UnsupportedPartError(
+        f"{wire} does not accept {name} in this message: {why or 'remove the part, or send its content as text'}"
+    )

@@ -1,35 +1,37 @@
-"""The base class of providers that send requests over a `Transport`."""
+"""The base class for providers that send requests over a `Transport`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar, final
 
 from chat_core.errors import ChatError, InvalidResponseError, ProviderError, TransportError
 from chat_core.json import loads_limited
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
-from chat_core.transport.provider_errors import translate_transport_error
-from chat_core.transport.values import Request, Response
+from chat_core.transport.provider_errors import translate_transport_error, with_details
+from chat_core.transport.values import Event, EventStream, Request, Response
 from chat_core.wire import errors
-from chat_core.wire.credentials import redact_bytes, redact_error, redact_headers
+from chat_core.wire.connection import require_provider_name
+from chat_core.wire.credentials import Redactor
 from chat_core.wire.decoded import DecodedStream, Decoder
 from chat_core.wire.endpoint import Endpoint
 
 ResultT = TypeVar("ResultT")
+ErrorT = TypeVar("ErrorT", bound=ChatError)
 
 _UNAUTHORIZED: Final = 401
 _SHOWN_BYTES: Final = 80
+_SEARCHED_BYTES: Final = 64 * 1024
 
 
 class TransportProvider:
-    """Base class of providers, which sends requests, checks statuses, translates errors and closes its transport.
+    """Base class for providers, which sends requests, checks statuses, translates errors and closes its transport.
 
     A subclass adds the parts that are specific to a server. It encodes a body, creates a request with
     `endpoint.request(…)`, and passes the request to `fetch_decoded()` or `open_stream()` with a decoder:
@@ -93,6 +95,24 @@ class TransportProvider:
         object.__setattr__(clone, "_metadata", described)
         return clone
 
+    def with_provider_name(self, name: str) -> Self:
+        """Return a copy of this provider with another name, such as one that includes an account: `"claude-eu"`.
+
+        Signatures, encrypted reasoning and ids of stored responses in a conversation belong to the provider with this
+        name, and are not sent to other providers. Both providers share one transport, so close only one of them.
+
+        A subclass that also stores the name in another object, such as a dialect, overrides this method.
+
+        Args:
+            name: the new name, also used in errors and metadata.
+
+        Raises:
+            UsageError: `name` is empty.
+        """
+        clone = copy(self)
+        object.__setattr__(clone, "_metadata", replace(self._metadata, name=require_provider_name(name)))
+        return clone
+
     @property
     def endpoint(self) -> Endpoint:
         """The base URL and headers of every request."""
@@ -104,8 +124,16 @@ class TransportProvider:
         Raises:
             ChatError: the transport failed, or the status is not 2xx.
         """
+        return (await self.fetch_response(request)).body
+
+    async def fetch_response(self, request: Request) -> Response:
+        """Send a request and return the response with its headers.
+
+        Raises:
+            ChatError: the transport failed, or the status is not 2xx.
+        """
         _, response = await self._send_authorized(request)
-        return response.body
+        return response
 
     async def _send_authorized(self, request: Request) -> tuple[Request, Response]:
         """Send a request with the current key. Return the request as sent, and its response."""
@@ -115,15 +143,16 @@ class TransportProvider:
             sent = await self._endpoint.authorize(request)
             response = await self._send(sent)
         if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
-            headers, body = redact_headers(response.headers, sent), redact_bytes(response.body, sent)
-            raise self.response_error(response.status, headers, body)
+            redactor = Redactor(sent)
+            headers, body = redactor.redact_headers(response.headers), redactor.redact_bytes(response.body)
+            raise _with_origin(self.response_error(response.status, headers, body), sent, headers, body)
         return sent, response
 
     async def _send(self, request: Request) -> Response:
         try:
             return await self._transport.send(request)
         except TransportError as error:
-            raise self.transport_error(redact_error(error, request)) from error
+            raise self.transport_error(Redactor(request).redact_error(error)) from error
 
     async def fetch_decoded(self, request: Request, decode: Callable[[bytes], ResultT]) -> ResultT:
         """Send a request and return its decoded response.
@@ -139,9 +168,10 @@ class TransportProvider:
         try:
             return decode(response.body)
         except ChatError as error:
+            redactor = Redactor(sent)
             if isinstance(error, InvalidResponseError) and not _is_json(response.body):
-                error.args = (f"{error} ({_describe_response(sent, response)})",)
-            redact_error(error, sent, response.body)
+                error.args = (f"{error} ({_describe_response(sent, response, redactor)})",)
+            redactor.redact_error(error, response.body)
             raise
 
     @asynccontextmanager
@@ -158,6 +188,31 @@ class TransportProvider:
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx.
         """
+        async with self._open_events(request) as (sent, events):
+            yield DecodedStream(events, decoder, self.transport_error, seal, Redactor(sent).redact_error)
+
+    @asynccontextmanager
+    async def open_lines(
+        self, request: Request, decode: Callable[[bytes, Redactor], ResultT]
+    ) -> AsyncGenerator[AsyncIterator[ResultT], None]:
+        """Send a request and decode the lines of the response as they arrive. Exiting the block closes the connection.
+
+        The response may have any length, but each line has the limit of an event.
+
+        Args:
+            request: request created with `stream=True` and the framing `json-lines`.
+            decode: function that decodes a line. It receives the redactor of the request's credentials, for errors that
+                it returns as values.
+
+        Raises:
+            ChatError: on entering, the transport failed or the status is not 2xx. On leaving, the body is truncated.
+        """
+        async with self._open_events(replace(request, is_unlimited=True)) as (sent, events):
+            yield _DecodedLines(events, decode, Redactor(sent))
+
+    @asynccontextmanager
+    async def _open_events(self, request: Request) -> AsyncGenerator[tuple[Request, EventStream], None]:
+        """Open a response stream with the current key. Yield the request as sent, and the events."""
         sent = await self._endpoint.authorize(request)
         try:
             async with AsyncExitStack() as stack:
@@ -168,10 +223,12 @@ class TransportProvider:
                         raise
                     sent = await self._endpoint.authorize(request)
                     events = await stack.enter_async_context(self._transport.stream(sent))
-                redact = partial(redact_error, request=sent)
-                yield DecodedStream(events, decoder, self.transport_error, seal, redact)
+                yield sent, events
         except TransportError as error:
-            raise self.transport_error(redact_error(error, sent)) from error
+            translated = self.transport_error(Redactor(sent).redact_error(error))
+            if error.status is not None:
+                _with_origin(translated, sent, error.headers, error.body)
+            raise translated from error
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Return the error for a response with a status other than 2xx.
@@ -209,6 +266,43 @@ class TransportProvider:
         await self.aclose()
 
 
+@final
+class _DecodedLines(Generic[ResultT]):
+    """Iterator over the decoded lines of a response."""
+
+    __slots__ = ("_decode", "_events", "_redactor")
+
+    def __init__(self, events: EventStream, decode: Callable[[bytes, Redactor], ResultT], redactor: Redactor) -> None:
+        self._events: AsyncIterator[Event] = aiter(events)
+        self._decode = decode
+        self._redactor = redactor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ResultT:
+        event = await anext(self._events)
+        try:
+            return self._decode(event.data, self._redactor)
+        except ChatError as error:
+            self._redactor.redact_error(error, event.data)
+            raise
+
+
+def _with_origin(error: ErrorT, request: Request, headers: Mapping[str, str], body: bytes) -> ErrorT:
+    """Add the address of the request to the message of an error response, in place, and return the error.
+
+    For a body that is not JSON, such as the page of a proxy, the content type is added as well.
+    """
+    from chat_core.transport.http import describe  # noqa: PLC0415 - only errors need it
+
+    details = describe(request)
+    if body and not _is_json(body):
+        details += f"; the response has {_describe_content_type(headers)}"
+    error.args = (with_details(str(error), details),)
+    return error
+
+
 def _is_json(body: bytes) -> bool:
     try:
         loads_limited(body)
@@ -217,13 +311,19 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _describe_response(request: Request, response: Response) -> str:
-    """Return where a response that is not JSON came from, and how it begins."""
+def _describe_content_type(headers: Mapping[str, str]) -> str:
+    content_type = headers.get("content-type")
+    return f"the content type {content_type!r}" if content_type else "no content type"
+
+
+def _describe_response(request: Request, response: Response, redactor: Redactor) -> str:
+    """Return the address, the content type and the beginning of a response that is not JSON, as text."""
     from chat_core.transport.http import describe  # noqa: PLC0415 - only this error needs it
 
-    content_type = response.headers.get("content-type")
-    kind = f"the content type {content_type!r}" if content_type else "no content type"
-    begins = f"begins with {redact_bytes(response.body, request)[:_SHOWN_BYTES]!r}" if response.body else "is empty"
+    kind = _describe_content_type(response.headers)
+    # A credential that begins within the shown bytes may end after them.
+    shown = redactor.redact_bytes(response.body[:_SEARCHED_BYTES])[:_SHOWN_BYTES]
+    begins = f"begins with {shown!r}" if response.body else "is empty"
     return (
         f"{describe(request)} returned status {response.status} with {kind}, and the body {begins}; check the base URL"
     )

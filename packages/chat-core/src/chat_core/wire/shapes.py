@@ -66,7 +66,7 @@ def require_text(value: object, path: str) -> str:
     """
     if isinstance(value, str):
         return value
-    raise WrongShapeError(path, "a text")
+    raise WrongShapeError(path, "a string")
 
 
 def require_list(value: object, path: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Functions that convert JSON Schemas to the strict form that servers can enforce during generation.
+"""Conversion of JSON Schemas to the strict form that servers can enforce during generation.
 
 With `strict`, servers accept a subset of JSON Schema: the root is an object, objects are closed, all properties are
 required, and few keywords are allowed. The strict schema allows no values beyond those of the original schema, except
@@ -42,7 +42,7 @@ SUPPORTED: Final = frozenset(
 """Keywords that are copied or rewritten."""
 
 FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
-"""Formats that servers enforce. Servers reject other formats."""
+"""Formats that servers enforce. Schemas with other formats are rejected."""
 
 LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 """Lookaround in a regular expression, which servers reject."""
@@ -60,7 +60,7 @@ DESCRIBED: Final = frozenset(
         "contentMediaType",
     }
 )
-"""Keywords that some servers reject. They are moved to the description for the model."""
+"""Keywords that some servers reject, and that are moved to the description for the model."""
 
 ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """Keywords that describe values without constraining them."""
@@ -104,7 +104,7 @@ def requires_all(schema: Mapping[str, object]) -> bool:
 
 
 def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """Replace a `$ref` at the root of a schema by its target, because servers require an object there."""
+    """Replace a `$ref` at the root of a schema by its target, because servers require an object at the root."""
     name = schema.get("$ref")
     if not isinstance(name, str):
         return schema

@@ -1,0 +1,192 @@
+"""The protocol of providers that process many requests as one batch, and the values that they exchange.
+
+A batch is submitted with one or a few requests and processed within hours, at a lower price. `chat_batches` uses this
+protocol. Applications that submit the conversations of a chat use that package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias, final, runtime_checkable
+
+from chat_core import errors
+from chat_core.errors import ChatError
+from chat_core.messages import Messages, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import CompletionProvider, OutputSchema, ToolDeclarations
+from chat_core.usage import NO_USAGE, Usage
+
+BatchState: TypeAlias = Literal["running", "cancelling", "ended"]
+"""The states of a batch. A batch that is `cancelling` is still processed until the server has stopped it."""
+
+BatchOutcome: TypeAlias = Literal["completed", "cancelled", "expired", "failed"]
+"""How a batch ended. A `failed` batch was rejected as a whole and has no results."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """An encoded request, which was not sent.
+
+    Attributes:
+        body: body of the request, as `CompletionProvider.complete()` sends it.
+        data: what the provider needs to submit the request and to decode its response.
+    """
+
+    body: bytes = field(repr=False)
+    data: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was submitted to a provider.
+
+    Attributes:
+        id: id of the batch at the provider.
+        name: unique name of the batch. The ids of its requests begin with this name.
+        data: what the provider needs to read the results.
+    """
+
+    id: str
+    name: str
+    data: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+
+
+# `typing.get_type_hints()` looks up the names of annotations there; `errors` imports them for type checkers only.
+errors.__dict__["Batch"] = Batch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """The state of a batch at the provider.
+
+    Attributes:
+        state: `running`, `cancelling` or `ended`.
+        outcome: how the batch ended, or `None` before.
+        results: number of requests that have a result, or `None` if the provider does not report it.
+        error: why the provider rejected the whole batch, or `None`.
+    """
+
+    state: BatchState
+    outcome: BatchOutcome | None = None
+    results: int | None = None
+    error: ChatError | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """The result of one request of a batch: either a turn or an error.
+
+    Attributes:
+        id: id of the request, or an empty string if the server sent no id.
+        turn: model turn, or `None` if the request failed. Its tool calls are `Pending`.
+        error: error of the request, or `None`.
+    """
+
+    id: str
+    turn: Turn | None = None
+    error: ChatError | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of the request."""
+        if self.turn is not None:
+            return self.turn.usage
+        return NO_USAGE if self.error is None else self.error.usage
+
+
+@runtime_checkable
+class BatchProvider(CompletionProvider, Protocol):
+    """Protocol for a provider that processes batches."""
+
+    def encode_batch_request(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> BatchRequest:
+        """Encode a request as `complete()` does, without sending it.
+
+        Args:
+            messages: conversation to send; not changed.
+            tools: tools that the model may call.
+            options: options of the request.
+            structured_output: schema of the structured output, or `None` for text.
+
+        Raises:
+            UsageError: the request cannot be encoded, or batches do not support an option.
+        """
+        ...
+
+    async def submit_batch(self, requests: Sequence[BatchRequest], *, name: str) -> Batch:
+        """Submit a batch. Request number `i` gets the id `request_id(name, i)`.
+
+        Args:
+            requests: encoded requests.
+            name: unique name of the batch: 1 to 48 letters and digits. `find_batch()` recognizes the batch by the name.
+
+        Raises:
+            ChatError: the batch was rejected, or it is unknown whether the server has received it.
+        """
+        ...
+
+    async def find_batch(
+        self, requests: Sequence[BatchRequest], *, name: str, size: int, since: datetime
+    ) -> Batch | None:
+        """Find a batch that a process may have submitted before it died.
+
+        Args:
+            requests: requests with the same tools, options and output as those of the batch.
+            name: name of the batch.
+            size: number of requests in the batch.
+            since: a time before the batch was submitted.
+
+        Returns:
+            The batch, or `None` if the server does not have it.
+
+        Raises:
+            BatchInDoubtError: it is unknown whether one of the server's batches is this batch.
+            ChatError: the request failed.
+        """
+        ...
+
+    async def batch_status(self, batch: Batch) -> BatchStatus:
+        """Return the state of a batch.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        ...
+
+    def batch_results(self, batch: Batch) -> AbstractAsyncContextManager[AsyncIterator[BatchItem]]:
+        """Return a context manager that streams the results of an ended batch, in any order.
+
+        Raises:
+            ChatError: the results cannot be read. Raised on entering the block, or by the iterator.
+        """
+        ...
+
+    async def cancel_batch(self, batch: Batch) -> None:
+        """Ask the server to stop a batch. Requests that have been processed keep their results.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        ...
+
+
+def request_id(name: str, index: int) -> str:
+    """Return the id of a request in a batch, which every provider accepts, unlike ids that an application chooses.
+
+    Args:
+        name: name of the batch.
+        index: index of the request in the batch.
+    """
+    return f"{name}-{index}"
