@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Text, Turn
-from chat_store import ConversationStore, FileConversation, Job, MemoryStore, SqliteStore
+from chat_store import ConversationStore, FileConversation, Job, MemoryStore, ResponseDelta, SqliteStore
 from chat_store.postgres import PostgresStore
 from chat_store.testing.postgres_server import PostgresServer
 
@@ -31,6 +31,10 @@ async def enter(manager: AbstractAsyncContextManager[object]) -> None:
 
 def limited(name: str, limit: object) -> tuple[str, Use, str]:
     return f"{name} limit {limit!r}", lambda store: getattr(store, name)(limit=limit), "limit must be a whole number"
+
+
+def delta(conversation: Any, *pieces: Any) -> ResponseDelta:
+    return ResponseDelta(conversation, "run", "1", 1, 0, 0, pieces)
 
 
 STORE_CALLS: list[tuple[str, Use, str]] = [
@@ -108,27 +112,34 @@ STORE_CALLS: list[tuple[str, Use, str]] = [
     (
         "redact reason",
         lambda s: s.redact("a", 0, by="dpo", reason=""),
-        "redact.. needs the names of who redacts and why",
+        "redact.. needs an author in by and a reason",
     ),
     ("delete id", lambda s: s.delete(5), "id must be a string, not 5"),
     ("meta id", lambda s: s.meta(5), "id must be a string, not 5"),
     ("history id", lambda s: s.history(5), "id must be a string, not 5"),
+    ("history after", lambda s: s.history("a", after=1), "after must be the position of a HistoryEntry or None, not 1"),
     ("conversations owner", lambda s: s.conversations(owner=5), "owner must be a string or None, not 5"),
     ("conversations state", lambda s: s.conversations(state="x"), "state must be 'open', 'closed' or None, not 'x'"),
     ("conversations after", lambda s: s.conversations(after=5), "after must be the cursor of an item .* not 5"),
     ("waiting person", lambda s: s.waiting(person=5), "person must be a string or None, not 5"),
     ("waiting kind", lambda s: s.waiting(kind="x"), "kind must be 'approval', 'schedule', .* or None, not 'x'"),
     ("waiting kinds", lambda s: s.waiting(kind=["approval"]), "kind must be .* not an object of type list"),
-    ("waiting before", lambda s: s.waiting(before="now"), "before must be a datetime with a zone, not 'now'"),
+    ("waiting before", lambda s: s.waiting(before="now"), "before must be a datetime with a time zone, not 'now'"),
     ("waiting after", lambda s: s.waiting(after=5), "after must be the cursor of an item of this list"),
     ("due person", lambda s: s.due(person=5), "person must be a string or None, not 5"),
     ("due after", lambda s: s.due(after=5), "after must be the cursor of an item of this list"),
     ("jobs kind", lambda s: s.jobs(kind=5), "kind must be a string or None, not 5"),
     ("jobs state", lambda s: s.jobs(state="x"), "state must be 'queued', 'running', .* or None, not 'x'"),
     ("jobs conversation", lambda s: s.jobs(conversation=5), "conversation must be a string or None, not 5"),
+    ("jobs prefix", lambda s: s.jobs(key_prefix=5), "key_prefix must be a string or None, not 5"),
     ("jobs after", lambda s: s.jobs(after=5), "after must be the cursor of an item of this list"),
     ("take_job number", lambda s: enter(s.take_job(5)), "kind must be a string, not 5"),
     ("take_job list", lambda s: enter(s.take_job(["a"])), "kind must be a string, not an object of type list"),
+    ("write_deltas text", lambda s: s.write_deltas(["x"]), "deltas must be a list of ResponseDelta objects, not 'x'"),
+    ("write_deltas id", lambda s: s.write_deltas([delta(5)]), "conversation must be a string, not 5"),
+    ("write_deltas pieces", lambda s: s.write_deltas([delta("a", 5)]), "pieces must be a list of strings, not 5"),
+    ("deltas list", lambda s: s.deltas(["a"]), "after must be a mapping from ids of conversations to positions"),
+    ("deltas position", lambda s: s.deltas({"a": "0"}), "position must be a whole number .* not '0'"),
     ("cancel_job kind", lambda s: s.cancel_job(5, "a"), "kind must be a string, not 5"),
     ("cancel_job key", lambda s: s.cancel_job("a", None), "key must be a string, not None"),
     ("changes since", lambda s: s.changes(5), "since must be a string or None, not 5"),
@@ -156,7 +167,7 @@ VALUES: list[tuple[str, Callable[..., object], str]] = [
     ("job kind", lambda: Job(any_value(5), "a"), "kind must be a string, not 5"),
     ("job key", lambda: Job("a", any_value(None)), "key must be a string, not None"),
     ("job payload", lambda: Job("a", "b", any_value([1])), "payload must be a dict that is a JSON object"),
-    ("job time", lambda: Job("a", "b", at=any_value("now")), "at must be a datetime with a zone, not 'now'"),
+    ("job time", lambda: Job("a", "b", at=any_value("now")), "at must be a datetime with a time zone, not 'now'"),
     (
         "job attempts",
         lambda: Job("a", "b", max_attempts=any_value("3")),
@@ -166,7 +177,11 @@ VALUES: list[tuple[str, Callable[..., object], str]] = [
     ("job half", lambda: Job("a", "b", max_attempts=any_value(1.5)), "max_attempts must be a whole .* not 1.5"),
     ("job backoff", lambda: Job("a", "b", backoff_seconds=any_value("3")), "backoff_seconds must be 0 or more"),
     ("lease", lambda: MemoryStore(lease_seconds=any_value("3")), "lease_seconds must be positive .* not '3'"),
-    ("clock", lambda: MemoryStore(now=any_value(5)), "now must be a function that returns a time with a zone, not 5"),
+    (
+        "clock",
+        lambda: MemoryStore(now=any_value(5)),
+        "now must be a function that returns a datetime with a time zone, not 5",
+    ),
     ("path", lambda: SqliteStore(any_value(None)), "path must be a string or a pathlib.Path, not None"),
     ("busy", lambda: SqliteStore("x", busy_seconds=-1), "busy_seconds must be 0 or more .* not -1"),
     ("poll", lambda: SqliteStore("x", poll_seconds=0), "poll_seconds must be positive .* not 0"),

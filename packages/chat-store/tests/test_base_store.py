@@ -86,7 +86,7 @@ async def test_saving_messages_that_a_run_is_using_is_refused() -> None:
     store = MemoryStore()
     name = await store.create(paused("a"))
     found = await store.load(name)
-    with found.messages.lend(), pytest.raises(ConversationBusyError, match="while a run uses these messages"):
+    with found.messages.lend(), pytest.raises(ConversationBusyError, match="while a run is using these messages"):
         await store.save(name, found.messages, revision=found.revision)
 
 
@@ -165,7 +165,7 @@ async def test_renewing_after_another_run_took_over_raises_lease_lost() -> None:
         await run.claim()
         clock.advance(days=1)
         await other.claim()
-        with pytest.raises(LeaseLostError, match=r"run 1 of the conversation .* took over"):
+        with pytest.raises(LeaseLostError, match=r"lease 1 of the conversation .* took over"):
             await run.renew()
         with pytest.raises(LeaseLostError):
             await run.write_tool(("a",), run.messages.tool("a"))

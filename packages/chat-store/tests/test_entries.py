@@ -196,7 +196,7 @@ class TwoWriters:
             assert tool.attempts == promised.count("started")
 
 
-async def _play(path: Path, actions: list[Action]) -> None:
+async def _play_and_check(path: Path, actions: list[Action]) -> None:
     await store(path, waiting(*IDS))
     async with AsyncExitStack() as stack:
         writers = [await stack.enter_async_context(FileConversation.open(path)) for _ in range(2)]
@@ -215,4 +215,4 @@ async def _play(path: Path, actions: list[Action]) -> None:
 def test_concurrent_writers_lose_no_decision_and_start_no_call_twice(
     tmp_path_factory: pytest.TempPathFactory, actions: list[Action]
 ) -> None:
-    anyio.run(_play, tmp_path_factory.mktemp("two") / "chat.jsonl", actions)
+    anyio.run(_play_and_check, tmp_path_factory.mktemp("two") / "chat.jsonl", actions)

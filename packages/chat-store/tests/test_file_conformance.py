@@ -113,7 +113,8 @@ class Folder:
         async with self._stored(id) as conversation:
             return Loaded(conversation)
 
-    async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
+    async def history(self, id: str, *, after: object = None) -> list[HistoryEntry]:  # noqa: A002
+        self._refuse(after=after)
         async with self._stored(id) as conversation:
             return await conversation.history()
 
@@ -174,10 +175,11 @@ class Folder:
         kind: str | None = None,
         state: JobState | None = None,
         conversation: str | None = None,
+        key_prefix: str | None = None,
         limit: int | None = None,
         after: str | None = None,
     ) -> list[StoredJob]:
-        self._refuse(limit=limit, after=after)
+        self._refuse(key_prefix=key_prefix, limit=limit, after=after)
         async with self._only() if conversation is None else self._stored(conversation) as opened:
             return [] if opened is None else await opened.jobs(kind=kind, state=state)
 
@@ -242,7 +244,7 @@ SATISFIED = (
     "a_redaction_names_what_exists",
 )
 DIFFERENT = {
-    "what_is_not_stored_is_unknown": "a conversation that was opened, and nothing else, is not stored",
+    "what_is_not_stored_is_unknown": "a conversation that was only opened is not stored",
     "a_redacted_conversation_resumes": "was removed, replaced or truncated while it was open; open it again",
 }
 """What files do otherwise: opening makes the file, and a replaced file has an error of its own."""

@@ -85,6 +85,7 @@ async def test_the_history_lists_events_with_approver_time_and_holder(path: Path
     decided = history[2]
     assert decided.tool is not None
     assert (decided.path, decided.at, decided.tool.decisions[0].by) == (("one",), clock.time, "ana")
-    assert history[3].role == "model"
+    assert (history[3].role, history[3].turn) == ("model", turn)
+    assert history[2].turn is None
     assert history[1].holder is not None
     assert str(os.getpid()) in history[1].holder

@@ -29,7 +29,7 @@ def test_a_job_with_invalid_attempts_time_or_backoff_is_refused() -> None:
     for seconds in (-0.1, float("inf"), float("nan")):
         with pytest.raises(UsageError, match="backoff_seconds"):
             Job("run", "1", backoff_seconds=seconds)
-    with pytest.raises(UsageError, match="needs a zone"):
+    with pytest.raises(UsageError, match="needs a time zone"):
         Job("run", "1", at=datetime(2030, 1, 1))  # noqa: DTZ001 - what is refused
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
@@ -12,6 +14,7 @@ import psycopg
 import pytest
 from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
 from chat_core.messages import File, FunctionCall, Messages, Part, Reasoning, Recalled, RecalledNote, Text, Tool, Turn
+from chat_core.usage import Metadata, Usage
 from chat_store import FileConversation, Job, MemoryStore, SqliteStore
 from chat_store._redaction import REDACTED, SMALLEST_TEXT
 from chat_store.postgres import PostgresStore
@@ -207,3 +210,88 @@ async def test_redacted_memory_notes_are_no_longer_sent() -> None:
     assert CARD not in redacted.to_json()
     assert [turn.text for _, turn in redacted.view().turns] == ["How do I pay?"]
     assert redacted[0].turns[1].parts == (Recalled(()),)
+
+
+@pytest.mark.parametrize("new_log", [False, True], ids=["log", "snapshot"])
+async def test_the_key_of_a_post_names_its_turn_after_a_run_appended_it(tmp_path: Path, *, new_log: bool) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, Messages.from_user("Hi.")) as stored:
+        await stored.post(Turn([Text(f"My card is {CARD}.")]), key="message-7")
+        await stored.claim()
+        await stored.apply_posts()
+        await stored.release()
+    if new_log:
+        # A redaction replaces the log by a snapshot.
+        await FileConversation.redact(path, 0, **WHO)
+
+    await FileConversation.redact(path, "message-7", **WHO)
+
+    assert remains(tmp_path) == []
+    async with FileConversation.open(path) as stored:
+        texts = [turn.text for content in stored.messages for turn in content.turns]
+        assert texts == [REDACTED if new_log else "Hi.", REDACTED]
+        assert not await stored.post(Turn([Text("Again.")]), key="message-7")
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_a_text_that_is_a_call_id_and_a_post_key_is_not_redacted(tmp_path: Path, *, applied: bool) -> None:
+    path = tmp_path / "chat.jsonl"
+    async with FileConversation.create(path, conversation()) as stored:
+        await stored.post(Turn([Text("Later.")]), key="pay")
+        if applied:
+            await stored.claim()
+            await stored.apply_posts()
+            await stored.release()
+    before = path.read_bytes()
+
+    with pytest.raises(UsageError, match="'pay' is the id of a call and the key of a posted turn: pass the index"):
+        await FileConversation.redact(path, "pay", **WHO)
+
+    assert path.read_bytes() == before
+
+
+def started_chat(attempts: int) -> Tool:
+    """Return the call of a chat that was cancelled while it waited, after some of its own calls had run."""
+    inner = Messages.from_user(f"Pay with {CARD}.")
+    paid = [Tool(FunctionCall("pay", {"card": CARD}), id=f"pay_{number}") for number in range(attempts)]
+    for tool in paid:
+        tool.start()
+        tool.complete(CARD)
+    waiting = Tool(FunctionCall("ship", {}), id="ship")
+    waiting.await_approval()
+    inner.append("model", Turn([*paid, waiting], metadata=Metadata("p", usage=Usage(7, 5))))
+    chat = Tool(FunctionCall("ask", {"request": CARD}), id="ask")
+    chat.start(inner=inner)
+    chat.suspend(inner)
+    return chat
+
+
+def interrupted_call() -> Tool:
+    tool = Tool(FunctionCall("pay", {"card": CARD}), id="ask")
+    tool.start()
+    tool.lost(f"the process that paid with {CARD} ended")
+    return tool
+
+
+@pytest.mark.parametrize(
+    ("make", "may_have_acted"),
+    [(interrupted_call, True), (partial(started_chat, 1), True), (partial(started_chat, 0), False)],
+    ids=["interrupted", "chat-that-acted", "chat-that-waited"],
+)
+async def test_a_redacted_call_still_tells_the_model_whether_it_may_have_acted(
+    make: Callable[[], Tool], tmp_path: Path, *, may_have_acted: bool
+) -> None:
+    tool = make()
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([tool], finish_reason="tool_calls", metadata=Metadata("p", usage=Usage(10, 2))))
+    tool.cancel(f"not with {CARD}")
+    path, usage = tmp_path / "chat.jsonl", messages.usage
+    async with FileConversation.create(path, messages):
+        pass
+
+    await FileConversation.redact(path, "ask", **WHO)
+
+    assert remains(tmp_path) == []
+    async with FileConversation.open(path) as stored:
+        assert ("may have taken effect" in stored.messages.tool("ask").result_text()) is may_have_acted
+        assert stored.messages.usage == usage

@@ -175,7 +175,7 @@ async def test_inner_turns_added_by_two_writers_raise_a_conflict(opened: Open) -
         turn = Turn([Text("yours")])
         inner.append("model", turn)
         await conversation.write_turn(("outer",), "model", turn)
-        with pytest.raises(ConflictError, match="turns were added"):
+        with pytest.raises(ConflictError, match="added turns"):
             await other.save()
         last = mine.contents[-1]
         last._turns = FrozenList(last.turns[:-1])  # pyright: ignore[reportPrivateUsage]

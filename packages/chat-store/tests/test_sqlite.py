@@ -173,11 +173,11 @@ async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE chat_schema SET version = 7")
+        connection.execute("UPDATE chat_schema SET version = 8")
         connection.commit()
 
     async with SqliteStore(path) as store:
-        with pytest.raises(NewerVersionError, match="version 7"):
+        with pytest.raises(NewerVersionError, match="version 8"):
             await store.waiting()
 
 
@@ -586,3 +586,25 @@ async def test_saving_a_conversation_deleted_while_open_raises_unknown(path: Pat
                 conversation.messages.tool("a").approve()
     assert rows(path, "SELECT count(*) FROM chat_entries") == [(0,)]
     assert rows(path, "SELECT count(*) FROM chat_waits") == [(0,)]
+
+
+async def test_a_conversation_is_redacted_after_a_damaged_conversation_was_loaded(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        damaged, other = (
+            await store.create(paused("a")),
+            await store.create(Messages.from_user("My password is swordfish.")),
+        )
+        async with store.open(damaged) as conversation:
+            conversation.messages.tool("a").approve()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(
+                "UPDATE chat_entries SET crc = crc + 1 WHERE conversation = "
+                "(SELECT key FROM chat_conversations WHERE id = ?)",
+                (damaged,),
+            )
+            connection.commit()
+        with pytest.raises(InvalidDocumentError, match="checksum") as raised:
+            await store.load(damaged)
+        await store.redact(other, 0, by="ana", reason="a secret")
+        assert "swordfish" not in str((await store.load(other)).messages.to_json())
+        assert damaged in str(raised.value)

@@ -13,6 +13,7 @@ from chat_core.messages import Approved
 from chat_core.testing import ScriptedProvider
 from chat_store import ConversationStore, FileConversation, MemoryStore, SqliteStore
 from chat_store.testing._fixtures import paused
+from typing_extensions import get_protocol_members
 
 
 async def count_due(open_store: Callable[[], ConversationStore]) -> int:
@@ -23,6 +24,7 @@ async def count_due(open_store: Callable[[], ConversationStore]) -> int:
 
 @pytest.mark.anyio
 async def test_stores_are_context_managers_by_their_protocol(tmp_path: Path) -> None:
+    assert {"__aenter__", "__aexit__"} <= get_protocol_members(ConversationStore)
     assert await count_due(MemoryStore) == 0
     assert await count_due(lambda: SqliteStore(tmp_path / "chats.db")) == 0
 

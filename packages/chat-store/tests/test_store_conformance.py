@@ -11,7 +11,7 @@ import anyio
 import pytest
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Messages, Running, Suspended
-from chat_store import Changes, Due, Waiting
+from chat_store import Changes, Due, HistoryEntry, HistoryPosition, Waiting
 from chat_store._backend import Head, ListFilter, PollResult, ReadTransaction, WriteTransaction
 from chat_store._base_store import BaseStore
 from chat_store._entries import Batch, Document, Entry
@@ -190,8 +190,20 @@ class OpensWithAWrite(StoreLog):
 
 
 class ForgetsTheEndOfRuns(StoreLog):
-    def read_entries(self) -> list[Document]:
-        return [entry for entry in super().read_entries() if "released" not in str(entry.get("lease"))]
+    def _parse_entries(self, transaction: ReadTransaction, after: int) -> list[Document]:
+        entries = super()._parse_entries(transaction, after)
+        return [entry for entry in entries if "released" not in str(entry.get("lease"))]
+
+
+class IgnoresPositions(StoreLog):
+    def read_history(self, after: HistoryPosition | None) -> list[HistoryEntry]:
+        del after
+        return super().read_history(None)
+
+
+class CountsEntriesOfReplacedLogs(StoreLog):
+    def read_history(self, after: HistoryPosition | None) -> list[HistoryEntry]:
+        return [item for item in super().read_history(None) if after is None or item.number > after.number]
 
 
 class ForgetsWhatARunMissed(StoreLog):
@@ -475,6 +487,8 @@ ALL_WRONG = [
     Wrong("the_lists_are_read_in_pages", backend=BeginsAnew),
     Wrong("the_lists_are_read_in_pages", backend=BeginsAnewWithWhatIsDue),
     Wrong("the_history_tells_everything", ForgetsTheEndOfRuns),
+    Wrong("a_history_continues_after_any_position", IgnoresPositions),
+    Wrong("a_replaced_history_is_whole_after_any_position", CountsEntriesOfReplacedLogs),
     Wrong("a_decision_that_a_run_did_not_see_makes_due", ForgetsWhatARunMissed),
     Wrong("a_dead_run_makes_due", LosesDeadRuns),
     Wrong("a_run_that_cannot_help_makes_nothing_due", OffersStalledConversations),

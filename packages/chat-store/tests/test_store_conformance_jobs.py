@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -11,8 +11,8 @@ from typing import cast
 import anyio
 import pytest
 from chat_core.messages import Turn
-from chat_store import ConversationMeta, Job, MetaChanges, StoredJob
-from chat_store._backend import MetaFilter
+from chat_store import ConversationMeta, Job, MetaChanges, ResponseDelta, StoredJob
+from chat_store._backend import MetaFilter, WriteTransaction
 from chat_store._base_store import BaseStore
 from chat_store._entries import Batch
 from chat_store._job_rules import JobFilter, JobTransaction
@@ -64,6 +64,11 @@ class ListsJobsOfEveryKind(MemoryBackend):
         return super().list_jobs(now, replace(filters, kind=None))
 
 
+class ListsJobsWithEveryKey(MemoryBackend):
+    def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
+        return super().list_jobs(now, replace(filters, key_prefix=None))
+
+
 class _AnyJob:
     """A transaction in which every job can be taken, whoever has it."""
 
@@ -94,6 +99,28 @@ class ForgetsJobChanges(MemoryBackend):
         self._jobs = before
 
 
+class KeepsTextOfAnyWorker(MemoryBackend):
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+        for delta in deltas:
+            job = self._jobs[delta.kind, delta.key]
+            super().write_deltas([replace(delta, fence=job.fence)], min(now, job.at))
+
+
+class KeepsTextOfStoredTurns(MemoryBackend):
+    @contextmanager
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+        before = self._deltas
+        self._deltas = {}
+        with super().write_transaction(id) as transaction:
+            yield transaction
+        self._deltas = before
+
+
+class IgnoresPositionsOfText(MemoryBackend):
+    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        return super().read_deltas(dict.fromkeys(after, 0))
+
+
 ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("a_job_is_stored_with_its_change_or_not_at_all", StoresChangesBeforeJobs, MemoryBackend),
     ("a_turn_is_stored_with_its_job", StoresChangesBeforeJobs, MemoryBackend),
@@ -104,8 +131,12 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("conversations_are_listed_by_owner", ManagedLog, ListsEveryOwner),
     ("a_closed_conversation_is_only_read", ManagedLog, ListsEveryState),
     ("jobs_are_listed", ManagedLog, ListsJobsOfEveryKind),
+    ("jobs_are_listed", ManagedLog, ListsJobsWithEveryKey),
     ("a_job_is_taken_by_one_worker", ManagedLog, GivesJobsTwice),
     ("a_job_is_taken_by_one_worker", ManagedLog, ForgetsJobChanges),
+    ("text_of_an_open_response_is_read_elsewhere", ManagedLog, IgnoresPositionsOfText),
+    ("text_of_a_worker_without_its_job_is_ignored", ManagedLog, KeepsTextOfAnyWorker),
+    ("text_of_a_response_is_dropped_with_its_turn", ManagedLog, KeepsTextOfStoredTurns),
     ("of_ten_workers_one_takes_a_job", ManagedLog, ForgetsJobChanges),
 ]
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from chat_core.response import Wait
-from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_from_columns, wait_to_column
+from chat_store.sql.values import (
+    call_id_to_column,
+    from_microseconds,
+    to_microseconds,
+    wait_from_columns,
+    wait_to_column,
+)
 
 NOON = datetime(2030, 1, 1, 12, 0, 0, 7, tzinfo=UTC)
 
@@ -35,9 +42,11 @@ def test_a_time_is_converted_to_microseconds_and_back(time: datetime | None, num
     ids=lambda wait: wait.kind,
 )
 def test_a_wait_is_decoded_as_it_was_encoded(wait: Wait) -> None:
-    assert wait_from_columns(wait.kind, wait_to_column(wait), "c", wait.owner) == wait
+    for stored in (wait, replace(wait, revision=3)):
+        found = wait_from_columns(stored.kind, wait_to_column(stored), "c", stored.owner)
+        assert (found, found.revision) == (stored, stored.revision)
 
 
 def test_a_name_is_encoded_as_text_that_every_database_can_store() -> None:
-    assert name_to_column("a\0\ud83d").encode().isascii()
-    assert "\0" not in name_to_column("a\0b")
+    assert call_id_to_column("a\0\ud83d").encode().isascii()
+    assert "\0" not in call_id_to_column("a\0b")

@@ -11,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from chat_store.deltas import ResponseDelta
     from chat_store.errors import ConversationClosedError, ConversationExistsError, UnknownConversationError
     from chat_store.file_conversation import FileConversation
     from chat_store.history import HistoryEntry
     from chat_store.jobs import Job, JobState, StoredJob
     from chat_store.memory import MemoryStore
-    from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
+    from chat_store.meta import ConversationMeta, ConversationState, HistoryPosition, MetaChanges
     from chat_store.results import Changed, Changes, Due, Snapshot, Waiting
     from chat_store.sqlite import SqliteStore
     from chat_store.store import ConversationStore, OpenConversation
@@ -32,11 +33,13 @@ __all__ = [
     "Due",
     "FileConversation",
     "HistoryEntry",
+    "HistoryPosition",
     "Job",
     "JobState",
     "MemoryStore",
     "MetaChanges",
     "OpenConversation",
+    "ResponseDelta",
     "Snapshot",
     "SqliteStore",
     "StoredJob",
@@ -45,12 +48,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "deltas": "ResponseDelta",
     "errors": "ConversationClosedError ConversationExistsError UnknownConversationError",
     "file_conversation": "FileConversation",
     "history": "HistoryEntry",
     "jobs": "Job JobState StoredJob",
     "memory": "MemoryStore",
-    "meta": "ConversationMeta ConversationState MetaChanges",
+    "meta": "ConversationMeta ConversationState HistoryPosition MetaChanges",
     "results": "Changed Changes Due Snapshot Waiting",
     "sqlite": "SqliteStore",
     "store": "ConversationStore OpenConversation",

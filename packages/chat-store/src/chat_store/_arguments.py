@@ -1,4 +1,4 @@
-"""Functions that check strings, numbers and other simple arguments of store methods."""
+"""Checks of strings, numbers and other simple arguments of store methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, cast, get_args
 from chat_core.errors import UsageError
 
 MOST_WHOLE: Final = 2**63 - 1
-"""The largest whole number that every database can store."""
+"""The largest integer that every database can store."""
 MOST_SECONDS: Final = 36525 * 24 * 60 * 60
 """The longest time in seconds: 100 years."""
 
@@ -53,7 +53,7 @@ def require_choice(name: str, value: object, choices: object) -> None:
 
 
 def require_page(limit: object, after: object) -> None:
-    """Raise an error unless these are the limit and the cursor of a page of a list.
+    """Raise an error unless the limit and the cursor of a list request are valid.
 
     Raises:
         UsageError: the limit is not a number of items, or the cursor is not a string.
@@ -65,10 +65,10 @@ def require_page(limit: object, after: object) -> None:
 
 
 def require_whole(name: str, value: object, least: int = 0) -> None:
-    """Raise an error unless an argument is a whole number that every database can store, and at least `least`.
+    """Raise an error unless an argument is an integer of at least `least` that every database can store.
 
     Raises:
-        UsageError: the argument is another value.
+        UsageError: the argument is not such a number.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not least <= cast("int", value) <= MOST_WHOLE:
@@ -84,7 +84,7 @@ def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
         zero: whether 0 is allowed.
 
     Raises:
-        UsageError: the argument is no number, is negative, or is more than 100 years; or it is 0 and must not be.
+        UsageError: the argument is not a number, is negative or more than 100 years, or is 0 although `zero` is false.
     """
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0 <= cast("float", value) <= MOST_SECONDS or (value == 0 and not zero):
@@ -96,7 +96,7 @@ def require_path(path: object) -> None:
     """Raise an error unless an argument is the path of a database file.
 
     Raises:
-        UsageError: the argument is no string and no path, or names a database in memory.
+        UsageError: the argument is neither a string nor a path, or it names a database in memory.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise type_error("path", "a string or a pathlib.Path", path)

@@ -17,6 +17,7 @@ from chat_core.response import Wait, WaitKind
 
 from chat_store._arguments import require_choice, require_optional_text, require_page
 from chat_store._job_rules import JobFilter, JobStorage
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
 from chat_store.results import Changed, Due, Waiting
@@ -34,7 +35,7 @@ class Head:
     Attributes:
         id: the id of the conversation.
         person: the user in charge, if any.
-        incarnation: a random text that changes if the conversation is deleted and its id used again.
+        incarnation: a random text, which differs after the conversation was deleted and its id was used again.
         entries: the number of entries in the log of the conversation.
         revision: the number of durable changes.
         fence: the number of runs so far, plus the number of dead runs whose lease was revoked.
@@ -167,7 +168,7 @@ class WriteTransaction(ReadTransaction, Protocol):
         """
         ...
 
-    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+    def append_entry(self, head: Head, entry: bytes, waits: Waits, *, adds_turns: bool = False) -> None:
         """Write the row of the conversation and append an entry to its log. `Backend.poll()` reports the write.
 
         Args:
@@ -175,6 +176,7 @@ class WriteTransaction(ReadTransaction, Protocol):
                 entry contains a snapshot.
             entry: the entry, as JSON.
             waits: the new waits of the calls that the entry changes. They replace the stored waits of these calls.
+            adds_turns: whether the entry adds turns. If so, the text deltas of the conversation are deleted.
         """
         ...
 
@@ -183,7 +185,7 @@ class WriteTransaction(ReadTransaction, Protocol):
         ...
 
     def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
-        """Replace the row, all entries and the jobs of the conversation, but not its waits.
+        """Replace the row, all entries and the jobs of the conversation, but not its waits. Delete its text deltas.
 
         `Backend.poll()` reports the write.
 
@@ -195,14 +197,14 @@ class WriteTransaction(ReadTransaction, Protocol):
         ...
 
     def delete(self) -> None:
-        """Delete the conversation and its jobs."""
+        """Delete the conversation, its jobs and its text deltas."""
         ...
 
 
 class Backend(JobStorage, Protocol):
     """A database that stores conversations and jobs. Every method blocks, and may be called from any thread.
 
-    The methods that access the database raise `TimeoutError` if another process keeps a lock, `InvalidDocumentError` if
+    The methods that access the database raise `TimeoutError` if another process holds a lock, `InvalidDocumentError` if
     the database is damaged or lacks the expected tables, and `OSError` if it cannot be read or written.
     """
 
@@ -235,6 +237,21 @@ class Backend(JobStorage, Protocol):
         """List the jobs with their states at `now`, earliest start time first."""
         ...
 
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+        """Store text deltas, except those of workers that do not have their job.
+
+        Deltas of another response replace those that the conversation has.
+
+        Args:
+            deltas: the deltas to store.
+            now: the current time.
+        """
+        ...
+
+    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        """Return the text deltas of conversations, each after a position, in the order of their positions."""
+        ...
+
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Return the conversations that have changed since a position or become due since a time.
 
@@ -251,7 +268,7 @@ class Backend(JobStorage, Protocol):
         ...
 
     def erase_traces(self) -> None:
-        """Remove replaced and deleted data from the files of the database, where this process can do so."""
+        """Remove replaced and deleted data from the files of the database, as far as this process can."""
         ...
 
     def subscribe(self, notifier: Notifier) -> None:

@@ -1,4 +1,4 @@
-"""The base class of all stores, which implements `ConversationStore` with the methods of a `Backend`."""
+"""The base class for all stores, which implements `ConversationStore` with the methods of a `Backend`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from chat_store._contents import (
     fork_description,
     require_changes,
     require_messages,
+    require_position,
     require_post,
     require_redaction,
     require_turns,
@@ -24,10 +25,9 @@ from chat_store._list_store import ListStore
 from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import apply_changes, load_messages, save_messages
-from chat_store.errors import UnknownConversationError
-from chat_store.history import HistoryEntry, parse_history
+from chat_store.history import HistoryEntry
 from chat_store.jobs import Job
-from chat_store.meta import ConversationMeta, MetaChanges
+from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 from chat_store.results import Snapshot
 from chat_store.store import OpenConversation
 
@@ -58,7 +58,7 @@ class BaseStore(ListStore):
         A conversation that is not stored yet is empty. The first write stores it.
 
         Args:
-            id: the id of the conversation. Default: a random one.
+            id: the id of the conversation. Default: a random id.
             person: the user in charge of a new conversation. Ignored if the conversation is stored already.
             owner: the user who owns a new conversation. Ignored if the conversation is stored already.
 
@@ -81,9 +81,9 @@ class BaseStore(ListStore):
 
         Args:
             messages: the messages to begin with. They are copied.
-            id: the id of the conversation. Default: a random one.
+            id: the id of the conversation. Default: a random id.
             person: the user whose task it is to decide waiting calls. It can be changed later.
-            owner: the user to whom the conversation belongs. It cannot be changed later.
+            owner: the user who owns the conversation. The owner cannot be changed later.
             meta: the title, the flow and data of the application.
             jobs: jobs to queue in the same transaction.
 
@@ -110,14 +110,14 @@ class BaseStore(ListStore):
     ) -> str:
         """Store a copy of the first turns of a conversation as a new conversation.
 
-        The copy has the owner, the person in charge and the description of the original, and the state after its last
-        turn. It has no grants, no posted turns, no jobs, and none of the earlier history. Every call in it has ended,
-        so it does not run again. The original does not change, and may have a live run or be closed.
+        The copy has the owner, the person in charge and the description of the original, and the conversation state
+        after the last copied turn. Grants, posted turns, jobs and the earlier history are not copied. Every call in the
+        copy has ended, so it does not run again. The original does not change, and may have a live run or be closed.
 
         Args:
             id: the id of the conversation to copy.
             at: the number of turns to copy. Default: all turns.
-            new_id: the id of the copy. Default: a random one.
+            new_id: the id of the copy. Default: a random id.
             meta: changes to the description of the copy.
             jobs: jobs to queue for the copy, in the same transaction.
 
@@ -152,10 +152,10 @@ class BaseStore(ListStore):
         log = self._create_log(id)
         messages = await finish_in_thread(partial(load_messages, log))
         posted = {key: post.turn for key, post in log.state.posts.items()}
-        return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted)
+        return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted, log.live_until() is not None)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Store changes made to the messages of a snapshot, and merge them call by call with later writes of others.
+        """Store changes made to the messages of a snapshot. They are merged call by call with changes stored since.
 
         Args:
             id: the id of the conversation.
@@ -166,8 +166,8 @@ class BaseStore(ListStore):
             The conversation after the write.
 
         Raises:
-            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
-                were added both here and elsewhere, or during a live run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or both `messages` and the store have new
+                turns, or turns were added during a live run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
@@ -198,8 +198,8 @@ class BaseStore(ListStore):
             jobs: jobs to queue. A job whose kind and key are stored already is not changed.
 
         Raises:
-            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
-                were added elsewhere, or during a live run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or added turns, or turns were added during
+                a live run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
@@ -214,9 +214,8 @@ class BaseStore(ListStore):
     async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
         """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
 
-        A run appends posted turns before its next model call, each once and in the order in which they were posted,
-        as soon as no call waits. If no run is active and no call waits, the conversation is due. A turn with
-        `by="engine"` is appended in the same way, but does not make the conversation due.
+        As soon as no call waits, a run appends the posted turns before its next model call, in order and each once. If
+        no run is active and no call waits, a posted turn makes the conversation due, except a turn with `by="engine"`.
 
         Args:
             id: the id of the conversation.
@@ -252,7 +251,9 @@ class BaseStore(ListStore):
         await finish_in_thread(partial(self._create_log(id).close, jobs))
 
     async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Reopen a closed conversation. Its calls wait again, and the conversation is due if a run can continue it.
+        """Reopen a closed conversation, or do nothing if it is open.
+
+        Its pending tool calls are listed as waiting again, and it is due if a run can continue it.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.
@@ -275,25 +276,26 @@ class BaseStore(ListStore):
     async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
         """Remove the content of a turn or of a tool call for good, for example because a law requires it.
 
-        The text `[redacted]` takes the place of all text, files, arguments and results. Ids, names of tools, times,
-        token counts and the names of those who decided stay. Summaries that cover the turn lose their text and their
-        effect. So do the title, the data and the jobs of the conversation where a removed text appears in them. Earlier
-        states of the whole conversation are removed: `history()` begins with the redaction, which it lists with who did
-        it, when and why. Objects that have the conversation open can no longer use it.
+        The text `[redacted]` replaces all text, files, arguments and results. Ids, names of tools, times, token counts
+        and the names of approvers are kept. Summaries that cover the turn are also replaced, and lose their effect. If
+        a removed text also appears in the title, the data or a job of the conversation, it is replaced there, too.
+        Earlier states of the whole conversation are removed: `history()` begins with the current state and a record of
+        each redaction. Objects that have the conversation open can no longer use it.
 
         Args:
             id: the id of the conversation.
             target: the index of a turn, counted from 0, which includes its calls; or the id of an outermost tool call,
-                which includes its inner conversation; or the key of a posted turn that no run has appended yet.
-            by: who redacts it, for the record.
-            reason: why, for the record. Do not repeat the content.
+                which includes its inner conversation; or the key of a posted turn.
+            by: who removes the content, for the record.
+            reason: why the content is removed, for the record. Do not repeat the content.
 
         Raises:
             ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
             TimeoutError: the content was removed, but traces remain in the files of the database, because another
                 process uses them. Call the method again.
             UnknownConversationError: no conversation with this id is stored.
-            UsageError: the turn, the call or the post does not exist.
+            UsageError: the turn, the call or the post does not exist, or the target is both the id of a call and the
+                key of a post.
         """
         require_redaction(target, by, reason)
         await finish_in_thread(partial(self._create_log(id).redact, target, by, reason))
@@ -316,17 +318,24 @@ class BaseStore(ListStore):
         """
         return await finish_in_thread(self._create_log(id).read_meta)
 
-    async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
-        """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
+    async def history(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        *,
+        after: HistoryPosition | None = None,
+    ) -> list[HistoryEntry]:
+        """Return the events of a conversation, oldest first: turns, call states with their decisions, and runs.
+
+        Args:
+            id: the id of the conversation.
+            after: only events after this position. If a redaction has replaced the log since, all events are returned,
+                and the first one is `created`.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.
         """
-        entries = await finish_in_thread(self._create_log(id).read_entries)
-        if not entries:
-            msg = f"no conversation with the id {id!r} is stored"
-            raise UnknownConversationError(msg)
-        return parse_history(entries, id)
+        require_position(after)
+        return await finish_in_thread(partial(self._create_log(id).read_history, after))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Checksums of database rows, and functions that parse rows and detect damaged ones.
+"""Checksums of database rows, and functions that parse rows and detect damaged rows.
 
 A checksum is a CRC-32. It is NULL in rows that a version without checksums wrote. A trigger sets it to NULL if such a
 version changes a row.
@@ -146,7 +146,7 @@ def entry_from_columns(id: str, number: int, entry: object, checksum: int | None
         id: the id of the conversation.
         number: the number of the entry.
         entry: the entry, as JSON.
-        checksum: its checksum, None if it was written without one.
+        checksum: its checksum, None if it was written without a checksum.
 
     Raises:
         InvalidDocumentError: the row is damaged.
@@ -184,7 +184,7 @@ def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | Da
 
 
 def past_time(column: object, now: datetime) -> datetime:
-    """Return the time in a column, or `now` if the column is damaged. Opening the conversation reports the damage."""
+    """Return the time in the column of a row, or `now` if the column is damaged, so that lists contain the row."""
     try:
         return from_microseconds(int(cast("int", column)))
     except _CONVERSION_ERRORS:

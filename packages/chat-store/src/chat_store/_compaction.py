@@ -55,7 +55,7 @@ def make_snapshot(entries: Sequence[Document], state: LogState) -> Document:
     """Return the snapshot to store in the next entry of a log.
 
     Args:
-        entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
+        entries: the entries of the log, starting with the newest entry that has a snapshot, or with the first entry.
         state: the state after these entries.
     """
     return {**state.to_snapshot(), "messages": loads(replay(entries, state).to_json())}
@@ -65,7 +65,7 @@ def replay(entries: Sequence[Document], state: LogState) -> Messages:
     """Return the messages after the last of these entries.
 
     Args:
-        entries: the entries of the log, starting with the newest one that has a snapshot, or with the first one.
+        entries: the entries of the log, starting with the newest entry that has a snapshot, or with the first entry.
         state: the state after these entries.
     """
     messages = LogState(state.id).begin(entries[0])

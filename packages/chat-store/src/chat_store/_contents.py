@@ -1,4 +1,4 @@
-"""Functions that check conversations, turns, descriptions and jobs before a store writes them."""
+"""Checks of conversations, turns, descriptions and jobs before a store writes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from chat_core.messages.content import ROLES
 from chat_core.messages.storable import find_turn_fault
 
 from chat_store._arguments import require_optional_text, require_text, require_whole, type_error
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import Job
-from chat_store.meta import ConversationMeta, MetaChanges
+from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 
 T = TypeVar("T")
 
@@ -92,12 +93,49 @@ def require_redaction(target: object, by: object, reason: object) -> None:
         require_whole("target", target)
     require_text(by=by, reason=reason)
     if not by or not reason:
-        msg = f"redact() needs the names of who redacts and why, not by={by!r} and reason={reason!r}"
+        msg = f"redact() needs an author in by and a reason, which are not empty, not by={by!r} and reason={reason!r}"
         raise UsageError(msg)
 
 
+def require_position(position: object) -> None:
+    """Raise an error unless an argument is None or a position in a history.
+
+    Raises:
+        UsageError: the argument is another object.
+    """
+    if position is not None and not isinstance(position, HistoryPosition):
+        raise type_error("after", "the position of a HistoryEntry or None", position)
+
+
+def require_deltas(deltas: object) -> None:
+    """Raise an error unless an argument is a list of text deltas that every database can store.
+
+    Raises:
+        UsageError: an item has another type, or a text cannot be stored.
+    """
+    for delta in _require_items("deltas", deltas, "ResponseDelta objects", ResponseDelta):
+        require_text(conversation=delta.conversation, kind=delta.kind, key=delta.key)
+        require_whole("fence", delta.fence)
+        require_whole("step", delta.step)
+        require_whole("start", delta.start)
+        _require_items("pieces", delta.pieces, "strings", str)
+
+
+def require_positions(after: object) -> None:
+    """Raise an error unless an argument maps ids of conversations to positions of deltas.
+
+    Raises:
+        UsageError: the argument is not a mapping, or an id or a position has another type.
+    """
+    if not isinstance(after, Mapping):
+        raise type_error("after", "a mapping from ids of conversations to positions", after)
+    for name, position in cast("Mapping[object, object]", after).items():
+        require_text(id=name)
+        require_whole("position", position)
+
+
 def fork_description(source: ConversationMeta, changes: MetaChanges | None) -> MetaChanges:
-    """Return the description for a copy of a conversation: that of the original, with changes applied.
+    """Return the description of a forked conversation: the description of the original, with changes applied.
 
     Args:
         source: the description of the original.

@@ -48,7 +48,7 @@ class Cursor:
 
 def invalid_cursor_error(text: str) -> UsageError:
     """Return the error to raise for a text that is not a valid cursor."""
-    msg = f"{text!r} is not a cursor of this database: pass one that changes() returned, or none to begin"
+    msg = f"{text!r} is not a cursor of this database: pass one that changes() returned, or None to begin"
     return UsageError(msg)
 
 
@@ -82,7 +82,7 @@ def parse_list_cursor(text: str, *types: type[int | str] | None) -> ListPosition
         parsed = None
     values = cast("list[object]", parsed) if isinstance(parsed, list) else []
     if len(values) != len(types) or not all(map(_has_type, values, types)):
-        msg = f"{text!r} is not a cursor of this list: pass the `cursor` of a listed item, or none to begin"
+        msg = f"{text!r} is not a cursor of this list: pass the `cursor` of a listed item, or None to begin"
         raise UsageError(msg)
     return cast("ListPosition", values)
 
@@ -92,7 +92,7 @@ def _has_type(value: object, kind: type[int | str] | None) -> bool:
 
 
 def waiting_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters of a query for the waiting calls after a cursor, or for all calls without a cursor."""
+    """Return the SQL parameters that select the waiting calls after a cursor, or all calls if it is None."""
     if cursor is None:
         return {"last": None, "moment": None, "key": None, "tool": None, "place": None}
     moment, key, tool, place = parse_list_cursor(cursor, None, int, str, int)
@@ -100,13 +100,13 @@ def waiting_position(cursor: str | None) -> dict[str, object]:
 
 
 def due_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters of a query for the due conversations after a cursor, or for all without a cursor."""
+    """Return the SQL parameters that select the due conversations after a cursor, or all of them if it is None."""
     due, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"due": due, "key": key}
 
 
 def meta_position(cursor: str | None) -> dict[str, object]:
-    """Return the SQL parameters of a query for the conversations after a cursor, or for all without a cursor."""
+    """Return the SQL parameters that select the conversations after a cursor, or all of them if it is None."""
     active, key = (None, None) if cursor is None else parse_list_cursor(cursor, int, int)
     return {"active": active, "key": key}
 
@@ -125,6 +125,7 @@ def job_parameters(filters: JobFilter, now: datetime) -> dict[str, object]:
         "kind": filters.kind,
         "conversation": filters.conversation,
         "state": filters.state,
+        "prefix": filters.key_prefix or "",
         "now": to_microseconds(now),
         "limit": filters.limit,
     }

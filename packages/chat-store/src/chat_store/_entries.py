@@ -56,7 +56,8 @@ class ToolChange:
         base: the version stamp of the state in the log.
         revision: the version stamp of the new state.
         document: the new state, as a JSON object.
-        keeps_inner: whether the inner conversation in the log stays as it is. If so, `document` has an empty one.
+        keeps_inner: whether the inner conversation in the log stays as it is. If so, the inner conversation in
+            `document` is empty.
     """
 
     path: ToolPath
@@ -119,7 +120,7 @@ class InnerTurns:
 
     Attributes:
         path: the path of the tool that contains the conversation.
-        known_turns: the number of turns of the conversation in the log that the new ones follow.
+        known_turns: the number of turns of this conversation that are in the log already.
         turns: the new turns.
     """
 
@@ -182,7 +183,7 @@ class Batch:
         if self.tools:
             fields["tools"] = [tool.to_dict() for tool in self.tools]
         if self.inner:
-            # A name of its own: an earlier version would add these turns to the outermost conversation.
+            # Not in the field `turns`: an earlier version would add these turns to the outermost conversation.
             fields["inner_turns"] = [turn for item in self.inner for turn in item.to_dicts()]
         if self.marks:
             fields["marks"] = self.marks
@@ -222,7 +223,7 @@ class TurnAdded:
 
     Attributes:
         role: the role of the turn.
-        turn: the turn.
+        turn: the added turn.
         path: the path of the tool whose inner conversation contains the turn. Empty for the outermost conversation.
         post: the key with which the turn was posted, if it was.
     """
@@ -241,7 +242,8 @@ class ToolUpdated:
     Attributes:
         path: the path of the tool.
         tool: the new state.
-        keeps_inner: whether the entry leaves the inner conversation as it was. If so, `tool` has an empty one.
+        keeps_inner: whether the entry leaves the inner conversation as it was. If so, the inner conversation of `tool`
+            is empty.
     """
 
     path: ToolPath
@@ -271,7 +273,7 @@ class TurnMarked:
         codec.set_turn_marks(turn, self.marks)
 
     def find_turn(self, messages: Messages) -> Turn:
-        """Return the marked turn of messages that end with the last turn of the log."""
+        """Return the marked turn in `messages`, whose last turn must be the last turn of the log."""
         if self.turn is None:
             return messages[-1].turns[-1]
         left = self.turn
@@ -290,9 +292,14 @@ class Entry:
 
     Attributes:
         at: when the entry was written, None if it adds no turns.
+        lease: the new lease, None if the entry does not change the lease.
+        turns: new turns of the outermost conversation.
+        tools: new states of tool calls.
+        inner: new turns of inner conversations.
+        marked: turns whose marks change.
         posts: turns to append before the next model call.
-        meta: changed fields of the description, in a file.
-        jobs: new and changed jobs, in a file.
+        meta: changed fields of the description. Empty unless the log is a file.
+        jobs: new and changed jobs. Empty unless the log is a file.
         grants: new and revoked grants.
     """
 
@@ -345,7 +352,7 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
 
 
 def collect_own_change(tool: Tool, base: ToolRevision, path: ToolPath) -> ToolChange:
-    """Return a change of a tool's own status that leaves its inner conversation as it is in the log."""
+    """Return a change of a tool's status that does not change the tool's inner conversation in the log."""
     revision = ToolRevision(tool.revision, base.turns, base.inner)
     return ToolChange(path, base, revision, own_document(tool), keeps_inner=True)
 
@@ -392,7 +399,7 @@ def own_document(tool: Tool) -> Document:
 
 
 def replace_inner(tool: Tool, inner: Messages) -> Tool:
-    """Return a copy of `tool`. If the tool is running, suspended or interrupted, the copy has `inner`."""
+    """Return a copy of `tool`, with the inner conversation `inner` if the call is running, suspended or interrupted."""
     status = tool.status
     return tool.with_status(
         replace(status, inner=inner) if isinstance(status, (Running, Suspended, Interrupted)) else status
@@ -435,7 +442,7 @@ class parsing:  # noqa: N801 - used as a statement
 
 
 def parse_entry(document: Mapping[str, object]) -> Entry:
-    """Parse a log entry other than the first one. Must be called inside `parsing(document)`, which converts errors."""
+    """Parse a log entry other than the first entry. Call it inside `parsing(document)`, which converts errors."""
     turns = [parse_turn(item) for item in _list_field(document, "turns")]
     tools = [_parse_tool(item) for item in _list_field(document, "tools")]
     inner = [parse_turn(item) for item in _list_field(document, "inner_turns")]

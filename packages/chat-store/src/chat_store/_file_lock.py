@@ -2,7 +2,7 @@
 
 On POSIX, a lock is a `flock`. It belongs to the open file description: two descriptors opened separately exclude each
 other even in one process, and closing one does not release the lock of the other. A child made by `os.fork()` without
-`exec` inherits the lock, and keeps it until the child exits, too.
+`exec` inherits the lock, which is then not released before both processes have exited.
 
 On Windows, a lock is a locked byte far beyond the end of the file, so that it does not block readers.
 """

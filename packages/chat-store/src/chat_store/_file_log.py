@@ -2,11 +2,11 @@
 
 There are two locks, because a run lasts longer than a write:
 
-- The journal lock is held for the milliseconds of one write. Each write first reads the entries of others.
+- The journal lock is held for the milliseconds of one write. Each write first reads the entries of other writers.
 - The run lock is on a separate file, `<name>.run-<fence>`. The run holds it until it ends, and the system releases it
   when the process exits. Locking a range of bytes in the journal would not suffice: such locks belong to processes, and
-  cannot exclude two runs of one process. Each run has its own file, so that a run that takes over from a stalled one
-  can hold a lock, too. The file is empty, and exists only while a run is live or after its process died.
+  cannot exclude two runs of one process. Each run has its own file, so that a run that takes over from a stalled run
+  can also hold a lock. The file is empty, and exists only while a run is live or after its process died.
 
 If its run file was deleted, or if the file system ignores locks, the time in the journal alone decides whether a run is
 live.
@@ -67,7 +67,7 @@ class FileLog(ConversationLog):
         return self.state.owner
 
     def open(self, id: str, owner: str | None = None) -> Messages:  # noqa: A002 - the field's own name
-        """Read the log, and return the messages of its newest snapshot or, without one, of its first entry.
+        """Read the log, and return the messages of its newest snapshot or, without a snapshot, of its first entry.
 
         The changes of later entries are in `updates`. If the file is empty, an empty conversation is written.
 
@@ -131,8 +131,8 @@ class FileLog(ConversationLog):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run holds the lease, or another writer added turns. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
             self._require_open()
@@ -167,7 +167,7 @@ class FileLog(ConversationLog):
 
         Raises:
             LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
             lease = self._require_lease(batch)
@@ -193,7 +193,7 @@ class FileLog(ConversationLog):
 
         Args:
             key: the key of the post.
-            turn: the turn.
+            turn: the turn to store.
 
         Returns:
             True if the turn was stored, False if a turn was posted with this key before.
@@ -245,11 +245,11 @@ class FileLog(ConversationLog):
     def save(self, batch: Batch) -> None:
         """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
-        An empty batch only reads the new entries of others.
+        An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
             if batch:
@@ -274,9 +274,9 @@ class FileLog(ConversationLog):
         """Append a batch of changes, changes to the description and new jobs, as one entry.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
             fields = self._new_jobs(jobs)
@@ -288,7 +288,7 @@ class FileLog(ConversationLog):
                 self._append_fields(fields)
 
     def redact(self, target: int | str, by: str, reason: str) -> None:
-        """Remove the content of a turn, a call or a post, and replace the file by one without earlier states.
+        """Remove the content of a turn, a call or a post, and write a new file without earlier states.
 
         Raises:
             ConflictError: a run on the conversation is live, or a call to redact has not ended.
@@ -371,7 +371,7 @@ class FileLog(ConversationLog):
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Generator[None]:
-        """Return a context manager that holds the journal lock. On entry, it reads the new entries of others."""
+        """Return a context manager that holds the journal lock. On entry, it reads the new entries of other writers."""
         self._require_this_process()
         with self._journal.locked():
             self._journal.refresh(self._apply_entry)

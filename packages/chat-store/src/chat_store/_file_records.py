@@ -1,4 +1,4 @@
-"""Functions that convert the description of a conversation in a file to journal fields and back."""
+"""Journal fields for the description of a conversation in a file."""
 
 from __future__ import annotations
 

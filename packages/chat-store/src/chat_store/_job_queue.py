@@ -22,7 +22,10 @@ from chat_store.jobs import StoredJob
 T = TypeVar("T")
 
 _SAFE_PART = 0.9
-"""The part of a lease after which its block is cancelled if no renewal succeeded. No other worker has the job yet."""
+"""The part of a lease after which the worker's block is cancelled if no renewal succeeded.
+
+The lease has not expired yet, so no other worker has taken the job.
+"""
 
 
 @final
@@ -31,7 +34,7 @@ class _Renewal:
     """State of the renewals of one job lease.
 
     Attributes:
-        lost: the error of a renewal that found the lease lost.
+        lost: the error of the renewal that detected the loss of the lease.
         failure: the error of the last renewal, if it could not reach the storage.
     """
 
@@ -77,7 +80,7 @@ class JobQueue:
                         failure = error
                 group.cancel_scope.cancel()
         except BaseException:
-            # The worker is being stopped: another one can take the job at once.
+            # The worker is being stopped: another worker can take the job at once.
             with CancelScope(shield=True), suppress(LeaseLostError, OSError):
                 await self._change_jobs(partial(_job_rules.give_back, job=job))
             raise
@@ -94,8 +97,8 @@ class JobQueue:
             raise renewal.lost
         if block.cancelled_caught:
             msg = (
-                f"the lease of the job {job.kind!r} {job.key!r} could not be renewed in time, so its block was stopped "
-                "before another worker can take the job: check the connection to the store"
+                f"the lease of job {job.kind!r} ({job.key!r}) could not be renewed in time, so the job was stopped. "
+                "Another worker can take it. Check the connection to the store"
             )
             raise LeaseLostError(msg) from renewal.failure
         await self._change_jobs(partial(_job_rules.complete, job=job))
@@ -121,12 +124,12 @@ class JobQueue:
             try:
                 await self._change_jobs(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
             except LeaseLostError as error:
-                if not block.cancel_called:  # at its deadline, it was stopped because no renewal succeeded in time
+                if not block.cancel_called:  # a job that passed its deadline was stopped already
                     renewal.lost = error
                     block.cancel()
                 return
             except OSError as error:
-                # TimeoutError is an OSError, too. Try again soon: the deadline of the block stays.
+                # TimeoutError is an OSError, too. Try again soon: the deadline of the block is unchanged.
                 renewal.failure, pause = error, length / 20
             else:
                 renewal.failure, pause = None, length / 3
@@ -141,7 +144,7 @@ class JobQueue:
 
         def change() -> T:
             with self._storage.job_transaction() as transaction:
-                # Read the clock in the transaction: it may have waited for another one.
+                # Read the clock inside the transaction, which may have waited for another transaction.
                 return work(transaction, now=self._now())
 
         return await finish_in_thread(change)

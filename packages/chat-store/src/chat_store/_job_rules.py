@@ -1,7 +1,7 @@
 """The rules for leases, fences, attempts and cancellation of jobs, shared by all backends.
 
-A stored job is `queued` or in a final state. A lease makes a queued job `running`. The last attempt is never repeated:
-if its lease expires, the job has failed.
+The stored state of a job is `queued` or final. `running` is not stored: a queued job counts as running while its lease
+lasts. If the lease of the last attempt expires, the job counts as failed. An attempt that is given back does not count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from chat_core.errors import LeaseLostError
 from chat_core.json import dump_bytes, loads
 
 from chat_store._arguments import require_choice, require_optional_text, require_page
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import MAX_BACKOFF, MAX_ERROR_CHARACTERS, Job, JobState, StoredJob
 from chat_store.sql.values import from_microseconds, to_microseconds
 
@@ -38,9 +39,10 @@ class JobFilter:
     conversation: str | None = None
     limit: int | None = None
     after: str | None = None
+    key_prefix: str | None = None
 
     def __post_init__(self) -> None:
-        require_optional_text(kind=self.kind, conversation=self.conversation)
+        require_optional_text(kind=self.kind, conversation=self.conversation, key_prefix=self.key_prefix)
         require_choice("state", self.state, JobState)
         require_page(self.limit, self.after)
 
@@ -53,7 +55,7 @@ class JobTransaction(Protocol):
         ...
 
     def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
-        """Return the longest overdue job of these kinds that can be taken, or None. Skip jobs that others lock."""
+        """Return the longest overdue job of these kinds that can be taken, or None. Skip locked jobs."""
         ...
 
     def write(self, job: StoredJob) -> None:
@@ -74,7 +76,7 @@ def queue(conversation: str, job: Job, now: datetime) -> StoredJob:
 
     Args:
         conversation: the id of the conversation.
-        job: the job.
+        job: the job to store. Without a start time, it can be taken at once.
         now: the current time.
 
     Raises:
@@ -124,7 +126,7 @@ def take(transaction: JobTransaction, kinds: Sequence[str], now: datetime, lease
     """Take the longest overdue job, and return it in the state `running`. Return None if no job can be taken.
 
     Args:
-        transaction: the transaction.
+        transaction: the open transaction, which the caller commits.
         kinds: the kinds of jobs to take.
         now: the current time.
         lease_length: how long the lease lasts.
@@ -134,7 +136,7 @@ def take(transaction: JobTransaction, kinds: Sequence[str], now: datetime, lease
         return None
     taken = replace(
         job,
-        # If the worker dies, the next attempt is not earlier than after a failure.
+        # If the worker dies, the next attempt begins no earlier than if the job had failed now.
         at=now + _backoff(job, job.attempts + 1),
         attempts=job.attempts + 1,
         fence=job.fence + 1,
@@ -149,7 +151,7 @@ def renew(transaction: JobTransaction, job: StoredJob, now: datetime, lease_leng
     """Extend the lease of a taken job.
 
     Args:
-        transaction: the transaction.
+        transaction: the open transaction, which the caller commits.
         job: the job, as `take()` returned it.
         now: the current time.
         lease_length: how long the lease lasts.
@@ -173,7 +175,7 @@ def fail(transaction: JobTransaction, job: StoredJob, now: datetime, error: str)
     """End an attempt of a taken job as failed. The job is queued again, unless this was the last attempt.
 
     Args:
-        transaction: the transaction.
+        transaction: the open transaction, which the caller commits.
         job: the job, as `take()` returned it.
         now: the current time.
         error: a description of the failure.
@@ -201,7 +203,7 @@ def cancel(transaction: JobTransaction, kind: str, key: str, now: datetime) -> b
     """Cancel a job that has not ended. The worker of a running job loses its lease.
 
     Args:
-        transaction: the transaction.
+        transaction: the open transaction, which the caller commits.
         kind: the kind of the job.
         key: the key of the job.
         now: the current time.
@@ -216,9 +218,25 @@ def cancel(transaction: JobTransaction, kind: str, key: str, now: datetime) -> b
     return True
 
 
+def has_lease(job: StoredJob | None, delta: ResponseDelta, now: datetime) -> bool:
+    """Return whether the worker that wrote a delta has the job of the delta.
+
+    Args:
+        job: the stored job, if there is one.
+        delta: the delta, with the conversation and fence of its writer.
+        now: the current time.
+    """
+    is_same = job is not None and (job.conversation, job.fence) == (delta.conversation, delta.fence)
+    return is_same and _is_leased(job, now)
+
+
+def _is_leased(job: StoredJob | None, now: datetime) -> bool:
+    return job is not None and job.lease_until is not None and now < job.lease_until
+
+
 def _require_lease(transaction: JobTransaction, job: StoredJob, now: datetime) -> StoredJob:
     found = transaction.find(job.kind, job.key)
-    if found is None or found.fence != job.fence or found.lease_until is None or now >= found.lease_until:
+    if found is None or found.fence != job.fence or not _is_leased(found, now):
         msg = (
             f"the worker no longer has the job {job.kind!r} {job.key!r}: it stalled for longer than its lease, or the "
             "job was cancelled"
@@ -231,7 +249,7 @@ def _backoff(job: StoredJob, attempts: int) -> timedelta:
     """Return how long a job waits before its next attempt.
 
     Args:
-        job: the job.
+        job: the job, whose `backoff_seconds` is the delay after the first attempt.
         attempts: the number of attempts that have been made.
     """
     limit = MAX_BACKOFF.total_seconds()

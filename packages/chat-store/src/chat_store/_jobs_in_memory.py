@@ -56,6 +56,7 @@ def list_jobs(jobs: Iterable[StoredJob], now: datetime, filters: JobFilter) -> l
         if filters.kind in (None, job.kind)
         and filters.state in (None, job.state)
         and filters.conversation in (None, job.conversation)
+        and job.key.startswith(filters.key_prefix or "")
     ]
     if filters.after is not None:
         behind = tuple(parse_list_cursor(filters.after, int, str, str))

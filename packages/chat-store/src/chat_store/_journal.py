@@ -9,10 +9,10 @@ Each line is a JSON object and is written atomically. `n` is the line number. `l
 comma, up to the end of the line; early versions did not write it. `crc` is the CRC-32 of the line without its `crc`
 field. A line ends with a line feed.
 
-A write that a crash interrupted never took effect, because the call that wrote it never returned: readers ignore it,
-and the next write truncates it. Such a write leaves a part of its line that is shorter than `length`. After a power
-failure, a file system may also have the size of the whole line, with zeros in place of whole sectors. Anything else,
-such as a line with a wrong checksum or without its line feed, is damage, and an error.
+If a crash interrupts a write, the method that writes never returns, so the write has no effect: readers ignore the
+incomplete line, and the next write truncates it. An incomplete line is shorter than its `length`. After a power
+failure, the file may also have its full size while some sectors of the last line contain zeros. Any other invalid line,
+such as a line with a wrong checksum or without a line feed, is damaged, and reading it raises an error.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class Journal:
         data = _file_lock.read_from(self._fd, self._offset) if self._count else self._read_from_snapshot()
         for entry, length in _parse_entries(data, self._offset, self._count, self._path):
             apply(entry)
-            self._add(entry, length)
+            self._advance_past(entry, length)
 
-    def _add(self, entry: Mapping[str, object], length: int) -> None:
+    def _advance_past(self, entry: Mapping[str, object], length: int) -> None:
         """Advance the position past an entry that was read or written. `length` is the size of its line in bytes."""
         begins = self._count == 0 or "snapshot" in entry
         if begins:
@@ -133,8 +133,8 @@ class Journal:
     def _read_from_snapshot(self) -> bytes:
         """Return the data from the newest snapshot on, and set the position to it. Without a snapshot, return all data.
 
-        The file is read backward. A snapshot that is incomplete or damaged is skipped. Parsing the data from an earlier
-        snapshot on later detects which of the two cases it is.
+        The file is read backward. A snapshot that is incomplete or damaged is skipped. The difference is detected
+        later, when the data after an earlier snapshot is parsed.
         """
         if _file_lock.read_from(self._fd, 0, len(_FIRST_FIELDS)) != _FIRST_FIELDS:
             return _file_lock.read_from(self._fd, 0)
@@ -200,11 +200,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._offset)
             raise
-        self._add(decoded, len(line))
+        self._advance_past(decoded, len(line))
         return result
 
     def replace(self, entries: Sequence[Mapping[str, object]]) -> None:
-        """Replace the file durably by one with other entries. Close this object afterwards: it has the old file open.
+        """Replace the file durably with a file that contains other entries.
+
+        Close this object afterwards, because it has the old file open.
 
         Args:
             entries: the new entries, with their numbers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -17,11 +17,13 @@ from chat_core.response import WaitKind
 
 from chat_store._arguments import require_optional_text, require_seconds, require_text
 from chat_store._backend import Backend, DamagedWait, Head, ListFilter, MetaFilter, PollResult
+from chat_store._contents import require_deltas, require_positions
 from chat_store._cursor import Cursor
 from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
 from chat_store._log import lease_length
 from chat_store._managed_log import ManagedLog
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import JobState, StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
 from chat_store.results import Changes, Due, Waiting
@@ -74,9 +76,9 @@ class ListStore:
 
         Args:
             owner: only conversations of this user.
-            state: only conversations that are `open`, or only those that are `closed`.
+            state: only `open` or only `closed` conversations.
             limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
+            after: only conversations after the conversation with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
@@ -93,18 +95,18 @@ class ListStore:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Waiting]:
-        """List the waiting calls of all conversations, earliest deadline first. Those without a deadline come last.
+        """List the waiting calls of all conversations, earliest deadline first. Calls without a deadline come last.
 
         To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
-        decided or added between two pages do not shift the others.
+        decided or added between two pages do not shift the other calls.
 
         Args:
             person: only conversations that this user is in charge of.
-            kind: only calls that wait for an `approval`, a `schedule`, a `result` from outside, or for the outcome of a
-                call that was `interrupted`.
-            before: only calls whose approval expires, or whose scheduled time is, before this time.
+            kind: only calls that wait for this: `approval`, `schedule` (a time), `result` (an external result), or
+                `interrupted` (the outcome of an interrupted call).
+            before: only calls whose approval expires before this time, or that are scheduled before this time.
             limit: the maximum number of calls.
-            after: only calls after the one with this cursor, which may have been decided since.
+            after: only calls after the call with this cursor, which may have been decided since.
 
         Raises:
             UsageError: the cursor does not belong to this list, or `before` has no time zone.
@@ -141,7 +143,7 @@ class ListStore:
         Args:
             person: only conversations that this user is in charge of.
             limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
+            after: only conversations after the conversation with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
@@ -155,6 +157,7 @@ class ListStore:
         kind: str | None = None,
         state: JobState | None = None,
         conversation: str | None = None,
+        key_prefix: str | None = None,
         limit: int | None = None,
         after: str | None = None,
     ) -> list[StoredJob]:
@@ -164,13 +167,14 @@ class ListStore:
             kind: only jobs of this kind.
             state: only jobs in this state.
             conversation: only jobs of the conversation with this id.
+            key_prefix: only jobs whose key begins with this text.
             limit: the maximum number of jobs.
-            after: only jobs after the one with this cursor.
+            after: only jobs after the job with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
         """
-        filters = JobFilter(kind, state, conversation, limit, after)
+        filters = JobFilter(kind, state, conversation, limit, after, key_prefix)
         return await finish_in_thread(lambda: self._backend.list_jobs(self._now(), filters))
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
@@ -180,20 +184,20 @@ class ListStore:
         the error propagates, and the job is tried again later, up to its number of attempts. If the block is cancelled,
         another worker can take the job at once, and the attempt does not count.
 
-        The block is cancelled at its next `await`, and the job is not done, if the job is cancelled, or if the lease
-        cannot be renewed before another worker could take the job, because this process stalls or the store is down.
+        The block is cancelled at its next `await` if the job is cancelled, or if the lease cannot be renewed in time
+        because this process stalls or the store is down. The job is then not marked as done.
 
         Args:
             *kinds: the kinds of jobs to take.
 
         Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job since.
+            LeaseLostError: the lease was lost, so another worker may have taken the job. Raised when the block exits.
             UsageError: no kind is given.
         """
         return self._queue.take(kinds)
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
+        """Cancel a job that has not ended. A worker that runs it is cancelled at the next lease renewal.
 
         Args:
             kind: the kind of the job.
@@ -204,6 +208,32 @@ class ListStore:
         """
         return await self._queue.cancel(kind, key)
 
+    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
+        """Store text of responses that are not stored yet, so that other processes can show it.
+
+        Deltas of a worker that does not have its job any more are ignored. The deltas of a conversation are deleted
+        when a turn is stored, when deltas of another response are stored, and by a redaction. `changes()` does not
+        report them. They may be lost if the database stops.
+
+        Args:
+            deltas: the deltas of any number of conversations, those of a response in order.
+        """
+        require_deltas(deltas)
+        if deltas:
+            await finish_in_thread(lambda: self._backend.write_deltas(deltas, self._now()))
+
+    async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        """Return the text of responses that are not stored yet.
+
+        Args:
+            after: the ids of conversations, each with the position of the last delta that is known, or 0.
+
+        Returns:
+            The deltas after these positions, in the order of their positions.
+        """
+        require_positions(after)
+        return await finish_in_thread(partial(self._backend.read_deltas, dict(after))) if after else []
+
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
 
@@ -211,9 +241,9 @@ class ListStore:
         end of runs, and `assign()` are changes. Lease renewals are not. Deleted conversations are not listed.
 
         Args:
-            since: the cursor of an earlier call, in this process or another one. Without a cursor, the call returns at
-                once, with the current cursor and no conversations.
-            wait_seconds: how long to wait before returning no conversations. 0 does not wait. Default: no limit.
+            since: the cursor that an earlier call returned, in this or another process. Without a cursor, the call
+                returns at once, with the current cursor and no conversations.
+            wait_seconds: maximum time to wait for a change. 0 returns at once. Default: no limit.
 
         Raises:
             UsageError: the cursor does not belong to this database.
@@ -264,7 +294,7 @@ def _seconds_until_poll(cursor: Cursor, result: PollResult, end: float | None) -
     Args:
         cursor: the position and the time of the last poll.
         result: the result of that poll.
-        end: when the caller stops waiting, in seconds of the clock of the event loop.
+        end: when the caller stops waiting, in seconds of the event loop's clock.
     """
     pause = _LONGEST_PAUSE if end is None else min(_LONGEST_PAUSE, end - current_time())
     if result.next_due is not None:

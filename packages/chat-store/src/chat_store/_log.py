@@ -1,8 +1,8 @@
 """The conversation log: an append-only list of entries and a lease, in a file or in the rows of a database.
 
-Several processes may append to one log. A write first reads the entries of others, and rejects a batch as a whole if it
-conflicts with one of them. One run at a time holds the lease. The fence is the number of the run: a run that reads a
-higher fence has lost its lease, and its changes are recorded in a `late` entry, which has no effect.
+Several processes may append to one log. A write first reads the entries of other writers, and rejects a batch as a
+whole if it conflicts with one of them. One run at a time holds the lease. The fence is the number of the run: a run
+that reads a higher fence has lost its lease, and its changes are recorded in a `late` entry, which has no effect.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ConversationLog(ABC):
 
         Raises:
             LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
 
     @abstractmethod
@@ -119,11 +119,11 @@ class ConversationLog(ABC):
     def save(self, batch: Batch) -> None:
         """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
-        An empty batch only reads the new entries of others.
+        An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
 
     @abstractmethod
@@ -145,11 +145,11 @@ class ConversationLog(ABC):
             ended = [
                 (path, top)
                 for (path, top), (_, tool) in zip(tops, found, strict=True)
-                if path not in stale and _ended(top, tool)
+                if path not in stale and _has_ended(top, tool)
             ]
             raise StaleToolError([(path, copy_tool(tool)) for path, tool in [*found, *ended] if tool is not None])
         if not self.state.follows(batch):
-            msg = f"turns were added to the conversation {self._name} elsewhere; nothing was written: open it again"
+            msg = f"another process added turns to the conversation {self._name}; nothing was written: open it again"
             raise ConflictError(msg)
 
     def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
@@ -160,7 +160,7 @@ class ConversationLog(ABC):
         return Lease(fence, f"{socket.gethostname()}/{os.getpid()}", now + self._lease_length)
 
 
-def _ended(top: Tool | None, tool: Tool | None) -> bool:
+def _has_ended(top: Tool | None, tool: Tool | None) -> bool:
     """Return whether a tool is missing, or is in an outermost tool, `top`, that has ended."""
     return tool is None or (top is not None and top.resolved)
 

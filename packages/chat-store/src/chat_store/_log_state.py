@@ -36,13 +36,14 @@ class LogState:
 
     Attributes:
         id: the id of the conversation.
-        owner: the user who owns the conversation, if the first entry names one.
+        owner: the user who owns the conversation, if the first entry names an owner.
         revision: the number of durable changes, that is, added turns and tool states.
         turns: the number of turns.
         delivered: whether the hooks of `messages.last_turn` have run, so that no run is needed; None if it has no
             hooks.
         last_turn_at: when the last turn was stored, if it is known.
         posts: the posted turns that no run has appended yet, by key, oldest first.
+        post_turns: for each key that was ever posted, the index of its turn, or None if no run has appended the turn.
         created_at: when the conversation was stored.
         meta: for a conversation in a file, the description fields that its entries contain.
         jobs: for a conversation in a file, the jobs that its entries contain, by kind and key.
@@ -59,7 +60,7 @@ class LogState:
         self.delivered: bool | None = None
         self.last_turn_at: datetime | None = None
         self.posts: dict[str, TurnAdded] = {}
-        self._post_keys: dict[str, None] = {}
+        self.post_turns: dict[str, int | None] = {}
         self.created_at: datetime | None = None
         self.meta: Document = {}
         self.jobs: dict[tuple[object, object], Document] = {}
@@ -91,7 +92,7 @@ class LogState:
         return messages
 
     def parse(self, document: Mapping[str, object]) -> Entry:
-        """Parse an entry other than the first one, without applying it.
+        """Parse an entry other than the first entry, without applying it.
 
         Raises:
             InvalidDocumentError: the entry is malformed, or refers to a tool that is not in the conversation.
@@ -126,7 +127,7 @@ class LogState:
             if inner is not None:
                 inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
         for turn in entry.turns:
-            self._add_turn(turn.turn)
+            self._add_turn(turn.turn, turn.post)
         self._apply_grants(entry)
         self.revision += len(entry.turns) + len(entry.tools) + len(entry.inner) + len(entry.marked)
         if entry.turns:
@@ -135,7 +136,7 @@ class LogState:
             self.posts.pop(turn.post or "", None)
         for post in entry.posts:
             self.posts[post.post or ""] = post
-            self._post_keys[post.post or ""] = None
+            self.post_turns[post.post or ""] = None
         self.meta |= entry.meta
         self.jobs |= {(job["kind"], job["key"]): job for job in entry.jobs}
         for marked in entry.marked:
@@ -148,7 +149,9 @@ class LogState:
                 self.grants.merge(grant)
         self.revision += len(entry.grants)
 
-    def _add_turn(self, turn: Turn) -> None:
+    def _add_turn(self, turn: Turn, post: str | None) -> None:
+        if post is not None:
+            self.post_turns[post] = self.turns
         if not is_view_turn(turn):
             self.delivered, self._last_turn = turn.delivered, self.turns
         elif any(isinstance(part, Rewind) and part.to <= self._last_turn for part in turn.parts):
@@ -168,7 +171,8 @@ class LogState:
             "owner": self.owner,
             "revision": self.revision,
             "posts": [NewTurn.from_turn(post.role, post.turn, key).to_dict() for key, post in self.posts.items()],
-            "post_keys": list(self._post_keys),
+            "post_keys": list(self.post_turns),
+            "post_turns": {key: turn for key, turn in self.post_turns.items() if turn is not None},
             "meta": self.meta,
             "jobs": list(self.jobs.values()),
             "created_at": None if self.created_at is None else self.created_at.isoformat(),
@@ -180,13 +184,15 @@ class LogState:
         """Restore the posts, the description and the jobs from a first entry or a snapshot."""
         posts = [parse_turn(item) for item in cast("list[Document]", source.get("posts", []))]
         self.posts = {post.post or "": post for post in posts}
-        self._post_keys = dict.fromkeys(cast("list[str]", source.get("post_keys", [])))
+        # Snapshots of earlier versions do not contain the turns.
+        turns = cast("dict[str, int]", source.get("post_turns", {}))
+        self.post_turns = {key: turns.get(key) for key in cast("list[str]", source.get("post_keys", []))}
         self.meta = dict(cast("Document", source.get("meta", {})))
         self.jobs = {(job["kind"], job["key"]): job for job in cast("list[Document]", source.get("jobs", []))}
 
     def was_posted(self, key: str) -> bool:
         """Return whether a turn was ever posted with this key, even if a run has appended the turn since."""
-        return key in self._post_keys
+        return key in self.post_turns
 
     def post_batch(self) -> Batch:
         """Return a batch that appends all posted turns to the conversation."""
@@ -235,7 +241,7 @@ class LogState:
         return may_start and bool(decisions) and self.is_revoked(decisions[-1].get("grant"))
 
     def follows(self, batch: Batch) -> bool:
-        """Return whether no turn was added to the conversations that a batch extends since the batch was collected."""
+        """Return whether no turn was added to the conversations of a batch since the batch was collected."""
         if (batch.turns or batch.marks) and batch.known_turns != self.turns:
             return False
         return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)
@@ -246,7 +252,7 @@ class LogState:
     def is_waiting(self, path: ToolPath, now: datetime) -> bool:
         """Return whether a tool waits and no outer tool has ended, so that it may be decided while a run is live.
 
-        An outer tool may be running. Its chat receives the decision with its next write.
+        An outer tool may be running. The run receives the decision with its next write.
 
         Args:
             path: the path of the tool.

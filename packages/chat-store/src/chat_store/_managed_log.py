@@ -10,14 +10,15 @@ from chat_core.errors import InvalidDocumentError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
 
-from chat_store._backend import Head, WriteTransaction
-from chat_store._entries import Batch, NewTurn
+from chat_store._backend import Head, ReadTransaction, WriteTransaction
+from chat_store._entries import Batch, Document, NewTurn
 from chat_store._job_rules import queue
 from chat_store._redaction import Redaction
 from chat_store._store_log import NO_CHANGES, VERSION, StoreLog
 from chat_store.errors import ConversationExistsError
+from chat_store.history import HistoryEntry, needs_earlier_entries, parse_history
 from chat_store.jobs import Job
-from chat_store.meta import ConversationMeta, MetaChanges
+from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 
 
 class ManagedLog(StoreLog):
@@ -39,26 +40,49 @@ class ManagedLog(StoreLog):
                 msg = f"a conversation with the id {self._id!r} is stored already: use open() to open it"
                 raise ConversationExistsError(msg)
             self._write_first_entry(transaction, messages)
-            self._describe(transaction, meta, jobs)
+            self._write_description(transaction, meta, jobs)
 
     def read_meta(self) -> ConversationMeta:
         """Return the description of the conversation."""
         with self._backend.read_transaction(self._id) as transaction:
             head = self._require_head(transaction)
-        return head.describe()
+        return replace(head.describe(), position=HistoryPosition(head.incarnation, head.entries, head.fence))
+
+    def read_history(self, after: HistoryPosition | None) -> list[HistoryEntry]:
+        """Return the events after a position, or all events without one or if the log was replaced since.
+
+        Raises:
+            UnknownConversationError: the conversation is not stored.
+            InvalidDocumentError: the conversation is damaged.
+        """
+        with self._backend.read_transaction(self._id) as transaction:
+            head = self._require_head(transaction)
+            start = first = HistoryPosition(head.incarnation)
+            if after is not None and after.log == head.incarnation and after.number <= head.entries:
+                start = after
+            documents = self._parse_entries(transaction, start.number)
+            if start.number and needs_earlier_entries(documents):
+                documents = self._parse_entries(transaction, 0)
+            else:
+                first = start
+        return [item for item in parse_history(documents, self._id, first) if item.number > start.number]
+
+    def _parse_entries(self, transaction: ReadTransaction, after: int) -> list[Document]:
+        entries = transaction.read_entries(after)
+        return [self._parse_document(number, entry) for number, entry in enumerate(entries, after + 1)]
 
     def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
         """Append a batch of changes, change the description and queue jobs, in one transaction.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._open_write_transaction() as transaction:
             if batch:
                 self._save_batch(transaction, batch)
-            self._describe(transaction, meta, jobs)
+            self._write_description(transaction, meta, jobs)
 
     def close(self, jobs: Sequence[Job]) -> None:
         """Close the conversation and queue jobs, unless it is closed already.
@@ -74,14 +98,14 @@ class ManagedLog(StoreLog):
                 # The new fence prevents the writes of a dead run.
                 fence = self._head.fence + (self._head.lease_until is not None)
                 self._write_head(transaction, replace(self._head, fence=fence, lease_until=None, due=None, meta=meta))
-                self._describe(transaction, None, jobs)
+                self._write_description(transaction, None, jobs)
 
     def post(self, key: str, turn: Turn) -> bool:
         """Store a turn that a run appends before its next model call.
 
         Args:
             key: the key of the post.
-            turn: the turn.
+            turn: the turn to store.
 
         Returns:
             True if the turn was stored, False if a turn was posted with this key before.
@@ -103,7 +127,7 @@ class ManagedLog(StoreLog):
         return True
 
     def redact(self, target: int | str, by: str, reason: str) -> None:
-        """Remove the content of a turn, a call or a post, and replace the log by one without earlier states.
+        """Remove the content of a turn, a call or a post, and replace the log with its current state.
 
         Raises:
             ConflictError: a run on the conversation is live, or a call to redact has not ended.
@@ -119,7 +143,8 @@ class ManagedLog(StoreLog):
             entries = redaction.entries(self._now(), target, by, reason)
             head = replace(
                 self._head,
-                # Conversations that are open elsewhere have the removed content, and must not write it again.
+                # Objects of other processes that have the conversation open contain the removed content, and must not
+                # write it again.
                 incarnation=uuid4().hex,
                 entries=len(entries),
                 snapshot=0,
@@ -156,8 +181,11 @@ class ManagedLog(StoreLog):
                 meta = replace(self._head.meta, closed_at=None)
                 self._write_head(transaction, replace(self._head, due=due, meta=meta))
 
-    def _describe(self, transaction: WriteTransaction, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
-        """Change the description and queue jobs. If the conversation is not stored yet, store an empty one first."""
+    def _write_description(self, transaction: WriteTransaction, meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
+        """Change the description and queue jobs.
+
+        If the conversation is not stored yet, store an empty conversation first.
+        """
         if not self._head.entries:
             self._write_first_entry(transaction, Messages())
         if meta or jobs:

@@ -30,7 +30,7 @@ _LIST = (
     "WHERE (%(kind)s::text IS NULL OR kind = %(kind)s) AND (%(conversation)s::text IS NULL "
     "OR conversation = (SELECT key FROM chat_conversations WHERE id = %(conversation)s)) "
     "AND (%(state)s::text IS NULL OR %(state)s = CASE WHEN state IN ('queued', 'last') AND until > %(now)s "
-    "THEN 'running' WHEN state = 'last' THEN 'failed' ELSE state END) "
+    "THEN 'running' WHEN state = 'last' THEN 'failed' ELSE state END) AND starts_with(name, %(prefix)s) "
     "AND (%(key)s::bigint IS NULL OR (moment, key) > (%(moment)s::bigint, %(key)s::bigint)) "
     "ORDER BY moment, key LIMIT %(limit)s"
 )

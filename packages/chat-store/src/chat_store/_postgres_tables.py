@@ -84,7 +84,7 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
     ),
     (
-        # A running process of a version without checksums changes a row and leaves its checksum, which would be wrong.
+        # A process of a version without checksums changes rows but not their checksums, which would then be wrong.
         """
         CREATE FUNCTION chat_remove_crc() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
@@ -105,6 +105,22 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         # Whether the entry has a snapshot: true or NULL.
         "ALTER TABLE chat_entries ADD COLUMN snapshot BOOLEAN",
         "CREATE INDEX chat_entries_snapshot ON chat_entries (conversation, number) WHERE snapshot IS NOT NULL",
+    ),
+    (
+        # Not written to the write-ahead log: deltas are of no use after a crash of the server.
+        """
+        CREATE UNLOGGED TABLE chat_deltas (
+            key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            conversation BIGINT NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            kind TEXT COLLATE "C" NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            fence BIGINT NOT NULL,
+            step BIGINT NOT NULL,
+            start BIGINT NOT NULL,
+            pieces BYTEA NOT NULL
+        )
+        """,
+        "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
 )
 """The statements that upgrade version n to version n + 1.

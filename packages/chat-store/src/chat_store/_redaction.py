@@ -1,4 +1,4 @@
-"""Functions that remove the content of a turn or a tool call from a conversation, and from its jobs and description."""
+"""Removal of the content of a turn or a tool call from a conversation, and from its jobs and description."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from chat_core.messages import (
     Decision,
     Failed,
     FunctionCall,
+    Interrupted,
     Messages,
     Part,
     Recalled,
     Rejected,
     Rewind,
     Summary,
+    Suspended,
     Text,
     Tool,
     Turn,
@@ -34,9 +36,9 @@ from chat_store.jobs import StoredJob
 from chat_store.meta import StoredMeta
 
 REDACTED: Final = "[redacted]"
-"""The text that takes the place of removed content."""
+"""The text that replaces removed content."""
 SMALLEST_TEXT: Final = 8
-"""The number of characters from which a removed text is also removed where it is part of a longer text."""
+"""The minimum length of a removed text that is also searched for inside longer texts."""
 
 _TAGS: Final = frozenset({"type", "mime", "created_at", "at"})
 """Fields of a stored turn whose texts are not content."""
@@ -49,8 +51,7 @@ class Redaction:
     Args:
         entries: the entries of the log.
         state: the state after these entries.
-        target: the index of a turn, the id of an outermost tool call, or the key of a posted turn that no run has
-            appended yet.
+        target: the index of a turn, the id of an outermost tool call, or the key of a posted turn.
 
     Attributes:
         messages: the messages without the removed content.
@@ -58,7 +59,8 @@ class Redaction:
 
     Raises:
         ConflictError: a call to redact has not ended.
-        UsageError: the turn, the call or the post does not exist.
+        UsageError: the turn, the call or the post does not exist, or the target is both the id of a call and the key of
+            a post.
     """
 
     def __init__(self, entries: Sequence[Document], state: LogState, target: int | str) -> None:
@@ -67,7 +69,7 @@ class Redaction:
         start = max(index for index, entry in enumerate(entries) if index == 0 or "snapshot" in entry)
         document = loads(replay(entries[start:], state).to_json())
         posts = cast("list[Document]", self._snapshot.get("posts", []))
-        self._texts = _redact_document(cast("Document", document), posts, target)
+        self._texts = _redact_document(cast("Document", document), posts, state.post_turns, target)
         self.messages: Messages = Messages.from_json(dump_bytes(document))
         self.changed: bool = bool(self._texts)
 
@@ -95,7 +97,7 @@ class Redaction:
         return first, {"n": 2, "at": now.isoformat(), "redacted": records}
 
     def clean(self, value: object) -> object:
-        """Return a copy of a JSON value in which `REDACTED` takes the place of each text with removed content."""
+        """Return a copy of a JSON value in which `REDACTED` replaces each text with removed content."""
         if isinstance(value, str):
             return REDACTED if self._is_removed(value) else value
         if isinstance(value, Mapping):
@@ -105,12 +107,12 @@ class Redaction:
         return value
 
     def clean_job(self, job: StoredJob) -> StoredJob:
-        """Return a job whose payload and error have no removed text."""
+        """Return a copy of a job in which removed texts in the payload and the error are replaced."""
         payload = cast("dict[str, object]", self.clean(job.payload))
         return replace(job, payload=payload, error=cast("str | None", self.clean(job.error)))
 
     def clean_meta(self, meta: StoredMeta) -> StoredMeta:
-        """Return a description whose title and data have no removed text."""
+        """Return a copy of a description in which removed texts in the title and the data are replaced."""
         return replace(
             meta, title=cast("str | None", self.clean(meta.title)), data=dump_bytes(self.clean(loads(meta.data)))
         )
@@ -119,14 +121,18 @@ class Redaction:
         return text in self._texts or any(len(item) >= SMALLEST_TEXT and item in text for item in self._texts)
 
 
-def _redact_document(document: Document, posts: Sequence[Document], target: int | str) -> set[str]:
+def _redact_document(
+    document: Document, posts: Sequence[Document], post_turns: Mapping[str, int | None], target: int | str
+) -> set[str]:
     """Redact a turn or a call in the document of a conversation, or a post, in place, and return the removed texts."""
     contents = cast("list[dict[str, list[Document]]]", document["contents"])
     turns = [(content["turns"], place) for content in contents for place in range(len(content["turns"]))]
     keys = [post["post"] for post in posts]
-    index = _find_turn_index(turns, target, keys)
+    index = _find_turn_index(turns, target, keys, post_turns)
     if index is None:
         return _redact_post(posts[keys.index(target)])
+    if target in post_turns:
+        target = index
     before: set[str] = set()
     after: set[str] = set()
     for number, (siblings, place) in enumerate(turns):
@@ -145,22 +151,43 @@ def _redact_document(document: Document, posts: Sequence[Document], target: int 
 
 
 def _find_turn_index(
-    turns: Sequence[tuple[list[Document], int]], target: int | str, keys: Sequence[object]
+    turns: Sequence[tuple[list[Document], int]],
+    target: int | str,
+    keys: Sequence[object],
+    post_turns: Mapping[str, int | None],
 ) -> int | None:
-    """Return the index of the turn that is or has the target, or None if the target is one of the keys of posts."""
+    """Return the index of the target turn, or of the turn with the target call. Return None if the target is a post.
+
+    Args:
+        turns: the turns, each as a list and its position in the list.
+        target: the target of the redaction.
+        keys: the keys of the posted turns that no run has appended yet.
+        post_turns: the index of the turn for each key that was posted, if it is known.
+    """
     if isinstance(target, int):
         if target < len(turns):
             return target
         msg = f"redact() got the turn {target}, but the conversation has {len(turns)} turns, counted from 0"
         raise UsageError(msg)
-    for number, (siblings, place) in enumerate(turns):
-        if any(tool.id == target for tool in codec.turn_from_dict(siblings[place], Messages).tools):
-            return number
-    if target in keys:
-        return None
+    has_call = (
+        any(tool.id == target for tool in codec.turn_from_dict(siblings[place], Messages).tools)
+        for siblings, place in turns
+    )
+    call = next((number for number, found in enumerate(has_call) if found), None)
+    posted = post_turns.get(target)
+    if call is not None and (posted is not None or target in keys):
+        msg = (
+            f"{target!r} is the id of a call and the key of a posted turn: pass the index of the turn to redact. A "
+            "posted turn has an index after a run has appended it"
+        )
+        raise UsageError(msg)
+    if call is not None:
+        return call
+    if posted is not None or target in keys:
+        return posted
     msg = (
-        f"the conversation has no outermost tool call and no posted turn {target!r}: pass the id of a call, the key of "
-        "a posted turn that no run has appended yet, or the index of a turn"
+        f"{target!r} is neither the id of an outermost tool call nor the key of a posted turn. Pass one of these, or "
+        "the index of a turn"
     )
     raise UsageError(msg)
 
@@ -215,8 +242,8 @@ def _redact_tool(tool: Tool) -> Tool:
             status = Completed(REDACTED)
         case Failed():
             status = Failed(REDACTED)
-        case Rejected(source=source):
-            status = Rejected(REDACTED, source)
+        case Rejected(source=source, started=started):
+            status = Rejected(REDACTED, source, started=_redact_start(started))
         case _:
             msg = f"the call {tool.id!r} has not ended, so it cannot be redacted: reject or fail it first, then redact"
             raise ConflictError(msg)
@@ -229,8 +256,18 @@ def _redact_tool(tool: Tool) -> Tool:
         idempotency_key=tool.idempotency_key,
         attempts=tool.attempts,
         revision=tool.revision,
-        inner_usage=tool.inner_usage,
+        inner_usage=tool.usage,
     )
+
+
+def _redact_start(started: Interrupted | Suspended | None) -> Interrupted | None:
+    """Return a status that only shows that a cancelled call may have taken effect, or None if it had no effect."""
+    if started is None:
+        return None
+    inner = [tool for content in started.inner or () for tool in content.tools]
+    if isinstance(started, Suspended) and not any(tool.attempts for tool in inner):
+        return None
+    return Interrupted(started.attempt_id, started.attempt, REDACTED)
 
 
 def _iterate_texts(value: object) -> Iterator[str]:

@@ -89,7 +89,7 @@ class Replica:
     """An open conversation: messages and the log that stores their changes.
 
     An object may be used by any number of tasks of one event loop. Writes are serialized. Each write first applies the
-    changes of others to `messages`, in the order of the log.
+    changes of other processes to `messages`, in the order of the log.
 
     Args:
         log: the log, which has been opened.
@@ -117,7 +117,7 @@ class Replica:
 
     @property
     def owner(self) -> str | None:
-        """The user who owns the conversation, set when it was created, or None."""
+        """The user who owns the conversation, if any. The owner never changes."""
         return self._log.owner
 
     @property
@@ -127,23 +127,23 @@ class Replica:
 
     @property
     def messages(self) -> Messages:
-        """The messages of the conversation, up to the last read or write of this object."""
+        """The messages of the conversation, as of the last read or write of this object."""
         return self._messages
 
     @property
     def renew_every(self) -> float | None:
-        """The time in seconds after which a run should renew the lease, a third of its length. Writes also renew it."""
+        """The interval in seconds at which a run should renew the lease, a third of the lease duration."""
         return self._renew_every
 
     # --- A run -----------------------------------------------------------------------------------------------
 
     async def claim(self) -> None:
-        """Take the lease for a run, merge the writes of others, and write the decisions made here.
+        """Take the lease for a run, merge the writes of other processes, and write the decisions made on `messages`.
 
         Raises:
-            ConflictError: a live run holds the lease, a call decided here was decided or executed elsewhere, or turns
-                were added both here and elsewhere. Nothing was written. A call that was decided elsewhere is in
-                `messages` in its stored state.
+            ConflictError: a live run holds the lease, another process decided or started a call that was decided on
+                `messages`, or both `messages` and the log have new turns. Nothing was written. Calls that the other
+                process decided have their stored state in `messages`.
         """
         try:
             await self._commit_batch(self._collect_all, self._log.claim)
@@ -162,7 +162,7 @@ class Replica:
             await self._run_in_thread(self._log.renew)
 
     async def apply_posts(self) -> int:
-        """Append the posted turns to `messages`, each once and in order, and make them durable before returning.
+        """Append the posted turns to `messages`, each once and in order, and store them before returning.
 
         Returns:
             How many turns were appended.
@@ -174,10 +174,10 @@ class Replica:
             return await self._run_in_thread(self._log.apply_posts)
 
     async def write_tool(self, path: tuple[str, ...], tool: Tool, /) -> None:
-        """Make the state of one tool durable before returning.
+        """Store the state of one tool before returning.
 
-        Turns that are not durable yet are written with the tool. If the inner conversation that contains the tool is
-        not durable yet, the whole outer tool is written. Otherwise, only the changes are written.
+        Turns that are not stored yet are written with the tool. If the inner conversation that contains the tool is not
+        stored yet, the whole outer tool is written. Otherwise, only the changes are written.
 
         Args:
             path: the path of the tool in `messages`, including its own id: `messages.tool(*path)`.
@@ -185,15 +185,15 @@ class Replica:
 
         Raises:
             LeaseLostError: another run took over. The state was recorded as late. `messages` has the stored state.
-            ConflictError: the call was decided elsewhere. Nothing was written. `messages` has the stored state.
+            ConflictError: another process decided the call. Nothing was written. `messages` has the stored state.
             UsageError: the tool is not at this path.
         """
         await self._commit_batch(partial(self._collect_tool, path, tool), self._log.write)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
-        """Make an appended turn durable before returning, with all earlier turns that are not durable yet.
+        """Store an appended turn, and all earlier turns that are not stored yet, before returning.
 
-        If the inner conversation is not durable yet, the tool that contains it is written.
+        If the inner conversation of the turn is not stored yet, the tool that contains it is written.
 
         Args:
             path: the path of the tool whose inner conversation has the turn. Empty for a turn of `messages`.
@@ -233,17 +233,17 @@ class Replica:
     # --- Besides a run ---------------------------------------------------------------------------------------
 
     async def save(self) -> None:
-        """Write the decisions and turns added to `messages`, and merge the writes of others.
+        """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
         Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
         write.
 
         Raises:
-            ConflictError: a call decided here was decided or executed elsewhere, or a run is executing it; or turns
-                were added both here and elsewhere, or during a live run. Nothing was written. A call that was decided
-                elsewhere is in `messages` in its stored state.
+            ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`
+                and the log have new turns, or turns were added during a live run. Nothing was written. Calls that the
+                other process decided have their stored state in `messages`.
             LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
-            ConversationBusyError: a run of this process uses these messages. It saves decisions itself.
+            ConversationBusyError: a run of this process uses these messages. The run saves decisions itself.
         """
         await self._save_with(self._log.save)
 
@@ -321,7 +321,9 @@ class Replica:
                 self._restore_tools(stale)
                 self._drop_grants(batch)
                 ids = ", ".join(["/".join(path) for path, _ in stale.tools])
-                msg = f"{ids} was decided or executed elsewhere; nothing was written, and messages has the stored state"
+                msg = (
+                    f"another process decided or executed {ids}; nothing was written, and messages has the stored state"
+                )
                 raise ConflictError(msg) from None
             except LeaseLostError:
                 self._overtaken = True
@@ -330,7 +332,7 @@ class Replica:
                 raise
 
     def _drop_grants(self, batch: Batch) -> None:
-        """Remove the grants that were given in a refused batch. Revocations stay, and are written later."""
+        """Remove the grants that were given in a rejected batch. Revocations are kept for the next write."""
         stored, refused = self._log.state.grants, {grant.id for grant in batch.grants if grant.revoked_at is None}
         self._messages.grants.reset(
             [grant for grant in self._messages.grants if grant.id in stored or grant.id not in refused]
@@ -338,9 +340,9 @@ class Replica:
 
     def _raise_diverged(self) -> None:
         if self._overtaken:
-            msg = "another run took over the conversation; the turns added here are not stored: open it again"
+            msg = "another run took over the conversation; the turns added to this object are not stored: open it again"
             raise LeaseLostError(msg)
-        msg = "turns were added both here and elsewhere, so their order is undefined; open the conversation again"
+        msg = "this object and another process added turns, so their order is undefined; open the conversation again"
         raise ConflictError(msg)
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
@@ -393,7 +395,11 @@ class Replica:
         self._add_revisions(revisions_of(turn))
 
     def _append_inner_turn(self, path: ToolPath, role: Role, turn: Turn) -> None:
-        """Append a turn from the log to an inner conversation, unless that conversation was extended or ended here."""
+        """Append a turn from the log to an inner conversation.
+
+        A turn that cannot be applied is skipped, for example because this replica has unsaved turns in the same
+        conversation. If the replica has the inner conversation, it is then marked as diverged.
+        """
         base, mine = self._revision_at(path), self._find_tool(path)
         inner = None if mine is None else mine.inner
         if base is None or inner is None or collect_inner_turns(inner, base, path).turns:
@@ -415,7 +421,7 @@ class Replica:
             base.inner.update(revisions)
 
     def _update_tool(self, update: ToolUpdated) -> None:
-        """Apply a tool state from the log. A tool that was also changed here is skipped, and the next write raises."""
+        """Apply a tool state from the log. If this replica also changed the tool, the next write raises an error."""
         mine, base = self._find_tool(update.path), self._revision_at(update.path)
         if mine is None:
             return

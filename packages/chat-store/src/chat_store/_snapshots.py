@@ -1,4 +1,4 @@
-"""Functions that load and change a stored conversation without keeping it open."""
+"""Access to a stored conversation without keeping it open: load it, or change it in one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_messages(log: StoreLog, revision: int | None = None) -> Messages:
 
     Args:
         log: the log of the conversation.
-        revision: the revision to read. Default: the current one.
+        revision: the revision to read. Default: the current revision.
     """
     return Replica(log, log.open_stored(revision), 1).messages
 
@@ -36,12 +36,12 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
         revision: the revision at which the messages were loaded.
 
     Raises:
-        ConflictError: a changed call was also changed elsewhere, or turns were added elsewhere. Nothing was written.
+        ConflictError: another process changed one of the changed calls, or added turns. Nothing was written.
         ConversationBusyError: a run uses the messages.
         UsageError: the messages do not belong to the revision.
     """
     if messages.busy:
-        msg = "save() was called while a run uses these messages; pass the chat a conversation opened with open()"
+        msg = "save() was called while a run is using these messages: use open(), which saves them during a run"
         raise ConversationBusyError(msg)
     batch = _changes_since(load_messages(log, revision), messages)
     try:
@@ -87,7 +87,7 @@ def apply_changes(
         jobs: the jobs to queue.
 
     Raises:
-        ConflictError: a changed call was also changed elsewhere, or turns were added elsewhere. Nothing was written.
+        ConflictError: another process changed one of the changed calls, or added turns. Nothing was written.
         UsageError: the tools are not from the revision.
     """
     if revision is None and (turns or tools):
@@ -108,5 +108,5 @@ def apply_changes(
 
 def _stale_conflict(stale: StaleToolError, revision: int | None) -> ConflictError:
     ids = ", ".join(["/".join(path) for path, _ in stale.tools])
-    msg = f"{ids} was decided or executed elsewhere after revision {revision}; nothing was written: call load() again"
+    msg = f"another process decided or executed {ids} after revision {revision}; nothing was written: call load() again"
     return ConflictError(msg)

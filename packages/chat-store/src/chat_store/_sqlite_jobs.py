@@ -27,6 +27,7 @@ _LIST = (
     "AND (:conversation IS NULL OR conversation = (SELECT key FROM chat_conversations WHERE id = :conversation)) "
     "AND (:state IS NULL OR :state = CASE WHEN state IN ('queued', 'last') AND until > :now THEN 'running' "
     "WHEN state = 'last' THEN 'failed' ELSE state END) "
+    "AND substr(name, 1, length(:prefix)) = :prefix "
     "AND (:key IS NULL OR (moment, key) > (:moment, :key)) ORDER BY moment, key LIMIT ifnull(:limit, -1)"
 )
 

@@ -89,7 +89,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX chat_jobs_conversation ON chat_jobs (conversation)",
     ),
     (
-        # A running process of a version without checksums changes a row and leaves its checksum, which would be wrong.
+        # A process of a version without checksums changes rows but not their checksums, which would then be wrong.
         """
         CREATE TRIGGER chat_conversations_crc
         AFTER UPDATE OF person, born, entries, revision, fence, holder, until, due ON chat_conversations
@@ -105,6 +105,21 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         # Whether the entry has a snapshot: 1 or NULL.
         "ALTER TABLE chat_entries ADD COLUMN snapshot INTEGER",
         "CREATE INDEX chat_entries_snapshot ON chat_entries (conversation, number) WHERE snapshot IS NOT NULL",
+    ),
+    (
+        """
+        CREATE TABLE chat_deltas (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation INTEGER NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            name TEXT NOT NULL,
+            fence INTEGER NOT NULL,
+            step INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            pieces BLOB NOT NULL
+        )
+        """,
+        "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

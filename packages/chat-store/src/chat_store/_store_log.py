@@ -2,7 +2,7 @@
 
 A conversation is a list of entries, as in the journal of a `FileConversation`. Each entry contains only changes, and is
 written atomically. The lease is in the row of the conversation, so that renewing it adds no entry. Write transactions
-on one conversation are serialized, and each first reads the new entries of the others.
+on one conversation are serialized, and each of them first reads the new entries of other writers.
 
 The fence is the number of runs so far, plus the number of dead runs whose lease was revoked.
 """
@@ -30,7 +30,7 @@ from chat_store._log import ConversationLog, LogUpdate
 from chat_store._log_state import LogState
 from chat_store._waits import WaitIndex, has_user_posts
 from chat_store.errors import ConversationClosedError, UnknownConversationError
-from chat_store.sql.values import name_to_column
+from chat_store.sql.values import call_id_to_column
 
 NO_CHANGES = Batch(0)
 """A batch without changes."""
@@ -75,10 +75,8 @@ class StoreLog(ConversationLog):
         self._first_messages = Messages()
         self._unconfirmed = False
 
-    # --- Opening -------------------------------------------------------------------------------------------------
-
     def open(self) -> Messages:
-        """Read the log, and return the messages of its newest snapshot or, without one, of its first entry.
+        """Read the log, and return the messages of its newest snapshot or, without a snapshot, of its first entry.
 
         The changes of later entries are in `updates`. If nothing is stored, the messages are empty.
         """
@@ -87,7 +85,7 @@ class StoreLog(ConversationLog):
         return self._first_messages
 
     def open_stored(self, revision: int | None = None) -> Messages:
-        """Return the first messages of a conversation. The changes up to a revision (default: all) are in `updates`.
+        """Return the first messages of a stored conversation. Changes up to `revision` (default: all) are in `updates`.
 
         Raises:
             UnknownConversationError: the conversation is not stored.
@@ -109,8 +107,8 @@ class StoreLog(ConversationLog):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run holds the lease, or another writer added turns. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._open_write_transaction() as transaction:
             self._require_open()
@@ -139,7 +137,7 @@ class StoreLog(ConversationLog):
 
         Raises:
             LeaseLostError: another run took over. The batch was stored in a `late` entry, which has no effect.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._open_write_transaction() as transaction:
             if self._is_overtaken():
@@ -211,11 +209,11 @@ class StoreLog(ConversationLog):
     def save(self, batch: Batch) -> None:
         """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
 
-        An empty batch only reads the new entries of others.
+        An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or turns were added elsewhere. Nothing was written.
-            StaleToolError: a tool in the batch was changed elsewhere. Nothing was written.
+            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         if not batch:
             with self._open_read_transaction():
@@ -258,7 +256,7 @@ class StoreLog(ConversationLog):
             place: the column with the number of the wait within that call.
         """
         for id, waits in self._list_waits(self._wait_index.unresolved).items():  # noqa: A001 - the field's own name
-            if name_to_column(id) == tool and isinstance(place, int) and 0 <= place < len(waits):
+            if call_id_to_column(id) == tool and isinstance(place, int) and 0 <= place < len(waits):
                 return waits[place]
         return None
 
@@ -289,7 +287,7 @@ class StoreLog(ConversationLog):
         self._own_updates.clear()
 
     def _read_log(self, transaction: ReadTransaction, revision: int | None = None) -> None:
-        """Read the row and the new entries of the conversation, up to a revision if one is given."""
+        """Read the row of the conversation and its new log entries, up to `revision` if it is given."""
         head = transaction.read_head()
         if self._reported_entries and (head is None or head.incarnation != self._incarnation):
             raise self._unknown_conversation_error()
@@ -313,10 +311,10 @@ class StoreLog(ConversationLog):
     def _read_new_entries(
         self, transaction: ReadTransaction, head: Head, revision: int | None
     ) -> tuple[int, list[bytes]]:
-        """Return the entries that were not read yet, and the number of entries before them.
+        """Return the number of entries before the unread ones, and the unread entries.
 
-        The first read begins at the newest snapshot, unless that snapshot is later than the revision. A read after a
-        failed write does the same, unless `updates` would then lack the changes before the snapshot.
+        A first read, or a read after a failed write, begins at the newest snapshot. It begins at the first entry if
+        there is no snapshot, if it is later than `revision`, or if `updates` would lack changes made before it.
         """
         before = self._head.entries
         if before or not head.snapshot or 0 < self._reported_entries < head.snapshot - 1:
@@ -358,7 +356,7 @@ class StoreLog(ConversationLog):
             source = cast("Document", document.get("snapshot", document))
             newer = cast("int", source["version"]) > VERSION
         if newer:
-            msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade it"
+            msg = f"the conversation {self._id!r} was written by a later version of this library: upgrade chat-store"
             raise NewerVersionError(msg)
         self._first_messages = self.state.begin(document)
         self._wait_index.add_messages(self._first_messages)
@@ -388,7 +386,7 @@ class StoreLog(ConversationLog):
         transaction.append_entry(self._head, entry, self._list_waits(self._wait_index.unresolved))
 
     def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
-        """Append an entry, write the row, and return the entry.
+        """Append an entry to the log, update the row of the conversation, and return the entry.
 
         Args:
             transaction: the write transaction.
@@ -418,7 +416,7 @@ class StoreLog(ConversationLog):
             snapshot=number if "snapshot" in fields else self._head.snapshot,
         )
         self.state.fence = head.fence
-        transaction.append_entry(self._head, entry, self._list_waits(touched))
+        transaction.append_entry(self._head, entry, self._list_waits(touched), adds_turns=bool(parsed.turns))
         return parsed
 
     def _append_late_entry(self, transaction: WriteTransaction, batch: Batch) -> None:
@@ -436,9 +434,9 @@ class StoreLog(ConversationLog):
     # --- The lease -----------------------------------------------------------------------------------------------
 
     def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
-        """Return the row with a new lease, and due now, so that the conversation is due when the lease expires.
+        """Return the row with a new lease. The conversation is then due when the lease expires.
 
-        A conversation whose last turn is delivered is not due without a posted turn, even if the process of its run
+        A conversation whose last turn is delivered is due only after a turn is posted, even if the process of its run
         dies.
 
         Args:
@@ -460,17 +458,20 @@ class StoreLog(ConversationLog):
     def _require_lease(self) -> None:
         if self._is_overtaken():
             msg = (
-                f"run {self._fence} of the conversation {self._id!r} stalled for longer than its lease, and another "
-                f"run took over; its later changes are stored as late"
+                f"the lease {self._fence} of the conversation {self._id!r} ended before it was renewed, and another "
+                "run took over: load the conversation again; later changes of this run are recorded, but have no effect"
             )
             raise LeaseLostError(msg)
 
+    def live_until(self) -> datetime | None:
+        """Return when the lease of a live run expires, or None without a live run."""
+        until = self._head.lease_until
+        return until if until is not None and self._now() < until else None
+
     def _require_no_live_run(self) -> None:
-        head = self._head
-        if head.lease_until is not None and self._now() < head.lease_until:
-            holder = "this object" if head.fence == self._fence else head.holder
-            until = head.lease_until.isoformat()
-            msg = f"{holder} has a live run on the conversation {self._id!r}; its lease lasts until {until}"
+        if (until := self.live_until()) is not None:
+            holder = "this object" if self._head.fence == self._fence else self._head.holder
+            msg = f"{holder} has a live run on the conversation {self._id!r}; its lease lasts until {until.isoformat()}"
             raise ConflictError(msg)
 
     def _require_open(self) -> None:

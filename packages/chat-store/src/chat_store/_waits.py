@@ -52,7 +52,7 @@ class WaitIndex:
         """Update the index with an entry.
 
         Args:
-            entry: the entry.
+            entry: the entry that was written to the log.
             state: the state of the log, to which the entry has been applied.
 
         Returns:
@@ -111,7 +111,7 @@ def _redelivery_delay(age: timedelta) -> timedelta:
 
 
 def _needs_response(role: Role, turn: Turn) -> bool:
-    """Return whether a conversation whose last turn is this one needs a response from the model."""
+    """Return whether a conversation that ends with this turn needs a response from the model."""
     if role == "model":
         # A run ends with a response that its provider withdrew.
         return turn.finish_reason == "pause" or (bool(turn.tools) and turn.finish_reason not in WITHDRAWN_REASONS)

@@ -20,7 +20,7 @@ class UnknownConversationError(ChatError, LookupError):
 
 @final
 class ConversationExistsError(ChatError):
-    """A conversation with this id is stored already. Nothing was written. Use `open()` to open the stored one."""
+    """A conversation with this id is stored already. Nothing was written. Use `open()` to open it."""
 
 
 @final

@@ -5,8 +5,8 @@
         async with chat.stream(conversation) as stream: ...
 
 The file is an append-only journal of JSON lines (see `_journal.py` for the format). A write is on disk when its method
-returns. Any number of processes may open the file. One process at a time may run the conversation. The others may
-decide waiting calls, and the run receives each decision with its next write.
+returns. Any number of processes may open the file. One process at a time may run the conversation. The other processes
+may decide waiting calls, and the run receives each decision with its next write.
 
 A run ends with its process, and other processes detect this at once. If a run stalls until its lease expires, another
 run can take over. Later writes of the stalled run raise `LeaseLostError`, and the journal records them as late. Leases
@@ -14,9 +14,9 @@ are compared by the wall clocks of the processes.
 
 An object may be used by any number of tasks of one event loop, asyncio or trio. Other threads, event loops and
 processes must open the file themselves, including children made by `os.fork()`. Such a child also keeps the run of its
-parent alive until the lease expires. The file system must support locks: local ones do, network file systems only if
-they are configured to. Where locks are ignored, a run still waits for the lease of another to expire, but two
-writes at the same moment can damage the file.
+parent alive until the lease expires. The file system must support locks. Local file systems do, and network file
+systems only if they are configured for locks. If the file system ignores locks, a run still waits until the lease of
+another run expires, but two writes at the same moment can damage the file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Self, final
 from uuid import uuid4
 
 from anyio import CancelScope
-from chat_core.clock import utc_clock
+from chat_core.clock import utc_clock, utc_now
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
@@ -46,10 +46,6 @@ from chat_store._log import lease_length
 from chat_store._replica import Replica, save_on_exit
 from chat_store.jobs import Job, JobState, StoredJob
 from chat_store.meta import ConversationMeta, MetaChanges
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @final
@@ -75,12 +71,12 @@ class FileConversation(Replica):
         id: str | None = None,  # noqa: A002 - the field's own name
         owner: str | None = None,
         lease_seconds: float = 30.0,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> AsyncGenerator[Self]:
         """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
         Args:
-            path: the file. While a run is live, an empty file next to this one is locked, too.
+            path: the file. While a run is live, an additional empty file next to it is locked.
             id: the id of the conversation. A new conversation gets a random id by default. A stored conversation must
                 have this id.
             owner: the user who owns a new conversation. Ignored if the file has a conversation already.
@@ -113,14 +109,14 @@ class FileConversation(Replica):
         id: str | None = None,  # noqa: A002 - the field's own name
         owner: str | None = None,
         lease_seconds: float = 30.0,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> AsyncGenerator[Self]:
         """Store messages in a new file and open it.
 
         Args:
-            path: the file. While a run is live, an empty file next to this one is locked, too.
+            path: the file. While a run is live, an additional empty file next to it is locked.
             messages: the messages to begin with. The same object becomes the `messages` of the conversation.
-            id: the id of the conversation. Default: a random one.
+            id: the id of the conversation. Default: a random id.
             owner: the user who owns the conversation. The owner never changes.
             lease_seconds: how long a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
@@ -153,7 +149,7 @@ class FileConversation(Replica):
         Args:
             path: the new file.
             at: the number of turns to copy. Default: all turns.
-            id: the id of the copy. Default: a random one.
+            id: the id of the copy. Default: a random id.
             meta: changes to the description of the copy.
 
         Returns:
@@ -183,20 +179,20 @@ class FileConversation(Replica):
         *,
         by: str,
         reason: str,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         """Remove the content of a turn or of a tool call from a file for good, for example because a law requires it.
 
-        The text `[redacted]` takes the place of all text, files, arguments and results, as described for
-        `ConversationStore.redact()`. A new file replaces the old one. Objects that have the old one open can no longer
-        use it. The content may remain in backups, and on the disk until the file system reuses its blocks.
+        The text `[redacted]` replaces all text, files, arguments and results, as described for
+        `ConversationStore.redact()`. A new file replaces the old file. Objects that have the old file open can no
+        longer use it. The content may remain in backups, and on the disk until the file system reuses its blocks.
 
         Args:
             path: the file.
             target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
                 conversation. A turn includes its calls.
-            by: who redacts it, for the record.
-            reason: why, for the record. Do not repeat the content.
+            by: who removes the content, for the record.
+            reason: why the content is removed, for the record. Do not repeat the content.
             now: the clock. It returns times with a time zone.
 
         Raises:
@@ -287,13 +283,13 @@ class FileConversation(Replica):
             *kinds: the kinds of jobs to take.
 
         Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job since.
+            LeaseLostError: the lease was lost, so another worker may have taken the job. Raised when the block exits.
             UsageError: no kind is given.
         """
         return self._queue.take(kinds)
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
+        """Cancel a job that has not ended. A worker that runs it is cancelled at the next lease renewal.
 
         Args:
             kind: the kind of the job.

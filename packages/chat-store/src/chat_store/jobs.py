@@ -72,7 +72,7 @@ class StoredJob:
         payload: the input of the job.
         at: when the job may start, or start again.
         state: `queued`, `running`, or one of the final states `done`, `failed` and `cancelled`.
-        attempts: the number of attempts so far, including the current one.
+        attempts: the number of attempts so far, including the current attempt.
         max_attempts: how often the job is tried.
         backoff_seconds: the time between the first two attempts.
         error: the error of the last attempt that failed, if any.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import final
 
@@ -14,9 +14,10 @@ from chat_core.response import Wait
 from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTransaction, Waits, WriteTransaction
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
-from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, takeable_at
+from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, has_lease, takeable_at
 from chat_store._jobs_in_memory import JobChanges, list_jobs
 from chat_store._waits import wait_deadline
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.results import Changed, Due, Waiting
@@ -30,7 +31,7 @@ class MemoryStore(BaseStore):
     Args:
         lease_seconds: how long a run may stall before another run can take over.
         now: the clock. It returns times with a time zone.
-        beside: another store whose conversations this one shares, as two processes share a database.
+        beside: another store whose conversations this store shares, as two processes share a database.
 
     Attributes:
         memory: the backend, shared with the stores that were created with `beside`.
@@ -50,7 +51,7 @@ class MemoryStore(BaseStore):
 @final
 @dataclass(slots=True)
 class _Rows:
-    """The stored data of one conversation. Entries after the first `head.entries` ones are not committed yet.
+    """The stored data of one conversation. Entries after the first `head.entries` entries are not committed yet.
 
     Attributes:
         head: the row of the conversation.
@@ -78,6 +79,7 @@ class _Transaction:
         self.rewritten: list[bytes] | None = None
         self.clean_job: Callable[[StoredJob], StoredJob] = lambda job: job
         self.changed = False
+        self.adds_turns = False
 
     def read_head(self) -> Head | None:
         return self.before and self.before.head
@@ -89,8 +91,9 @@ class _Transaction:
         self.after = head
         self.changed |= is_change
 
-    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+    def append_entry(self, head: Head, entry: bytes, waits: Waits, *, adds_turns: bool = False) -> None:
         self.write_head(head, is_change=True)
+        self.adds_turns |= adds_turns
         self.added.append(entry)
         self.waits |= waits
 
@@ -112,6 +115,8 @@ class MemoryBackend:
     def __init__(self) -> None:
         self._all: dict[str, _Rows] = {}
         self._jobs: dict[tuple[str, str], StoredJob] = {}
+        self._deltas: dict[str, list[ResponseDelta]] = {}
+        self._last_delta = 0
         self._writing = threading.Lock()
         self._changes = 0
         self._notifiers = Notifiers()
@@ -127,6 +132,8 @@ class MemoryBackend:
         with self._writing:
             transaction = _Transaction(self._all.get(id))
             yield transaction
+            if transaction.after is None or transaction.adds_turns or transaction.rewritten is not None:
+                self._deltas.pop(id, None)
             if transaction.after is None:
                 self._all.pop(id, None)
                 self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
@@ -154,6 +161,25 @@ class MemoryBackend:
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""
         return list_jobs(self._jobs.values(), now, filters)
+
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+        """Implement `Backend.write_deltas()`."""
+        with self._writing:
+            for delta in deltas:
+                if has_lease(self._jobs.get((delta.kind, delta.key)), delta, now):
+                    self._last_delta += 1
+                    known = self._deltas.get(delta.conversation, [])
+                    kept = [item for item in known if item.response == delta.response]
+                    self._deltas[delta.conversation] = [*kept, replace(delta, position=self._last_delta)]
+
+    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        """Implement `Backend.read_deltas()`."""
+        return [
+            delta
+            for name, position in after.items()
+            for delta in self._deltas.get(name, [])
+            if delta.position > position
+        ]
 
     def list_waiting(self, filters: ListFilter) -> list[Waiting]:
         """Implement `Backend.list_waiting()`."""
@@ -223,7 +249,7 @@ class MemoryBackend:
         return PollResult(str(last), [Changed(head.id, head.person) for head in heads], next_due)
 
     def erase_traces(self) -> None:
-        """Do nothing: what was replaced is no longer in memory."""
+        """Do nothing: replaced data is no longer in memory."""
 
     def subscribe(self, notifier: Notifier) -> None:
         """Implement `Backend.subscribe()`."""
@@ -242,7 +268,10 @@ def _last_active(head: Head) -> int:
 
 
 def _due_time(head: Head) -> datetime | None:
-    """Return the time at which a conversation becomes due, or None. It is not due before its lease expires."""
+    """Return the time at which a conversation becomes due, or None.
+
+    A leased conversation is not due before its lease expires.
+    """
     return head.due if head.due is None or head.lease_until is None else max(head.due, head.lease_until)
 
 

@@ -14,6 +14,22 @@ ConversationState: TypeAlias = Literal["open", "closed"]
 
 @final
 @dataclass(frozen=True, slots=True)
+class HistoryPosition:
+    """A position in the history of a conversation, to read what follows it with `history(after=...)`.
+
+    Attributes:
+        log: the name of the log. A redaction replaces the log by a new one, which has another name.
+        number: the number of the last log entry before the position.
+        fence: the number of runs that had begun.
+    """
+
+    log: str
+    number: int = 0
+    fence: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class ConversationMeta:
     """The description of a stored conversation, without its messages.
 
@@ -28,6 +44,7 @@ class ConversationMeta:
         last_active: when a turn or a call state was last stored. None if an early version of this library stored it.
         closed_at: when the conversation was closed. None if it is open.
         cursor: the position in the list, for `conversations(after=...)`.
+        position: the position after the last entry of its history. None in a list, and for a `FileConversation`.
     """
 
     id: str
@@ -40,6 +57,7 @@ class ConversationMeta:
     last_active: datetime | None = None
     closed_at: datetime | None = None
     cursor: str = field(default="", compare=False, repr=False)
+    position: HistoryPosition | None = field(default=None, compare=False, repr=False)
 
     @property
     def state(self) -> ConversationState:
@@ -54,7 +72,7 @@ class MetaChanges(TypedDict, total=False):
     Attributes:
         title: the new title, or None to remove the title.
         flow: the new name of the flow, or None to remove the name.
-        data: keys to set in the data of the application. The value None removes a key. Other keys stay.
+        data: keys to set in the data of the application. The value None removes a key. Other keys do not change.
     """
 
     title: str | None

@@ -23,6 +23,7 @@ class Snapshot:
         person: the user in charge of the conversation, if any.
         owner: the user who owns the conversation, if any.
         posted: the posted turns that no run has appended to the messages yet, by key, oldest first.
+        running: whether a run on the conversation was live.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Snapshot:
     person: str | None = None
     owner: str | None = None
     posted: Mapping[str, Turn] = field(default_factory=dict[str, Turn])
+    running: bool = False
 
 
 @final

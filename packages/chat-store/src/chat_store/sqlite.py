@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -46,16 +46,18 @@ from chat_store._checksums import (
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
 from chat_store._job_rules import JobFilter, JobTransaction
+from chat_store._sqlite_deltas import drop_deltas, read_deltas, write_deltas
 from chat_store._sqlite_jobs import JOB_MOMENT, SqliteJobs
 from chat_store._sqlite_meta import list_conversations
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
+from chat_store.deltas import ResponseDelta
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier, Poller
 from chat_store.sql.sqlite_pool import SqlitePool
-from chat_store.sql.values import from_microseconds, name_to_column, to_microseconds, wait_to_column
+from chat_store.sql.values import call_id_to_column, from_microseconds, to_microseconds, wait_to_column
 
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
 _INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
@@ -91,7 +93,7 @@ class SqliteStore(BaseStore):
 
     Args:
         path: the file.
-        lease_seconds: how long a run may stall, or its process be dead, before another run can take over.
+        lease_seconds: time after which another run can take over from a run that stalls or whose process died.
         busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
         poll_seconds: how often `changes()` checks for writes of other processes.
         now: the clock. It returns times with a time zone.
@@ -136,7 +138,8 @@ class _Transaction:
             "SELECT number, entry, crc FROM chat_entries WHERE conversation = "
             "(SELECT key FROM chat_conversations WHERE id = ?) AND number > ? ORDER BY number"
         )
-        rows = self._connection.execute(query, (self._id, after))
+        # All rows are fetched first: an error would leave the statement open, and `VACUUM` would fail.
+        rows = self._connection.execute(query, (self._id, after)).fetchall()
         return [entry_from_columns(self._id, number, entry, checksum) for number, entry, checksum in rows]
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
@@ -160,12 +163,14 @@ class _Transaction:
             self._connection.execute("UPDATE chat_changes SET last = last + 1")
             self._connection.execute(_CHANGE, (self._key,))
 
-    def append_entry(self, head: Head, entry: bytes, waits: Waits) -> None:
+    def append_entry(self, head: Head, entry: bytes, waits: Waits, *, adds_turns: bool = False) -> None:
         self.write_head(head, is_change=True)
+        if adds_turns:
+            drop_deltas(self._connection, self._key)
         snapshot = 1 if head.snapshot == head.entries else None
         self._connection.execute(_INSERT_ENTRY, (self._key, head.entries, entry, entry_checksum(entry), snapshot))
         for tool, found in waits.items():
-            name = name_to_column(tool)
+            name = call_id_to_column(tool)
             self._connection.execute("DELETE FROM chat_waits WHERE conversation = ? AND tool = ?", (self._key, name))
             rows = [
                 (name, place, wait.kind, to_microseconds(wait_deadline(wait)), wait_to_column(wait))
@@ -179,6 +184,7 @@ class _Transaction:
     def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
         self.write_head(head, is_change=True)
         self._connection.execute("DELETE FROM chat_entries WHERE conversation = ?", (self._key,))
+        drop_deltas(self._connection, self._key)
         for number, entry in enumerate(entries, 1):
             self._connection.execute(_INSERT_ENTRY, (self._key, number, entry, entry_checksum(entry), None))
         SqliteJobs(self._connection).rewrite(self._key, clean_job)
@@ -278,6 +284,16 @@ class SqliteBackend:
         """Implement `Backend.list_jobs()`."""
         with self._pool.connection() as connection:
             return SqliteJobs(connection).list_jobs(now, filters)
+
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+        """Implement `Backend.write_deltas()`."""
+        with self._pool.write() as connection:
+            write_deltas(connection, deltas, now)
+
+    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        """Implement `Backend.read_deltas()`."""
+        with self._pool.connection() as connection:
+            return read_deltas(connection, after)
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

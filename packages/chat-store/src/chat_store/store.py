@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol, Self, runtime_checkable
@@ -11,9 +11,10 @@ from chat_core.conversation import Conversation, PostReceiver
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_core.response import WaitKind
 
+from chat_store.deltas import ResponseDelta
 from chat_store.history import HistoryEntry
 from chat_store.jobs import Job, JobState, StoredJob
-from chat_store.meta import ConversationMeta, ConversationState, MetaChanges
+from chat_store.meta import ConversationMeta, ConversationState, HistoryPosition, MetaChanges
 from chat_store.results import Changes, Due, Snapshot, Waiting
 
 
@@ -27,21 +28,21 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
 
     @property
     def owner(self) -> str | None:
-        """The user who owns the conversation, set when it was created, or None."""
+        """The user who owns the conversation, if any. The owner never changes."""
         ...
 
     async def save(self) -> None:
-        """Write the decisions and turns added to `messages`, and merge the writes of others.
+        """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
         Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
         write.
 
         Raises:
-            ConflictError: a call decided here was decided or executed elsewhere, or a run is executing it; or turns
-                were added both here and elsewhere, or during a live run. Nothing was written. A call that was decided
-                elsewhere is in `messages` in its stored state.
+            ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`
+                and the store have new turns, or turns were added during a live run. Nothing was written. Calls that the
+                other process decided have their stored state in `messages`.
             LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
-            ConversationBusyError: a run of this process uses these messages. It saves decisions itself.
+            ConversationBusyError: a run of this process uses these messages. The run saves decisions itself.
         """
         ...
 
@@ -54,8 +55,8 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
 class ConversationStore(Protocol):
     """Durable storage for conversations, shared by any number of processes.
 
-    A write is durable when its method returns. Concurrent writes that change different tool calls are
-    merged. If two writes decide the same tool call, or both add turns, the first one succeeds. The second one raises
+    A write is durable when its method returns. Concurrent writes that change different tool calls are merged. If two
+    writes decide the same tool call, or both add turns, the first write succeeds. The second write raises
     `ConflictError` and stores nothing.
     """
 
@@ -71,7 +72,7 @@ class ConversationStore(Protocol):
         A conversation that is not stored yet is empty. The first write stores it.
 
         Args:
-            id: the id of the conversation. Default: a random one.
+            id: the id of the conversation. Default: a random id.
             person: the user in charge of a new conversation. Ignored if the conversation is stored already.
             owner: the user who owns a new conversation. Ignored if the conversation is stored already.
 
@@ -94,7 +95,7 @@ class ConversationStore(Protocol):
 
         Args:
             messages: the messages to begin with. They are copied.
-            id: the id of the conversation. Default: a random one.
+            id: the id of the conversation. Default: a random id.
             person: the user in charge.
             owner: the user who owns the conversation. The owner never changes.
             meta: the description of the conversation.
@@ -119,14 +120,14 @@ class ConversationStore(Protocol):
     ) -> str:
         """Store a copy of the first turns of a conversation as a new conversation.
 
-        The copy has the owner, the person in charge and the description of the original, and the state after its last
-        turn. It has no grants, no posted turns, no jobs, and none of the earlier history. Every call in it has ended,
-        so it does not run again. The original does not change, and may have a live run or be closed.
+        The copy has the owner, the person in charge and the description of the original, and the conversation state
+        after the last copied turn. Grants, posted turns, jobs and the earlier history are not copied. Every call in the
+        copy has ended, so it does not run again. The original does not change, and may have a live run or be closed.
 
         Args:
             id: the id of the conversation to copy.
             at: the number of turns to copy. Default: all turns.
-            new_id: the id of the copy. Default: a random one.
+            new_id: the id of the copy. Default: a random id.
             meta: changes to the description of the copy.
             jobs: jobs to queue for the copy, in the same transaction.
 
@@ -150,7 +151,7 @@ class ConversationStore(Protocol):
         ...
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Store changes made to the messages of a snapshot, and merge them call by call with later writes of others.
+        """Store changes made to the messages of a snapshot. They are merged call by call with changes stored since.
 
         Args:
             id: the id of the conversation.
@@ -161,8 +162,8 @@ class ConversationStore(Protocol):
             The conversation after the write.
 
         Raises:
-            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
-                were added both here and elsewhere, or during a live run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or both `messages` and the store have new
+                turns, or turns were added during a live run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
@@ -190,8 +191,8 @@ class ConversationStore(Protocol):
             jobs: jobs to queue. A job whose kind and key are stored already is not changed.
 
         Raises:
-            ConflictError: a changed call was also decided or executed elsewhere, or a run is executing it; or turns
-                were added elsewhere, or during a live run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or added turns, or turns were added during
+                a live run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
@@ -201,9 +202,8 @@ class ConversationStore(Protocol):
     async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
         """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
 
-        A run appends posted turns before its next model call, each once and in the order in which they were posted,
-        as soon as no call waits. If no run is active and no call waits, the conversation is due. A turn with
-        `by="engine"` is appended in the same way, but does not make the conversation due.
+        As soon as no call waits, a run appends the posted turns before its next model call, in order and each once. If
+        no run is active and no call waits, a posted turn makes the conversation due, except a turn with `by="engine"`.
 
         Args:
             id: the id of the conversation.
@@ -237,7 +237,9 @@ class ConversationStore(Protocol):
         ...
 
     async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Reopen a closed conversation. Its calls wait again, and the conversation is due if a run can continue it.
+        """Reopen a closed conversation, or do nothing if it is open.
+
+        Its pending tool calls are listed as waiting again, and it is due if a run can continue it.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.
@@ -259,18 +261,18 @@ class ConversationStore(Protocol):
     async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
         """Remove the content of a turn or of a tool call for good, for example because a law requires it.
 
-        The text `[redacted]` takes the place of all text, files, arguments and results. Ids, names of tools, times,
-        token counts and the names of those who decided stay. Summaries that cover the turn lose their text and their
-        effect. So do the title, the data and the jobs of the conversation where a removed text appears in them. Earlier
-        states of the whole conversation are removed: `history()` begins with the redaction, which it lists with who did
-        it, when and why. Objects that have the conversation open can no longer use it.
+        The text `[redacted]` replaces all text, files, arguments and results. Ids, names of tools, times, token counts
+        and the names of approvers are kept. Summaries that cover the turn are replaced, too, and lose their effect. If
+        a removed text also appears in the title, the data or a job of the conversation, it is replaced there. Earlier
+        states of the whole conversation are removed: `history()` begins with the current state and a record of each
+        redaction. Objects that have the conversation open can no longer use it.
 
         Args:
             id: the id of the conversation.
             target: the index of a turn, counted from 0, which includes its calls; or the id of an outermost tool call,
                 which includes its inner conversation; or the key of a posted turn that no run has appended yet.
-            by: who redacts it, for the record.
-            reason: why, for the record. Do not repeat the content.
+            by: who removes the content, for the record.
+            reason: why the content is removed, for the record. Do not repeat the content.
 
         Raises:
             ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
@@ -313,9 +315,9 @@ class ConversationStore(Protocol):
 
         Args:
             owner: only conversations of this user.
-            state: only conversations that are `open`, or only those that are `closed`.
+            state: only `open` or only `closed` conversations.
             limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
+            after: only conversations after the conversation with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
@@ -331,18 +333,18 @@ class ConversationStore(Protocol):
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Waiting]:
-        """List the waiting calls of all conversations, earliest deadline first. Those without a deadline come last.
+        """List the waiting calls of all conversations, earliest deadline first. Calls without a deadline come last.
 
         To read the list in pages, pass the cursor of the last call of a page, until a page is empty. Calls that are
-        decided or added between two pages do not shift the others.
+        decided or added between two pages do not shift the other calls.
 
         Args:
             person: only conversations that this user is in charge of.
-            kind: only calls that wait for an `approval`, a `schedule`, a `result` from outside, or for the outcome of a
-                call that was `interrupted`.
-            before: only calls whose approval expires, or whose scheduled time is, before this time.
+            kind: only calls that wait for this: `approval`, `schedule` (a time), `result` (an external result), or
+                `interrupted` (the outcome of an interrupted call).
+            before: only calls whose approval expires before this time, or that are scheduled before this time.
             limit: the maximum number of calls.
-            after: only calls after the one with this cursor, which may have been decided since.
+            after: only calls after the call with this cursor, which may have been decided since.
 
         Raises:
             UsageError: the cursor does not belong to this list, or `before` has no time zone.
@@ -358,7 +360,7 @@ class ConversationStore(Protocol):
         Args:
             person: only conversations that this user is in charge of.
             limit: the maximum number of conversations.
-            after: only conversations after the one with this cursor.
+            after: only conversations after the conversation with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
@@ -371,6 +373,7 @@ class ConversationStore(Protocol):
         kind: str | None = None,
         state: JobState | None = None,
         conversation: str | None = None,
+        key_prefix: str | None = None,
         limit: int | None = None,
         after: str | None = None,
     ) -> list[StoredJob]:
@@ -380,8 +383,9 @@ class ConversationStore(Protocol):
             kind: only jobs of this kind.
             state: only jobs in this state.
             conversation: only jobs of the conversation with this id.
+            key_prefix: only jobs whose key begins with this text.
             limit: the maximum number of jobs.
-            after: only jobs after the one with this cursor.
+            after: only jobs after the job with this cursor.
 
         Raises:
             UsageError: the cursor does not belong to this list.
@@ -395,20 +399,20 @@ class ConversationStore(Protocol):
         the error propagates, and the job is tried again later, up to its number of attempts. If the block is cancelled,
         another worker can take the job at once, and the attempt does not count.
 
-        The block is cancelled at its next `await`, and the job is not done, if the job is cancelled, or if the lease
-        cannot be renewed before another worker could take the job, because this process stalls or the store is down.
+        The block is cancelled at its next `await` if the job is cancelled, or if the lease cannot be renewed in time
+        because this process stalls or the store is down. The job is then not marked as done.
 
         Args:
             *kinds: the kinds of jobs to take.
 
         Raises:
-            LeaseLostError: when the block exits. Another worker may have taken the job since.
+            LeaseLostError: the lease was lost, so another worker may have taken the job. Raised when the block exits.
             UsageError: no kind is given.
         """
         ...
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. If a worker has the job, its block is cancelled at the next lease renewal.
+        """Cancel a job that has not ended. A worker that runs it is cancelled at the next lease renewal.
 
         Args:
             kind: the kind of the job.
@@ -419,6 +423,29 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
+        """Store text of responses that are not stored yet, so that other processes can show it.
+
+        Deltas of a worker that does not have its job any more are ignored. The deltas of a conversation are deleted
+        when a turn is stored, when deltas of another response are stored, and by a redaction. `changes()` does not
+        report them. They may be lost if the database stops.
+
+        Args:
+            deltas: the deltas of any number of conversations, those of a response in order.
+        """
+        ...
+
+    async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+        """Return the text of responses that are not stored yet.
+
+        Args:
+            after: the ids of conversations, each with the position of the last delta that is known, or 0.
+
+        Returns:
+            The deltas after these positions, in the order of their positions.
+        """
+        ...
+
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.
 
@@ -426,17 +453,27 @@ class ConversationStore(Protocol):
         end of runs, and `assign()` are changes. Lease renewals are not. Deleted conversations are not listed.
 
         Args:
-            since: the cursor of an earlier call, in this process or another one. Without a cursor, the call returns at
-                once, with the current cursor and no conversations.
-            wait_seconds: how long to wait before returning no conversations. 0 does not wait. Default: no limit.
+            since: the cursor that an earlier call returned, in this or another process. Without a cursor, the call
+                returns at once, with the current cursor and no conversations.
+            wait_seconds: maximum time to wait for a change. 0 returns at once. Default: no limit.
 
         Raises:
             UsageError: the cursor does not belong to this database.
         """
         ...
 
-    async def history(self, id: str) -> list[HistoryEntry]:  # noqa: A002 - the field's own name
-        """Return every event of a conversation, oldest first: turns, call states with their decisions, and runs.
+    async def history(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        *,
+        after: HistoryPosition | None = None,
+    ) -> list[HistoryEntry]:
+        """Return the events of a conversation, oldest first: turns, call states with their decisions, and runs.
+
+        Args:
+            id: the id of the conversation.
+            after: only events after this position. If a redaction has replaced the log since, all events are returned,
+                and the first one is `created`.
 
         Raises:
             UnknownConversationError: no conversation with this id is stored.

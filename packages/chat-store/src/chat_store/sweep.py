@@ -1,6 +1,6 @@
-"""A function that rejects expired approvals without waiting for a run.
+"""Rejection of expired approvals without waiting for a run.
 
-A conversation with an expired approval is due, and the next run rejects the call. Call `sweep()` to reject expired
+A conversation with an expired approval is due for a run, which rejects the call. Call `sweep()` to reject expired
 calls earlier, for example to remove them from a page or to notify the approvers.
 """
 
@@ -48,9 +48,10 @@ async def sweep(
 ) -> list[Swept]:
     """Reject the calls whose approval has expired, and store the rejections.
 
-    Any number of processes may sweep at once, while others decide and run. Each rejected call is returned by exactly
-    one sweep. An error in one conversation does not stop the others. It is raised only if no call was rejected, because
-    no later sweep would return the calls that this one rejected.
+    Any number of processes may sweep at once, while other processes decide calls and run chats. Each rejected call is
+    returned by exactly one sweep. If one conversation raises an error, the other conversations are still swept. The
+    error is raised only if no call was rejected, because no later sweep would return the calls that this sweep
+    rejected.
 
     Args:
         store: the store to sweep.
@@ -89,7 +90,7 @@ async def _reject_expired(store: ConversationStore, conversation: str, moment: d
                 return None
             await store.save(conversation, found.messages, revision=found.revision)
         except ConflictError:
-            continue  # one of the calls was decided elsewhere; the others are still expired
+            continue  # another process decided a call: load the conversation again, and reject the other calls
         except UnknownConversationError:
             return None
         return Swept(conversation, found.person, waits)

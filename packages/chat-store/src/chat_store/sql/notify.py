@@ -12,7 +12,7 @@ from anyio import Event
 from anyio.lowlevel import current_token
 
 _LINGER_SECONDS = 5.0
-"""How long the thread of a `Poller` outlives its last subscriber: most subscribers soon subscribe again."""
+"""How long the thread of a `Poller` outlives its last subscriber, because most subscribers soon subscribe again."""
 _RETRY_SECONDS = 0.5
 """The time between two attempts to watch a database that cannot be reached."""
 
@@ -39,7 +39,7 @@ class Notifier:
         self._event = Event()
 
     async def wait(self) -> None:
-        """Wait for a notification. Return at once if there was one after the last reset."""
+        """Wait for a notification. Return at once if there was a notification after the last reset."""
         await self._event.wait()
 
     def notify(self) -> None:
@@ -94,7 +94,7 @@ The context manager provides a function that blocks briefly and returns whether 
 
 @final
 class Poller:
-    """A thread that watches a database and notifies subscribers. It stops shortly after the last one is removed.
+    """A thread that watches a database and notifies subscribers. It stops shortly after the last subscriber is removed.
 
     Args:
         watch: starts to watch the database. Called in the thread, and called again after an error.

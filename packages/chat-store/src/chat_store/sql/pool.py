@@ -21,7 +21,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 _RETRY_SECONDS = 0.05
 """The time between two attempts to reach an unavailable server."""
 _MAX_AGE = 5.0
-"""How many seconds a reading of the server's clock is valid."""
+"""The time in seconds for which a reading of the server's clock is valid."""
 _MAX_DELAY = 0.1
 """The maximum response time, in seconds, of a clock reading that may replace an earlier one."""
 MAX_IDLE_TRANSACTION = 60
@@ -76,7 +76,7 @@ class Pool:
     Args:
         dsn: the address, as a libpq connection string.
         busy_seconds: how long to wait for a free connection or for an unavailable server.
-        max_connections: the maximum number of connections, excluding dedicated ones.
+        max_connections: the maximum number of connections, excluding dedicated connections.
         prepare: called with each new connection.
     """
 
@@ -151,7 +151,7 @@ class Pool:
                 connection.execute(begin(), prepare=False)
             except BaseException as error:
                 connection.close()
-                # Idle connections break when the server restarts: try the next one.
+                # Idle connections break when the server restarts: try the next connection.
                 if fresh or not isinstance(error, psycopg.OperationalError):
                     raise
             else:
@@ -196,7 +196,7 @@ class Pool:
 
     def _require_this_process(self) -> None:
         if self._pid != os.getpid():
-            msg = "the store was created before os.fork(): create another one in the child process"
+            msg = "the store was created before os.fork(): create another store in the child process"
             raise UsageError(msg)
 
     @contextmanager
@@ -253,5 +253,5 @@ def bounded_dsn(dsn: str, busy_seconds: float) -> str:
 def _has_unquoted_password(given: Mapping[str, object]) -> bool:
     """Return whether the host or the port looks like part of a password."""
     host, port = str(given.get("host") or ""), str(given.get("port") or "")
-    # A host that begins with "/" is a socket path, and one that begins with "@" an abstract socket.
+    # A host that begins with "/" is a socket path. A host that begins with "@" is an abstract socket.
     return ("@" in host[1:] and not host.startswith("/")) or bool(port.strip("0123456789, "))

@@ -1,4 +1,4 @@
-"""A function that migrates versioned tables in PostgreSQL to the latest version."""
+"""Migrations of versioned PostgreSQL tables to the latest version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function that migrates versioned tables in SQLite to the latest version."""
+"""Migrations of versioned SQLite tables to the latest version."""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ def commit(connection: sqlite3.Connection) -> None:
 
 @final
 class SqlitePool:
-    """Connections to one file, safe to use from any thread. The first one creates the file and upgrades its tables.
+    """Connections to one file, safe to use from any thread.
+
+    The first connection creates the file and upgrades its tables.
 
     The file is in WAL mode, and a commit is on disk before it returns. A new file can be read by its owner alone.
 
@@ -92,7 +94,7 @@ class SqlitePool:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """Return a context manager that provides a read transaction. The errors are those of `write()`."""
+        """Return a context manager that provides a read transaction. Raises the same errors as `write()`."""
         with self.connection() as connection:
             connection.execute("BEGIN")
             try:
@@ -129,9 +131,9 @@ class SqlitePool:
 
     @contextmanager
     def connection(self) -> Generator[sqlite3.Connection]:
-        """Return a context manager that provides a connection in autocommit mode. The errors are those of `write()`."""
+        """Return a context manager that provides an autocommit connection. Raises the same errors as `write()`."""
         if self._pid != os.getpid():
-            msg = "the store was created before os.fork(): create another one in the child process"
+            msg = "the store was created before os.fork(): create another store in the child process"
             raise UsageError(msg)
         with self._translate_errors():
             connection = self._take_connection()
@@ -169,7 +171,7 @@ class SqlitePool:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     def _require_wal_beside_index(self) -> None:
-        """Raise an error if the `-wal` file was removed after a crash, and committed transactions with it.
+        """Raise an error if the `-wal` file was removed after a crash, so that committed transactions are lost.
 
         SQLite creates `-wal` before `-shm`, and removes it after `-shm`. If both were removed, this cannot be detected.
         """
@@ -179,7 +181,7 @@ class SqlitePool:
             return
         after = _stat_or_none(index)
         if after is not None and os.path.samestat(before, after):
-            msg = f"{self._wal_path} was removed, and with it the latest transactions: restore it, or a backup"
+            msg = f"{self._wal_path} was removed, and with it the latest transactions: restore this file or a backup"
             raise InvalidDocumentError(msg)
 
     def _require_same_file(self) -> None:
@@ -212,7 +214,7 @@ class SqlitePool:
             self._use_wal(connection)
             migrate(connection, self._migrations, self._version_table)
             self._file = self._path.stat()
-        # As long as this process has a connection, no other one removes the `-wal` file.
+        # As long as this process has a connection, no other process removes the `-wal` file.
         self._wal = self._wal or _stat_or_none(self._wal_path)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:

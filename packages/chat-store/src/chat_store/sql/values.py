@@ -1,4 +1,4 @@
-"""Functions that convert times, names and waits to database columns and back."""
+"""Conversion of times, names and waits to database columns and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def from_microseconds(number: int | None) -> datetime | None:
     return None if number is None else _EPOCH + number * _MICROSECOND
 
 
-def name_to_column(name: str) -> str:
+def call_id_to_column(name: str) -> str:
     """Encode a call id as JSON, so that every database can store any id."""
     return dump_bytes(name).decode()
 
@@ -47,6 +47,7 @@ def wait_to_column(wait: Wait) -> bytes:
             "at": to_microseconds(wait.at),
             "error": wait.error,
             **({} if wait.of is None else {"of": wait.of}),
+            **({} if wait.revision is None else {"revision": wait.revision}),
         }
     )
 
@@ -66,7 +67,7 @@ def wait_from_columns(kind: str, data: bytes, conversation: str, owner: str | No
     wait = cast("dict[str, object]", loads(data))
     path = tuple(cast("list[str]", wait["path"]))
     if kind not in WAIT_KINDS or not isinstance(wait["arguments"], dict):
-        msg = f"not a wait: {kind!r}, {wait['arguments']!r}"
+        msg = f"the row is not a wait: {kind!r}, {wait['arguments']!r}"
         raise ValueError(msg)
     return Wait(
         cast("WaitKind", kind),
@@ -80,4 +81,5 @@ def wait_from_columns(kind: str, data: bytes, conversation: str, owner: str | No
         cast("str | None", wait.get("of")),
         conversation,
         owner,
+        cast("int | None", wait.get("revision")),
     )

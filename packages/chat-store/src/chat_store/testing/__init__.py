@@ -1,4 +1,4 @@
-"""A conformance suite for authors of stores. Its dependencies are in the extra `chat-store[testing]`."""
+"""A conformance suite for authors of stores. Install the extra `chat-store[testing]` to use it."""
 
 from chat_store.testing._fixtures import Clock, StoreFactory, Stores
 from chat_store.testing.store_conformance import SCENARIOS, Scenario, StoreConformance, run

@@ -18,16 +18,16 @@ async def a_change_is_told_once(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), id="old")
         first = await there.changes()
-        require(first.conversations == (), "changes() without a cursor names nothing: it is where one begins")
+        require(first.conversations == (), "changes() without a cursor returns no conversations, only a cursor")
         for name in ("1", "2"):
             await here.create(paused("a"), id=name, person="ana")
             await here.assign(name, "ben")
         found = await there.changes(first.cursor, wait_seconds=_BOUND)
         expected = {Changed("1", "ben"), Changed("2", "ben")}
-        require(set(found.conversations) == expected, f"changes() names {expected}, not {found.conversations}")
-        require(len(found.conversations) == len(expected), "changes() names each conversation once")
-        require(await _changed_ids(there, found.cursor) == set(), "what was told is not told again")
-        require(await _changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor tells what happened since then")
+        require(set(found.conversations) == expected, f"changes() returns {expected}, not {found.conversations}")
+        require(len(found.conversations) == len(expected), "changes() returns each conversation once")
+        require(await _changed_ids(there, found.cursor) == set(), "a change is not returned again for the new cursor")
+        require(await _changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor returns all changes since then")
 
 
 async def every_change_is_told(stores: Stores) -> None:
@@ -35,31 +35,31 @@ async def every_change_is_told(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
 
-        async def require_told(what: str) -> None:
+        async def require_reported(what: str) -> None:
             nonlocal cursor
             found = await there.changes(cursor, wait_seconds=0)
-            require([item.conversation for item in found.conversations] == ["chat"], f"changes() tells {what}")
+            require([item.conversation for item in found.conversations] == ["chat"], f"changes() reports {what}")
             cursor = found.cursor
 
         async with here.open("chat") as conversation:
             conversation.messages.user("Pay.")
             await conversation.save()
-            await require_told("of a turn that was pushed")
+            await require_reported("a pushed turn")
             await conversation.claim()
-            await require_told("of a run that begins")
+            await require_reported("the start of a run")
             turn = paused("a")[-1].turns[0]
             conversation.messages.append("model", turn)
             await conversation.write_turn((), "model", turn)
-            await require_told("of a turn of a run")
+            await require_reported("a turn written by a run")
             conversation.messages.tool("a").approve()
             await conversation.write_tool(("a",), conversation.messages.tool("a"))
-            await require_told("of what happens to a call")
+            await require_reported("a changed call")
             await conversation.renew()
-            require(await _changed_ids(there, cursor) == set(), "a lease that is prolonged is no change")
+            require(await _changed_ids(there, cursor) == set(), "a lease renewal is not reported as a change")
             await conversation.release()
-            await require_told("of a run that ends")
+            await require_reported("the end of a run")
         await here.assign("chat", "ana")
-        await require_told("of who was put in charge")
+        await require_reported("an assignment")
 
 
 async def what_becomes_due_is_told(stores: Stores) -> None:
@@ -72,18 +72,21 @@ async def what_becomes_due_is_told(stores: Stores) -> None:
             await run.claim()
             cursor = (await there.changes()).cursor
             stores.clock.advance(seconds=1)
-            require(await _changed_ids(there, cursor) == set(), "nothing is told before its time")
+            require(await _changed_ids(there, cursor) == set(), "no conversation is reported before it is due")
             stores.clock.advance(minutes=10)
             found = await there.changes(cursor, wait_seconds=0)
             names = [item.conversation for item in found.conversations]
-            require(names == ["run"], "a conversation is told when the lease of a dead run has run out")
+            require(names == ["run"], "a conversation is reported when the lease of a dead run has expired")
             stores.clock.advance(minutes=50)
             found = await there.changes(found.cursor, wait_seconds=0)
             names = [item.conversation for item in found.conversations]
-            require(names == ["planned"], f"a schedule is told when its time has come, and nothing else: {names}")
+            require(names == ["planned"], f"only the scheduled call is reported when its time has come, not {names}")
             stores.clock.advance(hours=1)
-            require(await _changed_ids(there, found.cursor) == {"asked"}, "an approval is told when it has expired")
-            require(await _changed_ids(there, cursor) == {"run", "planned", "asked"}, "an old cursor tells all of it")
+            require(await _changed_ids(there, found.cursor) == {"asked"}, "an expired approval is reported")
+            require(
+                await _changed_ids(there, cursor) == {"run", "planned", "asked"},
+                "an old cursor returns all of these changes",
+            )
 
 
 async def whoever_waits_is_woken(stores: Stores) -> None:
@@ -103,7 +106,7 @@ async def whoever_waits_is_woken(stores: Stores) -> None:
                 await anyio.wait_all_tasks_blocked()
                 require(told == [], "changes() waits for a change")
                 await here.create(paused("a"), id="new")
-        require(told == ["new", "new"], f"a change ends the wait of everybody, not {told}")
+        require(told == ["new", "new"], f"a change wakes all waiting calls of changes(), not only {told}")
 
 
 async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
@@ -111,12 +114,18 @@ async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         first = await there.changes()
         second = await there.changes(first.cursor, wait_seconds=0.01)
-        require(second.conversations == (), "changes() comes back empty when its time is over")
+        require(second.conversations == (), "changes() returns no conversations after its timeout")
         with anyio.move_on_after(0.01):
             await there.changes(second.cursor)
         await here.create(paused("a"), id="new")
-        require(await _changed_ids(there, second.cursor) == {"new"}, "the cursor of a wait that was cancelled is good")
-        require(await _changed_ids(there, first.cursor) == {"new"}, "and so is the one before it")
+        require(
+            await _changed_ids(there, second.cursor) == {"new"},
+            "after a cancelled wait, the same cursor still returns the change",
+        )
+        require(
+            await _changed_ids(there, first.cursor) == {"new"},
+            "after a cancelled wait, an earlier cursor still returns the change",
+        )
 
 
 async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
@@ -124,11 +133,11 @@ async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         cursor = (await here.changes()).cursor
         await here.create(paused("a"), id="new")
-        require(await _changed_ids(there, cursor) == {"new"}, "one store goes on with the cursor of another one")
-        require(cursor.isascii() and cursor.isprintable(), "a cursor is a text that every protocol carries")
-        require(not set(cursor) & set(" \"'<>&%\\"), "a cursor is a text that needs no quoting")
+        require(await _changed_ids(there, cursor) == {"new"}, "a store accepts the cursor of another store")
+        require(cursor.isascii() and cursor.isprintable(), "a cursor consists of printable ASCII characters")
+        require(not set(cursor) & set(" \"'<>&%\\"), "a cursor has no character that must be quoted or escaped")
         for text in ("", "no cursor", f"?{cursor}", f"{cursor}?"):
-            with refused(UsageError, f"changes() refuses {text!r}, which is no cursor"):
+            with refused(UsageError, f"changes() rejects {text!r}, which is not a cursor"):
                 await there.changes(text, wait_seconds=0)
 
 
@@ -168,7 +177,7 @@ async def a_follower_misses_nothing(stores: Stores) -> None:
             following.cancel_scope.cancel()
         while await look(0):
             pass
-        require(seen == turns, f"the last change of each conversation is told: {turns}, not {seen}")
+        require(seen == turns, f"the last change of each conversation is reported: {turns}, not {seen}")
 
 
 async def _changed_ids(store: ConversationStore, cursor: str) -> set[str]:

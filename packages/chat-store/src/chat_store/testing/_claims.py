@@ -11,7 +11,7 @@ from chat_store.testing._fixtures import Stores, answer, paused, refused, requir
 
 
 async def a_live_run_keeps_others_out(stores: Stores) -> None:
-    """A second run is rejected while the first one holds the lease."""
+    """A second run is rejected while the first run holds the lease."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
@@ -30,7 +30,7 @@ async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
             await run.claim()
             await run.release()
             await other.claim()
-            with refused(ConflictError, "a lease that was given back is free for one run"):
+            with refused(ConflictError, "after a release, exactly one run can take the lease"):
                 await run.claim()
 
 
@@ -51,18 +51,18 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
         async with here.open(name) as run, there.open(name) as other:
             await run.claim()
             every = run.renew_every
-            require(every is not None, "a lease that runs out says how often it must be renewed")
+            require(every is not None, "a store with expiring leases has a renewal interval in renew_every")
             for _ in range(10):
                 stores.clock.advance(seconds=every or 0)
                 await run.renew()
-            with refused(ConflictError, "renew() prolongs the lease"):
+            with refused(ConflictError, "renew() extends the lease"):
                 await other.claim()
             for number in range(10):
                 stores.clock.advance(seconds=every or 0)
                 turn = answer(str(number))
                 run.messages.append("model", turn)
                 await run.write_turn((), "model", turn)
-            with refused(ConflictError, "every write prolongs the lease"):
+            with refused(ConflictError, "every write extends the lease"):
                 await other.claim()
 
 
@@ -70,25 +70,28 @@ async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
     """Every write of a run that lost its lease raises `LeaseLostError`, and does not change the stored messages."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
-        with refused(LeaseLostError, "a block says so where it wants to save what is not part of the conversation"):
+        with refused(LeaseLostError, "the open() block raises if it cannot save the late changes of its run"):
             async with here.open(name) as run, there.open(name) as other:
                 await _overtake(stores, run, other)
-                with refused(LeaseLostError, "renew() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "renew() raises in a run that lost its lease"):
                     await run.renew()
                 tool = run.messages.tool("a")
                 tool.complete("late")
-                with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "write_tool() raises in a run that lost its lease"):
                     await run.write_tool((tool.id,), tool)
-                require(isinstance(tool.status, Interrupted), "the run sees what is true")
+                require(isinstance(tool.status, Interrupted), "the messages of the run have the stored state")
                 turn = answer("late")
                 run.messages.append("model", turn)
-                with refused(LeaseLostError, "write_turn() tells a run that it was overtaken"):
+                with refused(LeaseLostError, "write_turn() raises in a run that lost its lease"):
                     await run.write_turn((), "model", turn)
         read = (await there.load(name)).messages
         require(
-            isinstance(read.tool("a").status, Interrupted), "the result of a run that was overtaken is not the truth"
+            isinstance(read.tool("a").status, Interrupted), "the late result of a run that lost its lease is not stored"
         )
-        require(read.last is not None and len(read.last.turns) == 1, "nor is its answer part of the conversation")
+        require(
+            read.last is not None and len(read.last.turns) == 1,
+            "the late turn of a run that lost its lease is not stored",
+        )
 
 
 async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
@@ -99,12 +102,12 @@ async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
             await _overtake(stores, run, other)
             tool = run.messages.tool("a")
             tool.complete("paid at last")
-            with refused(LeaseLostError, "write_tool() tells a run that it was overtaken"):
+            with refused(LeaseLostError, "write_tool() raises in a run that lost its lease"):
                 await run.write_tool((tool.id,), tool)
         late = [entry.tool for entry in await there.history(name) if entry.event == "late"]
         require(
             [tool and tool.status for tool in late] == [Completed("paid at last")],
-            "the result of a run that was overtaken is in the history, as late",
+            "the history has the result of a run that lost its lease as late",
         )
 
 
@@ -113,19 +116,19 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run:
-            await _start(stores, run)
+            await _start_call(stores, run)
             stores.clock.advance(days=1)
             async with there.open(name) as person:
                 person.messages.tool("a").complete("looked up", by="ana")
             tool = run.messages.tool("a")
             tool.complete("late")
-            with refused(LeaseLostError, "write_tool() tells a run that it was given up"):
+            with refused(LeaseLostError, "write_tool() raises in a run that lost its lease"):
                 await run.write_tool((tool.id,), tool)
-            require(tool.status == Completed("looked up"), "the run sees what is true")
+            require(tool.status == Completed("looked up"), "the messages of the run have the stored state")
         read = (await there.load(name)).messages.tool("a")
-        require(read.status == Completed("looked up"), "what a person said about a dead run holds")
+        require(read.status == Completed("looked up"), "the user's decision about the call of a dead run is kept")
         late = [entry.tool and entry.tool.status for entry in await there.history(name) if entry.event == "late"]
-        require(late == [Completed("late")], "the result of a run that was given up is in the history, as late")
+        require(late == [Completed("late")], "the history has the result of the dead run as late")
 
 
 async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
@@ -135,7 +138,7 @@ async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
         async with here.open(name) as run, there.open(name) as other, elsewhere.open(name) as third:
             await _overtake(stores, run, other)
             await run.release()
-            with refused(ConflictError, "release() of a lost lease leaves the one of its owner"):
+            with refused(ConflictError, "release() by a run that lost its lease does not release the new lease"):
                 await third.claim()
 
 
@@ -156,7 +159,7 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
                     outcomes.append("claimed")
                 if len(outcomes) == 10:  # noqa: PLR2004 - all of them
                     done.set()
-                # Hold the lease until every task has tried to claim it.
+                # Hold the lease until every task has tried to claim the conversation.
                 await done.wait()
 
         with anyio.fail_after(60):
@@ -164,11 +167,12 @@ async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
                 for _ in range(10):
                     group.start_soon(claim)
         require(
-            sorted(outcomes) == ["claimed"] + ["refused"] * 9, f"of ten that claim at once one does, not {outcomes}"
+            sorted(outcomes) == ["claimed"] + ["refused"] * 9,
+            f"exactly one of ten concurrent claims succeeds, not {outcomes}",
         )
 
 
-async def _start(stores: Stores, run: OpenConversation) -> None:
+async def _start_call(stores: Stores, run: OpenConversation) -> None:
     """Claim the conversation, and store that its approved call is running."""
     run.messages.tool("a").approve()
     await run.claim()
@@ -179,7 +183,7 @@ async def _start(stores: Stores, run: OpenConversation) -> None:
 
 async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversation) -> None:
     """Start a call in `run`, let the lease expire, and let `other` take over and mark the call as interrupted."""
-    await _start(stores, run)
+    await _start_call(stores, run)
     stores.clock.advance(days=1)
     await other.claim()
     found = other.messages.tool("a")

@@ -91,5 +91,5 @@ def paused(*tools: Tool | str) -> Messages:
 
 
 def answer(text: str = "Done.") -> Turn:
-    """Create a final turn of the model with this text."""
+    """Create a final model turn with this text."""
     return Turn([Text(text)], finish_reason="stop")

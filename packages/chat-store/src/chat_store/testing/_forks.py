@@ -1,4 +1,4 @@
-"""Conformance scenarios for forks: a new conversation that begins with the first turns of another one."""
+"""Conformance scenarios for forks: a new conversation that begins with the first turns of another conversation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ async def a_fork_begins_with_the_first_turns(stores: Stores) -> None:
         name = await here.fork("old", 2, meta={"title": "Copy", "data": {"size": None}}, jobs=[Job("run", "2")])
         copy = await there.load(name)
         require([item.role for item in copy.messages] == ["user", "model"], "the copy has the first turns")
-        require(copy.messages.state == {"step": 1}, f"the copy has the state after them, not {copy.messages.state}")
+        require(
+            copy.messages.state == {"step": 1}, f"the copy has the state after its last turn, not {copy.messages.state}"
+        )
         require((copy.owner, copy.person) == ("ana", "bo"), "the copy has the owner and the person of the original")
         require(not copy.posted, "a posted turn is not copied")
         found = await there.meta(name)
@@ -80,7 +82,9 @@ async def a_call_in_a_fork_does_not_run_again(stores: Stores) -> None:
             conversation.messages.user("Pay.")
             await chat.complete(conversation)
         before = (await there.load("old")).messages.to_json()
-        require([due.conversation for due in await there.due()] == [], "the original is answered")
+        require(
+            [due.conversation for due in await there.due()] == [], "the original, which ends with an answer, is not due"
+        )
         await there.fork("old", 2, new_id="new")
         require([due.conversation for due in await here.due()] == ["new"], "a fork after a result is due")
         async with here.open("new") as conversation:

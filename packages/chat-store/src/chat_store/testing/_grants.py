@@ -45,7 +45,7 @@ async def of_two_people_who_decide_one_call_the_second_gives_no_grant(stores: St
             require(len(mine.messages.grants) == 0, "the refused grant is no longer in messages")
         found = (await here.load(name)).messages
         require(isinstance(found.tool("a").status, Rejected), "the first decision holds")
-        require(len(found.grants) == 0, "of a save that is refused, no grant is stored")
+        require(len(found.grants) == 0, "a rejected save stores no grant")
 
 
 async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
@@ -70,7 +70,7 @@ async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
                 with refused(ConflictError, f"the call {id} cannot use a grant that was revoked"):
                     await run.write_tool((id,), run.messages.tool(id))
                 require(isinstance(run.messages.tool(id).status, stored), "the run continues with the stored state")
-            require(run.messages.grants[grant.id].revoked_by == "ben", "the run learns of the revocation")
+            require(run.messages.grants[grant.id].revoked_by == "ben", "the run reads the revocation")
             run.messages.tool("a").complete("paid")
             await run.write_tool(("a",), run.messages.tool("a"))
             await run.release()
@@ -80,7 +80,7 @@ async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
 
 
 async def of_two_revocations_the_first_is_recorded(stores: Stores) -> None:
-    """Two processes can revoke one grant. The conversation records the first, and neither is refused."""
+    """Two processes can revoke one grant. The conversation records the first revocation, and neither call raises."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as mine:
@@ -95,12 +95,12 @@ async def of_two_revocations_the_first_is_recorded(stores: Stores) -> None:
 
 
 async def a_revocation_makes_no_conversation_due(stores: Stores) -> None:
-    """A revocation alone gives a run nothing to do. A grant makes a conversation due in which calls wait."""
+    """Revoking a grant does not make a conversation due. Giving a grant does if calls of the conversation wait."""
     async with stores.open() as here:
         name = await here.create(paused(call("a")))
         async with here.open(name) as conversation:
             grant = _approve_with_grant(stores, conversation.messages, "a")
-        require([due.conversation for due in await here.due()] == [name], "an approved call makes it due")
+        require([due.conversation for due in await here.due()] == [name], "an approved call makes the conversation due")
         async with here.open(name) as conversation:
             await conversation.claim()
             tool = conversation.messages.tool("a")
@@ -110,7 +110,7 @@ async def a_revocation_makes_no_conversation_due(stores: Stores) -> None:
             conversation.messages.append("model", answer())
             await conversation.write_turn((), "model", conversation.messages[-1].turns[-1])
             await conversation.release()
-        require(await here.due() == [], "the conversation has ended")
+        require(await here.due() == [], "a conversation with an answer is not due")
         async with here.open(name) as conversation:
             conversation.messages.grants.revoke(grant.id, at=stores.clock())
         require(await here.due() == [], "a revocation makes no conversation due")
@@ -121,7 +121,7 @@ def _approve_with_grant(stores: Stores, messages: Messages, *path: str) -> Grant
 
 
 def _approve_under(messages: Messages, id: str, grant: Grant) -> None:  # noqa: A002 - the field's own name
-    """Approve a call as a run does that finds a grant."""
+    """Approve a call in the same way as a run that finds a grant for it."""
     tool = messages.tool(id)
     tool.approve(by=grant.by, at=grant.at)
     *before, last = tool.decisions

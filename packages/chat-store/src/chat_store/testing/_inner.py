@@ -43,7 +43,7 @@ async def _resume(store: ConversationStore, name: str, run: OpenConversation) ->
     outer.start()
     await run.write_tool(("outer",), outer)
     read = (await store.load(name)).messages.tool("outer")
-    require(isinstance(read.status, Running), "a chat that resumes is running for everybody")
+    require(isinstance(read.status, Running), "other stores read the call of a resumed chat as running")
     require(outer.inner is not None and read.inner == outer.inner, "a chat that resumes keeps its conversation")
     return outer, outer.inner or Messages()
 
@@ -110,7 +110,10 @@ async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
                 isinstance(inner.tool("b").status, Approved), "a decision inside reaches the run with its next write"
             )
             async with there.open(name) as person:
-                require(isinstance(person.messages.tool("outer", "a").status, Running), "the run's step is seen")
+                require(
+                    isinstance(person.messages.tool("outer", "a").status, Running),
+                    "another store reads the step of the run",
+                )
             tool.complete("paid")
             await run.write_tool(("outer", "a"), tool)
             outer.suspend(inner)
@@ -119,11 +122,11 @@ async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
         require(
             isinstance(read.tool("outer", "b").status, Approved), "the status of a chat overwrites no decision in it"
         )
-        require(read.tool("outer", "a").status == Completed("paid"), "a result inside is kept")
+        require(read.tool("outer", "a").status == Completed("paid"), "the result of an inner call is kept")
 
 
 async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
-    """A suspended inner chat that can resume makes its conversation due, after a retry or a run that ended early."""
+    """A conversation is due if its suspended inner chat can resume: after a retry, or after a run that ended early."""
     async with stores.open() as here, stores.open() as there:
         ready, waiting = _chat_call(Messages.from_user("Pay.")), _chat_call(paused("inner"))
         names = [await here.create(paused(ready), id="ready"), await here.create(paused(waiting), id="waiting")]
@@ -132,7 +135,7 @@ async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
                 await run.claim()
                 await run.release()
         due = [item.conversation for item in await there.due()]
-        require(due == ["ready"], f"a chat in which nothing waits is due after a run, and one that waits is not: {due}")
+        require(due == ["ready"], f"only the conversation whose inner chat can resume is due, not {due}")
         lost = _chat_call(paused("inner"))
         lost.start()
         lost.lost("its process ended")
@@ -152,29 +155,30 @@ async def a_run_that_dies_inside_a_chat_is_taken_over_there(stores: Stores) -> N
         async def take_over() -> None:
             stores.clock.advance(hours=1)
             async with there.open("chat") as other:
-                outcome = await _office(effects).complete(other)
+                outcome = await _build_office_chat(effects).complete(other)
                 require(isinstance(outcome, Paused), "a run that takes over pauses at the interrupted call")
                 waits = [(wait.kind, wait.path) for wait in outcome.waiting] if isinstance(outcome, Paused) else []
                 require(
-                    waits == [("interrupted", ("ask", "ben"))], f"what was interrupted is named by its path: {waits}"
+                    waits == [("interrupted", ("ask", "ben"))],
+                    f"the pause has the path of the interrupted call, not {waits}",
                 )
                 other.messages.tool("ask", "ben").complete("looked up", by="ana")
 
         async with here.open("chat") as run:
             run.messages.user("Pay both.")
             try:
-                await _office(effects, take_over).complete(run)
+                await _build_office_chat(effects, take_over).complete(run)
             except LeaseLostError:
                 pass
             else:
-                require(False, "a run that was overtaken inside a chat ends with LeaseLostError")  # noqa: FBT003
+                require(False, "a run that lost its lease during an inner chat raises LeaseLostError")  # noqa: FBT003
         async with there.open("chat") as last:
-            outcome = await _office(effects).complete(last)
-        require(isinstance(outcome, ChatResponse), "the chat goes on to its answer")
+            outcome = await _build_office_chat(effects).complete(last)
+        require(isinstance(outcome, ChatResponse), "the chat continues to its answer")
         require(effects == ["maria", "ben"], f"finished calls inside a chat do not run again: {effects}")
 
 
-def _office(
+def _build_office_chat(
     effects: list[str], at_last: Callable[[], Awaitable[object]] | None = None
 ) -> StreamingChat[ChatResponse, Paused]:
     """Build a chat that calls a nested chat, which pays Maria, then Ben. `at_last` is called in the second payment."""

@@ -45,7 +45,7 @@ async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
         name = await here.create(Messages.from_user("One."))
         old = await there.load(name)
         await here.apply(name, old.revision, turns=[("user", Turn([Text("Two.")]))], jobs=[Job("run", "2")])
-        require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first one")  # noqa: PLR2004
+        require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first turn")  # noqa: PLR2004
         with refused(ConflictError, "a turn does not follow an old revision"):
             await there.apply(name, old.revision, turns=[("user", Turn([Text("Late.")]))], jobs=[Job("run", "3")])
         require(await _job_keys(there) == ["2"], "the job of a refused turn is not queued")
@@ -58,7 +58,8 @@ async def a_job_is_queued_once(stores: Stores) -> None:
         await there.apply(name, jobs=[Job("index", "1", {"first": False}), Job("notify", "1")])
         found = [(job.kind, job.payload.get("first")) for job in await here.jobs(conversation=name)]
         require(
-            sorted(map(str, found)) == ["('index', True)", "('notify', None)"], f"kind and key name it, not {found}"
+            sorted(map(str, found)) == ["('index', True)", "('notify', None)"],
+            f"a job is identified by kind and key, not {found}",
         )
         async with there.take_job("index") as job:
             require(job is not None and job.payload == {"first": True}, "the first job is kept")
@@ -72,7 +73,7 @@ async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("index", "1")])
         async with here.take_job("notify") as job:
-            require(job is None, "take_job() takes the kinds that it is given")
+            require(job is None, "take_job() takes only jobs of the given kinds")
         async with here.take_job("index", "notify") as job:
             require(job is not None and (job.key, job.attempts) == ("1", 1), f"the job is taken, not {job}")
             require(await _job_states(there) == ["running"], "a taken job is running")
@@ -81,7 +82,7 @@ async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
         require(await _job_states(there) == ["done"], "a job is done when its block ends")
         stores.clock.advance(days=1)
         async with there.take_job("index") as job:
-            require(job is None, "a job that was done is not taken again")
+            require(job is None, "a finished job is not taken again")
 
 
 async def of_ten_workers_one_takes_a_job(stores: Stores) -> None:
@@ -121,7 +122,7 @@ async def jobs_are_taken_in_the_order_of_their_times(stores: Stores) -> None:
 
 
 async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
-    """A job whose block raises is tried again, each time later, up to its number of attempts. Its error is kept."""
+    """A job whose block raises is tried again after growing delays, up to its number of attempts. Its error is kept."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=3, backoff_seconds=60)])
         for wait in (60, 120):
@@ -141,7 +142,7 @@ async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
 
 
 async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
-    """A job whose lease expired is taken by another worker, and the first one can no longer complete it."""
+    """A job whose lease expired is taken by another worker, and the first worker can no longer complete it."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=2)])
         with refused(LeaseLostError, "a worker that stalled for longer than its lease does not complete the job"):
@@ -149,7 +150,7 @@ async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
                 stores.clock.advance(hours=1)
                 async with there.take_job("run") as job:
                     require(job is not None and job.attempts == 2, "another worker takes the job over")  # noqa: PLR2004
-        require(await _job_states(there) == ["done"], "the second worker has done the job")
+        require(await _job_states(there) == ["done"], "the job of the second worker is done")
 
 
 async def a_job_that_nobody_took_over_is_not_completed_late(stores: Stores) -> None:
@@ -163,13 +164,15 @@ async def a_job_that_nobody_took_over_is_not_completed_late(stores: Stores) -> N
         with refused(LeaseLostError, "the lease has expired"):
             async with here.take_job("last"):
                 stores.clock.advance(hours=1)
-        require(await _job_states(there, "last") == ["failed"], "a worker that dies in the last attempt has failed")
+        require(
+            await _job_states(there, "last") == ["failed"], "the job has failed if its worker dies in the last attempt"
+        )
         async with there.take_job("last") as job:
             require(job is None, "the last attempt is not repeated")
 
 
 async def a_cancelled_block_gives_its_job_back(stores: Stores) -> None:
-    """If the block of a worker is cancelled, another one can take the job at once, and the attempt is not counted."""
+    """If a `take_job()` block is cancelled, another worker can take the job at once, and the attempt is not counted."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), jobs=[Job("run", "1", max_attempts=1)])
         with anyio.CancelScope() as scope:
@@ -205,15 +208,22 @@ async def jobs_are_listed(stores: Stores) -> None:
         require([job.key for job in await there.jobs(kind="run")] == ["1", "2"], "jobs(kind=) lists this kind")
         require([job.key for job in await there.jobs(conversation="2")] == ["3"], "jobs(conversation=) lists its jobs")
         require(await there.jobs(conversation="3") == [], "an unknown conversation has no jobs")
-        require([job.key for job in await there.jobs(state="queued")] == ["1", "3", "2"], "all are queued")
-        require(await there.jobs(state="done") == [], "no job is done")
+        require(
+            [job.key for job in await there.jobs(state="queued")] == ["1", "3", "2"],
+            "jobs(state=) lists all queued jobs",
+        )
+        require(await there.jobs(state="done") == [], "jobs(state=) lists no finished jobs")
         found: list[StoredJob] = []
         while page := await there.jobs(limit=1, after=found[-1].cursor if found else None):
             found += page
             require(len(found) <= 3, "jobs(after=) lists nothing twice")  # noqa: PLR2004
         require([job.key for job in found] == ["1", "3", "2"], "the pages of jobs() are the whole list")
-        with refused(UsageError, "jobs(after=) refuses what is not a cursor of it"):
+        with refused(UsageError, "jobs(after=) rejects an invalid cursor"):
             await there.jobs(after="x")
+        await here.apply("1", jobs=[Job("index", "2@%_", at=after(days=1)), Job("run", "12", at=after(days=2))])
+        named = [(job.kind, job.key) for job in await there.jobs(key_prefix="2")]
+        require(named == [("run", "2"), ("index", "2@%_")], f"jobs(key_prefix=) lists keys that begin with it: {named}")
+        require([job.key for job in await there.jobs(key_prefix="2@%_")] == ["2@%_"], "a prefix has no placeholders")
         await here.delete("1")
         require(await _job_keys(there) == ["3"], "a deleted conversation has no jobs")
 
@@ -225,7 +235,10 @@ async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
         cursor = (await there.changes()).cursor
         await here.apply(name, jobs=[Job("run", "1", at=stores.clock.after(hours=1))])
         cursor = await _require_change(there, cursor, name, "a queued job")
-        require((await there.changes(cursor, wait_seconds=0)).conversations == (), "the job is told once")
+        require(
+            (await there.changes(cursor, wait_seconds=0)).conversations == (),
+            "changes() returns the conversation once per job",
+        )
         stores.clock.advance(hours=1)
         cursor = await _require_change(there, cursor, name, "a job whose time has come")
         with refused(LeaseLostError, "the worker stalled for longer than its lease"):
@@ -237,7 +250,7 @@ async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
 
 async def _require_change(store: ConversationStore, cursor: str, name: str, what: str) -> str:
     found = await store.changes(cursor, wait_seconds=0)
-    require([item.conversation for item in found.conversations] == [name], f"changes() tells of {what}")
+    require([item.conversation for item in found.conversations] == [name], f"changes() reports {what}")
     return found.cursor
 
 

@@ -24,7 +24,10 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
         messages = paused(call("asked", expires_at=tomorrow), call("planned", at=later), lost)
         name = await here.create(messages, person="ana", owner="bo")
         found = await there.waiting()
-        require([(item.conversation, item.person) for item in found] == [(name, "ana")] * 3, "each says where it is")
+        require(
+            [(item.conversation, item.person) for item in found] == [(name, "ana")] * 3,
+            "each item has its conversation and person",
+        )
         expected = [
             replace(wait, conversation=name, owner="bo")
             for wait in (
@@ -34,7 +37,7 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
             )
         ]
         waits = [item.wait for item in found]
-        require(waits == expected, f"waiting() tells kind, path, tool, arguments and terms: {expected}, not {waits}")
+        require(waits == expected, f"waiting() returns {expected}, not {waits}")
 
 
 async def what_waits_is_found_by_person(stores: Stores) -> None:
@@ -44,30 +47,33 @@ async def what_waits_is_found_by_person(stores: Stores) -> None:
         await here.create(paused("b"), id="2", person="ben")
         await here.create(paused("c"), id="3")
         require(
-            await _waiting_ids(here, person="ana") == {"a"}, "waiting(person=) tells what this person is in charge of"
+            await _waiting_ids(here, person="ana") == {"a"},
+            "waiting(person=) lists the calls that this person is in charge of",
         )
-        require(await _waiting_ids(here) == {"a", "b", "c"}, "waiting() without a person tells everything")
+        require(await _waiting_ids(here) == {"a", "b", "c"}, "waiting() without a person lists all calls")
         await here.assign("3", "ana")
-        require(await _waiting_ids(here, person="ana") == {"a", "c"}, "assign() puts somebody in charge")
-        require((await here.load("3")).person == "ana", "load() tells who was put in charge")
+        require(await _waiting_ids(here, person="ana") == {"a", "c"}, "assign() changes the person in charge")
+        require((await here.load("3")).person == "ana", "load() returns the assigned person")
         async with here.open("4", person="ana") as conversation:
             conversation.messages.user("Pay.")
-        require((await here.load("4")).person == "ana", "open() puts somebody in charge of a new conversation")
+        require((await here.load("4")).person == "ana", "open(person=) sets the person in charge of a new conversation")
 
 
 async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
-    """`waiting()` lists the call with the earliest deadline first, and filters calls by kind, time and number."""
+    """`waiting()` lists calls by deadline, earliest first, filters them by kind and time, and limits their number."""
     async with stores.open() as here:
         after = stores.clock.after
         await here.create(paused("never", call("later", expires_at=after(days=3))), id="1")
         await here.create(paused(call("planned", at=after(days=2)), call("soon", expires_at=after(days=1))), id="2")
         order = [item.wait.tool_id for item in await here.waiting()]
-        require(order == ["soon", "planned", "later", "never"], f"waiting() begins with what comes first, not {order}")
-        require(await _waiting_ids(here, kind="schedule") == {"planned"}, "waiting(kind=) tells what waits for that")
+        require(
+            order == ["soon", "planned", "later", "never"], f"waiting() lists the earliest deadline first, not {order}"
+        )
+        require(await _waiting_ids(here, kind="schedule") == {"planned"}, "waiting(kind=) lists the calls of this kind")
         soon = [item.wait.tool_id for item in await here.waiting(before=after(days=2))]
-        require(soon == ["soon"], "waiting(before=) tells what comes before that time, and not at it")
+        require(soon == ["soon"], "waiting(before=) lists the calls before this time, without the call at this time")
         two = [item.wait.tool_id for item in await here.waiting(limit=2)]
-        require(two == ["soon", "planned"], "waiting(limit=) tells the first ones")
+        require(two == ["soon", "planned"], "waiting(limit=) lists the first calls")
 
 
 async def the_lists_are_read_in_pages(stores: Stores) -> None:
@@ -77,7 +83,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
         await here.create(paused("c", "d", call("b", expires_at=later)), id="1")
         await here.create(paused(call("a", expires_at=soon), "e"), id="2")
         everything = [item.wait.tool_id for item in await there.waiting()]
-        require(everything[:2] == ["a", "b"], "waiting() begins with what comes first")
+        require(everything[:2] == ["a", "b"], "waiting() lists the earliest deadline first")
         found: list[str] = []
         cursor: str | None = None
         while page := await there.waiting(limit=2, after=cursor):
@@ -92,12 +98,12 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
         require(len(due) == 2, "both conversations are due")  # noqa: PLR2004
         (first,) = await there.due(limit=1)
         (second,) = await there.due(limit=1, after=first.cursor)
-        require([first.conversation, second.conversation] == due, "due(after=) continues behind the first one")
-        require(await there.due(after=second.cursor) == [], "nothing is behind the last one")
+        require([first.conversation, second.conversation] == due, "due(after=) continues after the first conversation")
+        require(await there.due(after=second.cursor) == [], "due(after=) lists nothing after the last conversation")
         for cursor in ("", "x", first.cursor + "x"):
-            with refused(UsageError, "waiting(after=) refuses what is not a cursor of it"):
+            with refused(UsageError, "waiting(after=) rejects an invalid cursor"):
                 await there.waiting(after=cursor)
-            with refused(UsageError, "due(after=) refuses what is not a cursor of it"):
+            with refused(UsageError, "due(after=) rejects an invalid cursor"):
                 await there.due(after=cursor)
 
 
@@ -108,13 +114,13 @@ async def what_was_decided_waits_no_more(stores: Stores) -> None:
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve()
             conversation.messages.tool("b").reject("no")
-        require(await _waiting_ids(there) == {"c"}, "what was approved or rejected waits no more")
+        require(await _waiting_ids(there) == {"c"}, "approved and rejected calls are not listed as waiting")
         async with there.open(name) as conversation:
             await conversation.claim()
             tool = conversation.messages.tool("c")
             tool.refuse("too late", "expiry")
             await conversation.write_tool((tool.id,), tool)
-            require(await _waiting_ids(here) == set(), "what a run refused waits no more")
+            require(await _waiting_ids(here) == set(), "a call that a policy rejected is not listed as waiting")
 
 
 async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> None:
@@ -125,14 +131,17 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
         outer.suspend(paused("inner", "other"))
         name = await here.create(paused(outer))
         paths = [item.wait.path for item in await there.waiting()]
-        require(paths == [("outer", "inner"), ("outer", "other")], f"waiting() tells the paths, not {paths}")
+        require(
+            paths == [("outer", "inner"), ("outer", "other")],
+            f"waiting() returns the paths of inner calls, not {paths}",
+        )
         async with there.open(name) as conversation:
             conversation.messages.tool("outer", "inner").reject("no")
-        require(await _waiting_ids(here) == {"other"}, "what was decided inside waits no more")
+        require(await _waiting_ids(here) == {"other"}, "a decided inner call is not listed as waiting")
         async with here.open(name) as conversation:
             conversation.messages.tool("outer", "other").approve()
         read = (await there.load(name)).messages
-        require(read.tool("outer", "inner").failed, "decisions inside a chat are merged, too")
+        require(read.tool("outer", "inner").failed, "decisions about inner calls are merged")
 
 
 async def a_time_that_has_come_makes_due(stores: Stores) -> None:
@@ -147,7 +156,7 @@ async def a_time_that_has_come_makes_due(stores: Stores) -> None:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
         await here.create(paused("forever"), id="forever")
-        require(await _due_ids(here) == [], "nothing is due before its time")
+        require(await _due_ids(here) == [], "no conversation is due before its time")
         stores.clock.advance(hours=1)
         require(await _due_ids(here) == ["planned"], "a schedule is due when its time has come")
         stores.clock.advance(hours=1)
@@ -162,13 +171,16 @@ async def a_decision_makes_due(stores: Stores) -> None:
         name = await here.create(paused("a", "b"), person="ana")
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve()
-        require(await _due_ids(there) == [name], "a conversation in which somebody decided is due")
-        require([item.person for item in await there.due(person="ana")] == ["ana"], "due(person=) finds it")
-        require(await there.due(person="ben") == [], "due(person=) leaves out those of others")
+        require(await _due_ids(there) == [name], "a conversation with a new decision is due")
+        require(
+            [item.person for item in await there.due(person="ana")] == ["ana"],
+            "due(person=) lists the conversation of this person",
+        )
+        require(await there.due(person="ben") == [], "due(person=) omits the conversations of others")
         await _finish(there, name)
-        require(await _due_ids(there) == [], "a conversation is not due when a run has gone on with it")
+        require(await _due_ids(there) == [], "a conversation is not due after a run has continued it")
         await here.create(Messages.from_user("Hello."), id="hello")
-        require(await _due_ids(there) == ["hello"], "a conversation that nobody answered is due")
+        require(await _due_ids(there) == ["hello"], "a conversation without an answer is due")
 
 
 async def a_dead_run_makes_due(stores: Stores) -> None:
@@ -177,9 +189,9 @@ async def a_dead_run_makes_due(stores: Stores) -> None:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
             await run.claim()
-            require(await _due_ids(there) == [], "what a live run is at is not due")
+            require(await _due_ids(there) == [], "a conversation with a live run is not due")
             stores.clock.advance(days=1)
-            require(await _due_ids(there) == [name], "what a dead run was at is due when its lease has run out")
+            require(await _due_ids(there) == [name], "a conversation with a dead run is due when the lease has expired")
 
 
 async def an_answer_makes_nothing_due(stores: Stores) -> None:
@@ -191,7 +203,7 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
         run.messages.append("model", turn)
         await run.write_turn((), "model", turn)
         await run.release()
-        require(await _due_ids(there) == [], "a conversation that was answered is not due")
+        require(await _due_ids(there) == [], "an answered conversation is not due")
 
 
 async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
@@ -208,19 +220,21 @@ async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
             await run.write_marks()
             await run.renew()
             stores.clock.advance(days=1)
-            require(await _due_ids(there) == [], "a dead run whose answer was delivered leaves nothing to do")
+            require(await _due_ids(there) == [], "a conversation with a delivered answer is not due after its run died")
             async with there.open(name) as other:
                 last = other.messages[-1].turns[-1]
                 require(last.delivered and last.failed_usage == Usage(3, 4), "the marks of a turn are durable")
                 await other.claim()
                 stores.clock.advance(days=1)
-                require(await _due_ids(here) == [], "a look at a delivered answer makes nothing due")
+                require(
+                    await _due_ids(here) == [], "opening a conversation with a delivered answer does not make it due"
+                )
                 await other.release()
             snapshot = await there.load(name)
             require(snapshot.messages[-1].turns[-1].delivered, "load() returns the marks of a turn")
             snapshot.messages.user("And now?")
             await there.save(name, snapshot.messages, revision=snapshot.revision)
-            require(await _due_ids(here) == [name], "a turn after a delivered answer makes due")
+            require(await _due_ids(here) == [name], "a turn after a delivered answer makes the conversation due")
 
 
 async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
@@ -232,7 +246,9 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
             async with there.open(name) as person:
                 person.messages.tool("a").approve()
             await run.release()
-        require(await _due_ids(there) == [name], "a decision that came as the run ended makes the conversation due")
+        require(
+            await _due_ids(there) == [name], "a decision that was stored as the run ended makes the conversation due"
+        )
 
 
 async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
@@ -242,16 +258,20 @@ async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
         async with there.open(name) as person:
             person.messages.tool("a").approve(arguments={"cents": 2})
         await _stall_run(stores, here, name)
-        require(await _due_ids(there) == [], "a conversation that no run can continue is not due, so that workers rest")
+        require(await _due_ids(there) == [], "a conversation that no run can continue is not due")
         stores.clock.advance(hours=1)
-        require(await _due_ids(there) == [], "time alone changes nothing, where no deadline has come")
+        require(await _due_ids(there) == [], "the conversation is not due before a deadline")
         async with there.open(name) as person:
             person.messages.tool("a").reject()
-        require(await _due_ids(there) == [name], "a decision makes a conversation due after a run that could not help")
+        require(
+            await _due_ids(there) == [name], "a decision makes a conversation due after a run that could not continue"
+        )
         other = await here.create(paused(call("c", expires_at=stores.clock.after(days=1))))
         await _stall_run(stores, here, other)
         stores.clock.advance(days=1)
-        require(other in await _due_ids(there), "a deadline makes a conversation due after a run that could not help")
+        require(
+            other in await _due_ids(there), "a deadline makes a conversation due after a run that could not continue"
+        )
 
 
 async def _stall_run(stores: Stores, store: ConversationStore, name: str) -> None:

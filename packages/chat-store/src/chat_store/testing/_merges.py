@@ -17,10 +17,14 @@ async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> No
         await there.save(name, yours.messages, revision=yours.revision)
         mine.messages.tool("a").approve(by="ana")
         now = await here.save(name, mine.messages, revision=mine.revision)
-        require(isinstance(now.messages.tool("a").status, Approved), "save() stores what was decided here")
-        require(isinstance(now.messages.tool("b").status, Rejected), "save() keeps what was decided elsewhere")
-        require(now.revision > yours.revision, "save() tells the revision that it has made")
-        require((await there.load(name)).messages == now.messages, "save() tells what is stored")
+        require(
+            isinstance(now.messages.tool("a").status, Approved), "save() stores the decisions in the passed messages"
+        )
+        require(
+            isinstance(now.messages.tool("b").status, Rejected), "save() keeps decisions that another process stored"
+        )
+        require(now.revision > yours.revision, "save() returns the new revision")
+        require((await there.load(name)).messages == now.messages, "save() returns the stored messages")
 
 
 async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> None:
@@ -32,11 +36,11 @@ async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> N
         await there.save(name, yours.messages, revision=yours.revision)
         mine.messages.tool("a").approve()
         mine.messages.tool("b").approve()
-        with refused(ConflictError, "a save that decides what was decided since its revision is refused"):
+        with refused(ConflictError, "save() rejects a decision about a call that was decided since the revision"):
             await here.save(name, mine.messages, revision=mine.revision)
         read = (await here.load(name)).messages
         require(isinstance(read.tool("a").status, Rejected), "the first decision holds")
-        require(not isinstance(read.tool("b").status, Approved), "of a save that is refused, nothing is written")
+        require(not isinstance(read.tool("b").status, Approved), "a rejected save writes nothing")
 
 
 async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
@@ -47,9 +51,9 @@ async def turns_that_follow_an_old_revision_are_refused(stores: Stores) -> None:
         yours.messages.user("Yours.")
         await there.save(name, yours.messages, revision=yours.revision)
         mine.messages.user("Mine.")
-        with refused(ConflictError, "turns on both sides are refused"):
+        with refused(ConflictError, "save() rejects turns if other turns were added since the revision"):
             await here.save(name, mine.messages, revision=mine.revision)
-        require(len((await here.load(name)).messages[-1].turns) == 1, "of a save that is refused, nothing is written")
+        require(len((await here.load(name)).messages[-1].turns) == 1, "a rejected save writes nothing")
 
 
 async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> None:
@@ -57,9 +61,9 @@ async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> 
     async with stores.open() as here:
         name = await here.create(paused("a"))
         found = await here.load(name)
-        with refused(UsageError, "save() refuses a revision that never was"):
+        with refused(UsageError, "save() rejects a revision that does not exist"):
             await here.save(name, found.messages, revision=found.revision + 7)
-        with refused(UsageError, "save() refuses messages that do not follow from the revision"):
+        with refused(UsageError, "save() rejects messages that do not belong to the revision"):
             await here.save(name, paused("another"), revision=found.revision)
 
 
@@ -71,9 +75,12 @@ async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> N
             mine.messages.tool("a").approve(by="ana")
             yours.messages.tool("a").reject("no", by="ben")
             await mine.save()
-            with refused(ConflictError, "a second decision of one call is refused"):
+            with refused(ConflictError, "a second decision about a call is rejected"):
                 await yours.save()
-            require(isinstance(yours.messages.tool("a").status, Approved), "who comes second sees what was decided")
+            require(
+                isinstance(yours.messages.tool("a").status, Approved),
+                "the messages of the second approver have the first decision",
+            )
         require(isinstance((await there.load(name)).messages.tool("a").status, Approved), "the first decision holds")
 
 
@@ -93,9 +100,7 @@ async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None
             await run.write_tool((tool.id,), tool)
             require(isinstance(run.messages.tool("b").status, Approved), "a decision reaches a run with its next write")
         read = (await there.load(name)).messages
-        require(
-            read.tool("a").status == Completed("paid"), "a result is not dropped because somebody decided meanwhile"
-        )
+        require(read.tool("a").status == Completed("paid"), "a result is kept if another call was decided meanwhile")
         require(isinstance(read.tool("b").status, Approved), "a decision is not overwritten by a run")
 
 
@@ -112,7 +117,7 @@ async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> No
             tool.start(stores.clock())
             with refused(ConflictError, "a call that was decided meanwhile does not start"):
                 await run.write_tool((tool.id,), tool)
-            require(isinstance(tool.status, Rejected), "the run sees what was decided")
+            require(isinstance(tool.status, Rejected), "the messages of the run have the decision")
 
 
 async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
@@ -125,12 +130,12 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
             tool = run.messages.tool("a")
             tool.start(stores.clock())
             await run.write_tool((tool.id,), tool)
-            with refused(ConflictError, "a call that a live run is at cannot be decided"):
+            with refused(ConflictError, "a call that a live run executes cannot be decided"):
                 async with there.open(name) as person:
                     person.messages.tool("a").fail("it hangs")
             require(
                 isinstance((await there.load(name)).messages.tool("a").status, Running),
-                "a decision that is refused changes nothing",
+                "a rejected decision changes nothing",
             )
 
 

@@ -22,7 +22,7 @@ async def a_conversation_keeps_its_owner(stores: Stores) -> None:
         await there.assign("1", "carl")
         require((await here.load("1")).owner == "ana", "neither a decision nor assign() changes the owner")
         async with here.open("2", owner="ana") as conversation:
-            require(conversation.owner == "ana", "open() says whose a new conversation is")
+            require(conversation.owner == "ana", "open(owner=) sets the owner of a new conversation")
             conversation.messages.user("Hello.")
             await conversation.claim()
             await conversation.release()
@@ -31,7 +31,7 @@ async def a_conversation_keeps_its_owner(stores: Stores) -> None:
 
 
 async def a_conversation_is_described(stores: Stores) -> None:
-    """`meta()` returns the owner, the person and the times of a conversation, and raises for an unknown one."""
+    """`meta()` returns the owner, the person and the times of a conversation, and raises for an unknown id."""
     async with stores.open() as here, stores.open() as there:
         created = stores.clock()
         await here.create(Messages.from_user("Hello."), id="1", person="ben", owner="ana")
@@ -45,8 +45,11 @@ async def a_conversation_is_described(stores: Stores) -> None:
             await run.renew()
             await run.release()
         meta = await there.meta("1")
-        require((meta.owner, meta.person, meta.state) == ("ana", "ben", "open"), f"meta() describes it, not {meta}")
-        require(meta.created_at == created, f"it was created at {created}, not {meta.created_at}")
+        require(
+            (meta.owner, meta.person, meta.state) == ("ana", "ben", "open"),
+            f"meta() returns owner, person and state, not {meta}",
+        )
+        require(meta.created_at == created, f"the conversation was created at {created}, not {meta.created_at}")
         active = stores.clock.after(hours=-1)
         require(meta.last_active == active, f"the last turn was stored at {active}, not {meta.last_active}")
         with refused(UnknownConversationError, "meta() needs a stored conversation"):
@@ -60,15 +63,23 @@ async def conversations_are_listed_by_owner(stores: Stores) -> None:
             await here.create(paused("a"), id=str(number), owner=owner)
             stores.clock.advance(minutes=1)
         await _approve_call(here, "2")
-        require(await _listed_ids(there, owner="ana") == ["2", "4", "0"], "what was active last comes first")
+        require(
+            await _listed_ids(there, owner="ana") == ["2", "4", "0"],
+            "the most recently active conversation comes first",
+        )
         require(await _listed_ids(there) == ["2", "4", "3", "1", "0"], "without an owner, everything is listed")
         require(await _listed_ids(there, owner="eve") == [], "a user without conversations has none")
         (first,) = await there.conversations(owner="ana", limit=1)
         rest = await there.conversations(owner="ana", after=first.cursor)
-        require([item.id for item in rest] == ["4", "0"], "conversations(after=) continues behind the first one")
-        require(await there.conversations(owner="ana", after=rest[-1].cursor) == [], "nothing is behind the last one")
+        require(
+            [item.id for item in rest] == ["4", "0"], "conversations(after=) continues after the first conversation"
+        )
+        require(
+            await there.conversations(owner="ana", after=rest[-1].cursor) == [],
+            "conversations(after=) lists nothing after the last conversation",
+        )
         for cursor in ("", "x", first.cursor + "x"):
-            with refused(UsageError, "conversations(after=) refuses what is not a cursor of it"):
+            with refused(UsageError, "conversations(after=) rejects an invalid cursor"):
                 await there.conversations(after=cursor)
 
 
@@ -79,7 +90,10 @@ async def a_description_is_changed_key_by_key(stores: Stores) -> None:
         await here.apply(name, meta={"data": {"n": 2}})
         await there.apply(name, meta={"flow": "support", "data": {"tag": None, "é": [1, {"x": None}]}})
         meta = await here.meta(name)
-        require((meta.owner, meta.title, meta.flow) == ("ana", "Parcel", "support"), f"other keys stay, not {meta}")
+        require(
+            (meta.owner, meta.title, meta.flow) == ("ana", "Parcel", "support"),
+            f"keys that are not given do not change, not {meta}",
+        )
         require(meta.data == {"n": 2, "é": [1, {"x": None}]}, f"the data is merged key by key, not {meta.data}")
         await there.apply(name, meta={"title": None})
         require((await here.meta(name)).title is None, "None removes the title")
@@ -96,10 +110,16 @@ async def a_closed_conversation_is_only_read(stores: Stores) -> None:
         await here.close(name, jobs=[Job("index", "1")])
         await there.close(name, jobs=[Job("index", "2")])
         require([job.key for job in await here.jobs()] == ["1"], "close() queues its jobs once")
-        require([item.id for item in await there.conversations(state="closed")] == [name], "it is listed as closed")
-        require(await there.conversations(state="open") == [], "it is not listed as open")
-        require(await there.waiting() == [] and await there.due() == [], "its calls do not wait, and it is not due")
-        require((await there.meta(name)).closed_at == stores.clock(), "meta() tells when it was closed")
+        require(
+            [item.id for item in await there.conversations(state="closed")] == [name],
+            "the closed conversation is listed as closed",
+        )
+        require(await there.conversations(state="open") == [], "the closed conversation is not listed as open")
+        require(
+            await there.waiting() == [] and await there.due() == [],
+            "a closed conversation has no waiting calls and is not due",
+        )
+        require((await there.meta(name)).closed_at == stores.clock(), "meta() returns the time of closing")
         snapshot = await there.load(name)
         snapshot.messages.tool("b").approve()
         with refused(ConversationClosedError, "a closed conversation is not decided"):
@@ -110,8 +130,14 @@ async def a_closed_conversation_is_only_read(stores: Stores) -> None:
         await there.apply(name, meta={"title": "Archived"})
         await here.reopen(name)
         await here.reopen(name)
-        require([item.wait.tool_id for item in await there.waiting()] == ["b"], "its calls wait again")
-        require([item.id for item in await there.conversations(state="open")] == [name], "it is listed as open")
+        require(
+            [item.wait.tool_id for item in await there.waiting()] == ["b"],
+            "the calls of a reopened conversation wait again",
+        )
+        require(
+            [item.id for item in await there.conversations(state="open")] == [name],
+            "a reopened conversation is listed as open",
+        )
         with refused(UnknownConversationError, "close() needs a stored conversation"):
             await here.close("2")
         with refused(UnknownConversationError, "reopen() needs a stored conversation"):

@@ -17,18 +17,28 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
         async with here.open(name) as run:
             await run.claim()
             require(await there.post(name, _user_turn("Two."), key="2"), "a turn is posted during a run")
-            require(await here.post(name, _user_turn("Three."), key="3"), "another one is posted")
-            require(not await there.post(name, _user_turn("Again."), key="2"), "a key is posted once")
-            require(list((await there.load(name)).posted) == ["2", "3"], "load() returns what was posted")
+            require(await here.post(name, _user_turn("Three."), key="3"), "another turn is posted during a run")
+            require(
+                not await there.post(name, _user_turn("Again."), key="2"), "a second post with the same key is ignored"
+            )
+            require(list((await there.load(name)).posted) == ["2", "3"], "load() returns the posted turns")
             require(await run.apply_posts() == 2, "the run appends both turns")  # noqa: PLR2004
-            require(_message_texts(run.messages) == ["One.", "Two.", "Three."], "they are appended in order")
+            require(_message_texts(run.messages) == ["One.", "Two.", "Three."], "the turns are appended in order")
             require(await run.apply_posts() == 0, "a turn is appended once")
-            require(not await there.post(name, _user_turn("Again."), key="2"), "a key is used for ever")
+            require(
+                not await there.post(name, _user_turn("Again."), key="2"),
+                "a key cannot be used again after its turn was appended",
+            )
             await _append_answer(run)
             await run.release()
         snapshot = await there.load(name)
-        require(_message_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "what was appended is stored")
-        require(not snapshot.posted and await _due_ids(there) == [], "nothing is left to do")
+        require(
+            _message_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "the appended turns are stored"
+        )
+        require(
+            not snapshot.posted and await _due_ids(there) == [],
+            "no posted turn is left, and the conversation is not due",
+        )
 
 
 async def a_posted_turn_makes_due(stores: Stores) -> None:
@@ -41,13 +51,13 @@ async def a_posted_turn_makes_due(stores: Stores) -> None:
         await here.post(idle, _user_turn("Two."), key="2")
         require(await _due_ids(there) == [idle], "a posted turn makes an answered conversation due")
         await _finish(there, idle)
-        require(await _due_ids(there) == [], "a run that appended it leaves nothing to do")
+        require(await _due_ids(there) == [], "the conversation is not due after a run appended the turn")
         waiting = await here.create(paused("a"))
         await here.post(waiting, _user_turn("And?"), key="1")
-        require(await _due_ids(there) == [], "a posted turn waits for the decision of a call")
+        require(await _due_ids(there) == [], "a posted turn does not make the conversation due while a call waits")
         async with there.open(waiting) as conversation:
             conversation.messages.tool("a").reject("no")
-        require(await _due_ids(there) == [waiting], "the decision makes it due")
+        require(await _due_ids(there) == [waiting], "the decision makes the conversation due")
 
 
 async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
@@ -62,11 +72,11 @@ async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
                 if renews:
                     await run.renew()
                 await run.release(looked_at=stores.clock())
-            require(name in await _due_ids(there), "what was posted at the end of a run is left for the next one")
+            require(name in await _due_ids(there), "a turn posted at the end of a run makes the conversation due")
 
 
 async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Stores) -> None:
-    """A turn posted to a delivered answer makes the conversation due, even if the process of a run dies before."""
+    """A posted turn makes a conversation with a delivered answer due, even if the process of a run dies."""
     async with stores.open() as here, stores.open() as there:
         for name, posts_first in (("before", True), ("after", False)):
             await here.create(Messages.from_user("One."), id=name)
@@ -79,14 +89,17 @@ async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Sto
                 await run.write_marks()
                 stores.clock.advance(days=1)
                 if not posts_first:
-                    require(await _due_ids(there) == ["before"], "a delivered answer leaves nothing to do")
+                    require(await _due_ids(there) == ["before"], "a conversation with a delivered answer is not due")
                     await there.post(name, _user_turn("Two."), key="2")
-                require(name in await _due_ids(there), "a turn posted to a dead run makes due")
+                require(name in await _due_ids(there), "a posted turn makes the conversation due after its run died")
                 async with there.open(name) as other:
                     await other.claim()
-                    require(name not in await _due_ids(here), "what a live run is at is not due")
+                    require(name not in await _due_ids(here), "a conversation with a live run is not due")
                     stores.clock.advance(days=1)
-                    require(name in await _due_ids(here), "a run that died before it appended the turn makes due")
+                    require(
+                        name in await _due_ids(here),
+                        "the conversation is due if the next run died before it appended the turn",
+                    )
 
 
 async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
@@ -98,7 +111,7 @@ async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
             stores.clock.advance(days=1)
             await other.claim()
             await there.post(name, _user_turn("Two."), key="2")
-            with refused(LeaseLostError, "apply_posts() tells a run that it was overtaken"):
+            with refused(LeaseLostError, "apply_posts() raises in a run that lost its lease"):
                 await run.apply_posts()
             require(await other.apply_posts() == 1, "the run that took over appends the turn")
             await other.release()

@@ -25,23 +25,29 @@ async def a_redacted_turn_is_gone(stores: Stores) -> None:
         await here.redact(name, 0, by="dpo", reason=_WHY)
         after = await there.load(name)
         require(_CARD not in after.messages.to_json(), "the text is gone from the messages and their summaries")
-        require(after.messages[0].text == "[redacted]", f"a text takes its place, not {after.messages[0]}")
-        require(after.messages[1].text == "Noted.", "other turns stay")
+        require(after.messages[0].text == "[redacted]", f"[redacted] replaces the text, not {after.messages[0]}")
+        require(after.messages[1].text == "Noted.", "other turns are not changed")
         require(after.messages.view().turns[0][1].parts == (Text("[redacted]"),), "the old summary has no effect")
-        require((after.revision, after.owner) == (before.revision, "ana"), "revision and owner stay")
+        require((after.revision, after.owner) == (before.revision, "ana"), "the revision and the owner are not changed")
         meta = await there.meta(name)
-        require((meta.title, dict(meta.data)) == ("[redacted]", {"tag": "card", "note": "[redacted]"}), f"not {meta}")
+        require(
+            (meta.title, dict(meta.data)) == ("[redacted]", {"tag": "card", "note": "[redacted]"}),
+            f"the text is gone from the title and the data, not {meta}",
+        )
         (job,) = await there.jobs(conversation=name)
         require(
             job.payload == {"text": ["[redacted]"], "size": 1}, f"the text is gone from its jobs, not {job.payload}"
         )
         events = await there.history(name)
-        require([item.event for item in events] == ["created", "redacted"], f"the history begins anew, not {events}")
+        require(
+            [item.event for item in events] == ["created", "redacted"],
+            f"the history begins with the redacted state, not {events}",
+        )
         found = (events[1].target, events[1].by, events[1].reason, events[1].at)
         require(found == (0, "dpo", _WHY, stores.clock.time), f"the redaction is recorded, not {found}")
         await here.redact(name, 1, by="dpo", reason="again")
         records = [item.target for item in await there.history(name) if item.event == "redacted"]
-        require(records == [0, 1], f"earlier records stay, not {records}")
+        require(records == [0, 1], f"the history keeps earlier redactions, not {records}")
 
 
 async def a_redacted_call_is_gone(stores: Stores) -> None:
@@ -61,13 +67,13 @@ async def a_redacted_call_is_gone(stores: Stores) -> None:
         await there.redact(name, "b", by="dpo", reason=_WHY)
         messages = (await here.load(name)).messages
         require(_CARD not in messages.to_json(), "the content of the call is gone")
-        require([item.by for item in messages.tool("b").decisions] == ["bo"], "who decided it stays")
+        require([item.by for item in messages.tool("b").decisions] == ["bo"], "the name of the approver is kept")
         require(messages.tool("a").call.arguments == {"cents": 1}, "another call keeps its arguments")
         require([item.wait.path for item in await there.waiting()] == [("a",)], "another call still waits")
 
 
 async def a_redacted_post_is_gone(stores: Stores) -> None:
-    """`redact()` removes a posted turn that no run has appended yet. A run appends the text that takes its place."""
+    """`redact()` removes a posted turn that no run has appended yet. A run appends the text that replaces it."""
     text = f"My card is {_CARD}."
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused(call("a")))
@@ -77,19 +83,24 @@ async def a_redacted_post_is_gone(stores: Stores) -> None:
         await there.redact(name, "1", by="dpo", reason=_WHY)
         posted = (await there.load(name)).posted
         found = {key: (turn.text, turn.state) for key, turn in posted.items()}
-        require(found == {"1": ("[redacted]", None), "2": ("Other.", None)}, f"one post is redacted, not {found}")
+        require(found == {"1": ("[redacted]", None), "2": ("Other.", None)}, f"only one post is redacted, not {found}")
         require((await here.meta(name)).title == "[redacted]", "the text is gone from the title")
-        require((await here.jobs(conversation=name))[0].payload == {"text": "[redacted]"}, "and from a job")
+        require(
+            (await here.jobs(conversation=name))[0].payload == {"text": "[redacted]"}, "the text is gone from the job"
+        )
         events = await here.history(name)
         require((events[-1].event, events[-1].target) == ("redacted", "1"), f"the redaction is recorded, not {events}")
-        require(not await here.post(name, Turn([Text(text)]), key="1"), "its key is not posted again")
+        require(not await here.post(name, Turn([Text(text)]), key="1"), "a second post with the key is ignored")
         async with there.open(name) as conversation:
             conversation.messages.tool("a").reject("no")
         async with there.open(name) as conversation:
             await conversation.claim()
             require(await conversation.apply_posts() == 2, "a run appends both turns")  # noqa: PLR2004
         messages = (await here.load(name)).messages
-        require([turn.text for turn in messages[-1].turns] == ["[redacted]", "Other."], f"not {messages[-1]}")
+        require(
+            [turn.text for turn in messages[-1].turns] == ["[redacted]", "Other."],
+            f"[redacted] replaces the posted text, not {messages[-1]}",
+        )
 
 
 async def a_redacted_conversation_resumes(stores: Stores) -> None:
@@ -105,23 +116,28 @@ async def a_redacted_conversation_resumes(stores: Stores) -> None:
         old = await there.load(name)
         old.messages.user("Go on.")
         await there.save(name, old.messages, revision=old.revision)
-        require([item.conversation for item in await here.due()] == [name], "a new turn makes it due")
+        require(
+            [item.conversation for item in await here.due()] == [name], "a new turn makes the redacted conversation due"
+        )
         async with here.open(name) as conversation:
             await chat.complete(conversation)
         messages = (await there.load(name)).messages
-        require(messages[-1].text == "Done." and _CARD not in messages.to_json(), "a run continues it")
+        require(
+            messages[-1].text == "Done." and _CARD not in messages.to_json(),
+            "a run continues the redacted conversation",
+        )
 
 
 async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
-    """While a run is live, `redact()` changes nothing. After the lease of a dead run, the run cannot write any more."""
+    """While a run is live, `redact()` changes nothing. A dead run cannot write after a redaction."""
     async with stores.open() as here, stores.open() as there:
         name = await _create_conversation(here)
         with refused(ChatError, "a run that was dead during a redaction is not saved"):
             async with here.open(name) as conversation:
                 await conversation.claim()
-                with refused(ConflictError, "a live run keeps its conversation"):
+                with refused(ConflictError, "a conversation with a live run is not redacted"):
                     await there.redact(name, 0, by="dpo", reason=_WHY)
-                require(_CARD in (await there.load(name)).messages.to_json(), "nothing was changed")
+                require(_CARD in (await there.load(name)).messages.to_json(), "a rejected redaction changes nothing")
                 stores.clock.advance(hours=1)
                 await there.redact(name, 0, by="dpo", reason=_WHY)
                 conversation.messages.append("model", answer(_CARD))

@@ -67,14 +67,14 @@ async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
     async with stores.open() as store:
         async with store.open("chat") as conversation, _build_payment_chat(_do_nothing).stream(conversation) as stream:
             text = "".join([piece async for piece in stream.text()])
-        require(text == "Done.", "a run goes on where another process paused")
+        require(text == "Done.", "a run continues where another process paused")
         messages = (await store.load("chat")).messages
-        require(messages.tool("pay").status == Completed("paid 1"), "what was approved has run")
-        require(not messages.pending(), "nothing waits when all is done")
+        require(messages.tool("pay").status == Completed("paid 1"), "the approved call has run")
+        require(not messages.pending(), "no call waits after the run")
 
 
 async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores) -> None:
-    """A call is stored as running before its body starts, so that a crash in the body leaves a trace."""
+    """A call is stored as running before its tool function starts, so that a crash leaves a trace."""
     await _pause_payment(stores)
     await _approve_payment(stores)
     seen: list[bool] = []
@@ -86,7 +86,7 @@ async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores)
 
         async with here.open("chat") as conversation:
             await _build_payment_chat(body).complete(conversation)
-    require(seen == [True], "Running is durable, with its key, before the body starts")
+    require(seen == [True], "Running is stored, with the idempotency key, before the tool function starts")
 
 
 async def a_result_is_stored_before_the_model_is_asked_again(stores: Stores) -> None:
@@ -114,12 +114,12 @@ async def an_answer_is_delivered_once(stores: Stores) -> None:
         for store in (here, there, here):
             async with store.open(name) as conversation:
                 response = await chat.complete(conversation)
-            require(response.text == "Hello.", "a finished conversation has its answer")
+            require(response.text == "Hello.", "each run returns the stored answer")
     require(len(bills) == 1, f"an answer is delivered once, not {len(bills)} times")
 
 
 async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
-    """One of ten concurrent runs resumes a paused chat. The others are rejected before they have any effect."""
+    """One of ten concurrent runs resumes a paused chat. The other runs are rejected before they have any effect."""
     await _pause_payment(stores)
     await _approve_payment(stores)
     effects: list[str] = []
@@ -148,8 +148,10 @@ async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
         async with anyio.create_task_group() as group:
             for _ in range(10):
                 group.start_soon(resume)
-    require(effects == ["paid"], f"of ten that resume one pause one runs the call, not {len(effects)}")
-    require(sorted(outcomes) == ["answered"] + ["refused"] * 9, f"the other nine get ConflictError: {outcomes}")
+    require(effects == ["paid"], f"one of ten concurrent runs executes the call, not {len(effects)}")
+    require(
+        sorted(outcomes) == ["answered"] + ["refused"] * 9, f"the other nine runs raise ConflictError, not {outcomes}"
+    )
 
 
 async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
@@ -165,17 +167,19 @@ async def calls_inside_a_chat_are_decided_one_by_one(stores: Stores) -> None:
     require(isinstance(await run(), Paused), "a chat pauses where a chat in it pauses")
     async with stores.open() as store:
         paths = [item.wait.path for item in await store.waiting()]
-        require(paths == [("ask", "maria"), ("ask", "ben")], f"waiting() tells the paths, not {paths}")
+        require(paths == [("ask", "maria"), ("ask", "ben")], f"waiting() returns the paths of inner calls, not {paths}")
         async with store.open("chat") as conversation:
             conversation.messages.tool("ask", "ben").approve(by="ana")
         require(len(await store.due()) == 1, "a decision inside a chat makes the conversation due")
-    require(isinstance(await run(), Paused), "what is not decided yet waits on")
-    require(effects == ["ben"], f"what was approved has run, not {effects}")
+    require(isinstance(await run(), Paused), "the undecided call still waits")
+    require(effects == ["ben"], f"only the approved call has run, not {effects}")
     async with stores.open() as store, store.open("chat") as conversation:
         conversation.messages.tool("ask", "maria").reject("no", by="ana")
     outcome = await run()
-    require(isinstance(outcome, ChatResponse) and outcome.text == "Both are settled.", "the chat goes on to its answer")
-    require(effects == ["ben"], f"nothing has run twice, and nothing that was rejected: {effects}")
+    require(
+        isinstance(outcome, ChatResponse) and outcome.text == "Both are settled.", "the chat continues to its answer"
+    )
+    require(effects == ["ben"], f"the approved call ran once, and the rejected call did not run, not {effects}")
 
 
 def _build_nested_chat(effects: list[str]) -> StreamingChat[ChatResponse, Paused]:
@@ -208,13 +212,13 @@ async def the_history_tells_everything(stores: Stores) -> None:
     told = [entry.event if entry.tool is None else type(entry.tool.status).__name__ for entry in history]
     expected = ["created", "claimed", "turn", "turn", "Pending", "released"]
     expected += ["Approved", "claimed", "Running", "Completed", "turn", "released"]
-    require(told == expected, f"the history tells {expected}, not {told}")
+    require(told == expected, f"the history has {expected}, not {told}")
     times = [entry.at for entry in history]
     require(times == sorted(times), "the history is in order")
     decisions = [decision for entry in history if entry.tool for decision in entry.tool.decisions]
     require(
         {(decision.action, decision.by, decision.note) for decision in decisions} == {("approve", "ana", "fine")},
-        "the history tells who decided what, with their note",
+        "the history has each decision with its approver and note",
     )
 
 

@@ -14,8 +14,8 @@ async def what_was_created_is_read_by_others(stores: Stores) -> None:
         messages = paused("a", "b")
         name = await here.create(messages, person="ana")
         found = await there.load(name)
-        require(found.messages == messages, "load() gives the messages that create() was given")
-        require((found.id, found.person) == (name, "ana"), "load() tells the id and the person in charge")
+        require(found.messages == messages, "load() returns the messages that create() stored")
+        require((found.id, found.person) == (name, "ana"), "load() returns the id and the person in charge")
 
 
 async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None:
@@ -23,12 +23,12 @@ async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None
     async with stores.open() as here, stores.open() as there:
         async with here.open("chat") as conversation:
             conversation.messages.user("Pay.")
-        require(len((await there.load("chat")).messages) == 1, "leaving the block of open() stores what was said in it")
+        require(len((await there.load("chat")).messages) == 1, "exiting the open() block stores the turns added in it")
         name = await here.create(paused("a"))
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve(by="ana", arguments={"cents": 2})
         tool = (await there.load(name)).messages.tool("a")
-        require(isinstance(tool.status, Approved), "leaving the block of open() stores the decisions made in it")
+        require(isinstance(tool.status, Approved), "exiting the open() block stores the decisions made in it")
         require(tool.edited == {"cents": 2}, "an approval is stored with the arguments of the approver")
 
 
@@ -41,7 +41,7 @@ async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> No
                 conversation.messages.tool("a").approve()
                 raise ZeroDivisionError
         tool = (await there.load(name)).messages.tool("a")
-        require(not isinstance(tool.status, Approved), "leaving the block with an error saves nothing")
+        require(not isinstance(tool.status, Approved), "exiting the open() block with an error saves nothing")
 
 
 async def what_is_not_stored_is_unknown(stores: Stores) -> None:
@@ -49,11 +49,11 @@ async def what_is_not_stored_is_unknown(stores: Stores) -> None:
     async with stores.open() as here:
         async with here.open("nobody"):
             pass
-        with refused(UnknownConversationError, "a conversation that was opened, and nothing else, is not stored"):
+        with refused(UnknownConversationError, "a conversation that was only opened is not stored"):
             await here.load("nobody")
-        with refused(UnknownConversationError, "assign() refuses an id that is not stored"):
+        with refused(UnknownConversationError, "assign() rejects an unknown id"):
             await here.assign("nobody", "ana")
-        with refused(UnknownConversationError, "history() refuses an id that is not stored"):
+        with refused(UnknownConversationError, "history() rejects an unknown id"):
             await here.history("nobody")
 
 
@@ -64,10 +64,10 @@ async def an_id_names_one_conversation(stores: Stores) -> None:
         for name in names:
             await here.create(paused(f"call of {name}"), id=name)
         for name in names:
-            with refused(ConversationExistsError, f"create() refuses the id {name!r} when it is taken"):
+            with refused(ConversationExistsError, f"create() rejects the id {name!r} if it is stored already"):
                 await here.create(Messages.from_user("Again."), id=name)
             (tool,) = (await here.load(name)).messages.pending()
-            require(tool.id == f"call of {name}", f"the conversation {name!r} is its own, and stays")
+            require(tool.id == f"call of {name}", f"the conversation {name!r} is separate and unchanged")
 
 
 async def a_deleted_conversation_is_gone(stores: Stores) -> None:
@@ -75,10 +75,10 @@ async def a_deleted_conversation_is_gone(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         await there.delete(name)
-        with refused(UnknownConversationError, "load() refuses what was deleted"):
+        with refused(UnknownConversationError, "load() rejects a deleted conversation"):
             await here.load(name)
-        require(await here.waiting() == [], "nothing of a deleted conversation waits")
-        with refused(UnknownConversationError, "delete() refuses what is not there"):
+        require(await here.waiting() == [], "a deleted conversation has no waiting calls")
+        with refused(UnknownConversationError, "delete() rejects an unknown id"):
             await here.delete(name)
 
 
@@ -87,7 +87,7 @@ async def a_turn_is_durable_when_write_turn_returns(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there, here.open("chat") as conversation:
         conversation.messages.user("Pay.")
         await conversation.claim()
-        require(len((await there.load("chat")).messages) == 1, "claim() stores what was said before it")
+        require(len((await there.load("chat")).messages) == 1, "claim() stores the turns added before")
         turn = answer()
         conversation.messages.append("model", turn)
         await conversation.write_turn((), "model", turn)
@@ -120,15 +120,15 @@ async def the_revision_counts_durable_changes(stores: Stores) -> None:
         name = await here.create(paused("a", "b"))
         first = (await here.load(name)).revision
         async with here.open(name) as conversation:
-            require(conversation.revision == first, "open() tells the revision that load() tells")
+            require(conversation.revision == first, "open() has the same revision as load()")
             await conversation.claim()
-            require((await here.load(name)).revision == first, "a claim is no change of the conversation")
+            require((await here.load(name)).revision == first, "claim() does not change the revision")
             tool = conversation.messages.tool("a")
             tool.reject("no")
             await conversation.write_tool((tool.id,), tool)
             second = conversation.revision
             require(second > first, "the revision grows with every durable change")
-            require((await here.load(name)).revision == second, "both sides tell the same revision")
+            require((await here.load(name)).revision == second, "another store reads the same revision")
 
 
 SCENARIOS = (

@@ -26,7 +26,7 @@ from typing import Self, final
 from chat_core.errors import UsageError
 
 _PATIENCE = 180.0
-"""The maximum number of seconds to start or stop a server. It is large, because test machines are busy."""
+"""The maximum number of seconds to start or stop a server, which is large because test machines are busy."""
 _BETWEEN = 0.02
 _SAME = -1
 """The value with which `chown` leaves the owner unchanged."""
@@ -115,14 +115,14 @@ class PostgresServer:
             self._process.wait(_PATIENCE)
             self._process = None
         if self._alive is not None:
-            # After a kill, processes that serve a connection live on for a moment.
+            # After the server was killed, processes that serve a connection live on for a moment.
             select.select([self._alive], [], [], _PATIENCE)
             os.close(self._alive)
             self._alive = None
 
     def _create_cluster(self) -> None:
         self._folder.chmod(0o755)
-        self._programs_folder = self._readable_programs()
+        self._programs_folder = self._ensure_readable_programs()
         data = self._folder / "data"
         data.mkdir(mode=0o700)
         for folder in (self._folder, data):
@@ -131,7 +131,7 @@ class PostgresServer:
             "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N", check=True
         )
 
-    def _readable_programs(self) -> Path:
+    def _ensure_readable_programs(self) -> Path:
         """Return a folder with the PostgreSQL programs that any user can read. Copy the programs if necessary."""
         if all(folder.stat().st_mode & 0o001 for folder in self._programs_folder.parents):
             return self._programs_folder
@@ -197,7 +197,7 @@ _sharers = 0
 def shared_server() -> Generator[PostgresServer]:
     """Return a context manager for a server that all callers in this process share.
 
-    The first caller starts the server, and the last one to exit stops it.
+    The first caller starts the server, and the last caller to exit stops it.
     """
     global _sharers  # noqa: PLW0603 - one for each process is the point
     with _sharing:

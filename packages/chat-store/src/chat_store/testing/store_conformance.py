@@ -22,8 +22,10 @@ import anyio
 from chat_store.testing import (
     _changes,
     _claims,
+    _deltas,
     _forks,
     _grants,
+    _histories,
     _inner,
     _jobs,
     _lists,
@@ -63,6 +65,8 @@ SCENARIOS: dict[str, Scenario] = {
         _forks,
         _grants,
         _redactions,
+        _histories,
+        _deltas,
     )
     for scenario in module.SCENARIOS
 }
@@ -108,7 +112,7 @@ class StoreConformance:
         raise NotImplementedError(msg)
 
 
-def _as_test(scenario: Scenario) -> Callable[[StoreConformance], None]:
+def _create_test(scenario: Scenario) -> Callable[[StoreConformance], None]:
     def test(self: StoreConformance) -> None:
         for backend in self.backends:
             with self.stores() as factory:
@@ -119,4 +123,4 @@ def _as_test(scenario: Scenario) -> Callable[[StoreConformance], None]:
 
 
 for _name, _scenario in SCENARIOS.items():
-    setattr(StoreConformance, f"test_{_name}", _as_test(_scenario))
+    setattr(StoreConformance, f"test_{_name}", _create_test(_scenario))
