@@ -125,7 +125,7 @@ async def test_losing_an_idle_connection_logs_no_warning(caplog: pytest.LogCaptu
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_closing_a_stream_after_its_body_reuses_the_connection() -> None:
+async def test_a_stream_closed_after_its_last_event_keeps_the_connection_alive() -> None:
     def handler(exchange: Exchange) -> None:
         body = b"data: 1\n\n"
         exchange.answer(200, SSE, body)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from inspect import signature
 
 import aiohttp
 import anyio
@@ -13,6 +14,14 @@ from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio
 
+LIMITS = {
+    "max_event_bytes": 16 * 2**20,
+    "max_body_bytes": 64 * 2**20,
+    "max_stream_bytes": 256 * 2**20,
+    "max_error_bytes": 2**20,
+}
+"""The default limits of docs/security.md."""
+
 
 def ask(host: str, *, idle: float | None = 10.0) -> Request:
     return Request("POST", "http", host, "/v1", (("x-key", "k"),), b"{}", Timeouts(idle=idle))
@@ -23,6 +32,11 @@ async def test_the_transport_implements_the_protocol_and_its_repr_hides_secrets(
     assert repr(AiohttpTransport(proxy="http://user:secret@127.0.0.1:1")) == "AiohttpTransport()"
     async with aiohttp.ClientSession(headers={"x": "secret"}) as session:
         assert repr(AiohttpTransport(session)) == "AiohttpTransport(session=...)"
+
+
+def test_the_default_limits_are_those_of_the_documentation() -> None:
+    parameters = signature(AiohttpTransport).parameters
+    assert {name: parameters[name].default for name in LIMITS} == LIMITS
 
 
 @pytest.mark.parametrize("status", [200, 302, 429, 500])

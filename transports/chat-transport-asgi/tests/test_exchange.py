@@ -51,3 +51,19 @@ async def test_credentials_in_a_host_are_not_sent_and_not_in_errors() -> None:
         await AsgiTransport(shows).send(Request("GET", "http", "me:pa55@app.example", "/"))
 
     assert seen == [((b"host", b"app.example"), ("app.example", 80))]
+
+
+@pytest.mark.anyio
+async def test_a_stream_of_an_unlimited_request_may_exceed_the_limit() -> None:
+    async def answers(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n" * 20})
+
+    async def count_events(*, is_unlimited: bool) -> int:
+        request = Request("GET", "http", "app.example", "/", is_unlimited=is_unlimited)
+        async with AsgiTransport(answers, max_stream_bytes=100).stream(request) as stream:
+            return len([event async for event in stream])
+
+    with pytest.raises(TransportError, match="longer than 100 bytes"):
+        await count_events(is_unlimited=False)
+    assert await count_events(is_unlimited=True) == 20

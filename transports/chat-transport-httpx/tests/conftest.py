@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-import httpx
-import httpx2
 import pytest
 from chat_transport_httpx import HttpxTransport
+from client_packages import NAMES, PACKAGES
 
 # Reading the roots of trust takes longer than a test.
 TLS = ssl.create_default_context()
@@ -21,7 +20,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["own", "httpx", "httpx2"])
+@pytest.fixture(params=["own", *NAMES])
 def opened(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[HttpxTransport]]:
     """Opens a transport, with settings, and closes it and its client."""
 
@@ -35,11 +34,9 @@ def opened(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContext
                 yield transport
             finally:
                 await transport.aclose()
-        elif request.param == "httpx":
-            async with httpx.AsyncClient(http2=http2, proxy=proxy, verify=verify) as client:
-                yield HttpxTransport(client, **settings)
         else:
-            async with httpx2.AsyncClient(http2=http2, proxy=proxy, verify=verify) as client:
+            package = PACKAGES[NAMES.index(request.param)]
+            async with package.AsyncClient(http2=http2, proxy=proxy, verify=verify) as client:
                 yield HttpxTransport(client, **settings)
 
     return opened

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-import httpx
-import httpx2
 import pytest
 from chat_core.transport import Request, Timeouts
 from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
+from client_packages import NAMES, PACKAGES
 
 
 def ask(host: str) -> Request:
@@ -93,7 +92,7 @@ def test_concurrent_event_loops_have_separate_clients() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("package", [httpx, httpx2])
+@pytest.mark.parametrize("package", PACKAGES, ids=NAMES)
 async def test_a_given_client_is_used_and_not_closed(package: Any) -> None:
     with LoopbackServer(serve) as server:
         async with package.AsyncClient(headers={"x-mine": "yes"}) as client:
@@ -108,7 +107,7 @@ async def test_a_given_client_is_used_and_not_closed(package: Any) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("package", [httpx, httpx2])
+@pytest.mark.parametrize("package", PACKAGES, ids=NAMES)
 async def test_a_given_client_with_follow_redirects_follows_none(package: Any) -> None:
     with LoopbackServer(lambda exchange: exchange.answer(302, {"location": "/elsewhere"})) as server:
         async with package.AsyncClient(follow_redirects=True) as client:

@@ -1,4 +1,4 @@
-"""The transport over a client of httpx2, held to the kit on both event loops."""
+"""The transport over its own clients, and over clients that are passed in, passes the suite on both event loops."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
-import httpx2
 from chat_core.transport import EventStream, Request, Response, Transport
 from chat_testing.transport_conformance import Peer, TransportCapabilities, TransportConformance
 from chat_transport_httpx import HttpxTransport
 from chat_transport_httpx._clients import Clients
+from client_packages import PACKAGES
 
 # Reading the roots of trust takes longer than a scenario.
 TLS = ssl.create_default_context()
 
 
-class OverHttpx2:
-    """The transport, and what it leaves to who passes a client in: that each event loop has one, which is closed."""
+class OverGivenClients:
+    """Transports over clients of the newest installed package. Each event loop has one client, which is closed."""
 
     def __init__(self) -> None:
-        # mypy and pyright take a client of httpx2 for what it is: no object of httpx.
-        make: Any = partial(httpx2.AsyncClient, verify=TLS)
+        make: Any = partial(PACKAGES[-1].AsyncClient, verify=TLS)
         self._clients = Clients(make)
 
     async def send(self, request: Request, /) -> Response:
@@ -36,15 +35,31 @@ class OverHttpx2:
         await self._clients.aclose()
 
 
-class TestHttpxTransportOverHttpx2(TransportConformance):
+class TestHttpxTransport(TransportConformance):
+    capabilities = TransportCapabilities(
+        pooling=True, compression=True, checks_headers=True, limits=True, back_pressure=True, passed_in=True
+    )
+    max_body_bytes = 2_000_000  # quicker to exceed than the defaults
+    max_stream_bytes = 20_000_000
+
+    def make_transport(self, _peer: Peer, /) -> Transport:
+        return HttpxTransport(verify=TLS, max_body_bytes=self.max_body_bytes, max_stream_bytes=self.max_stream_bytes)
+
+    @asynccontextmanager
+    async def passed_in(self, _peer: Peer, /) -> AsyncGenerator[tuple[Transport, Callable[[], bool]]]:
+        async with PACKAGES[0].AsyncClient(verify=TLS) as client:
+            yield HttpxTransport(client), lambda: not client.is_closed
+
+
+class TestHttpxTransportOverGivenClients(TransportConformance):
     capabilities = TransportCapabilities(
         pooling=True, compression=True, checks_headers=True, back_pressure=True, passed_in=True
     )
 
     def make_transport(self, _peer: Peer, /) -> Transport:
-        return OverHttpx2()
+        return OverGivenClients()
 
     @asynccontextmanager
     async def passed_in(self, _peer: Peer, /) -> AsyncGenerator[tuple[Transport, Callable[[], bool]]]:
-        async with httpx2.AsyncClient(verify=TLS) as client:
+        async with PACKAGES[-1].AsyncClient(verify=TLS) as client:
             yield HttpxTransport(client), lambda: not client.is_closed

@@ -49,13 +49,13 @@ class CountFailures:
         return found
 
 
-from chat_testing.loopback import LoopbackServer
-from chat_core.transport import Request
-from chat_transport_httpx import HttpxTransport
-
 for name in [name for name in sys.modules if name.partition(".")[0] in missing]:
     del sys.modules[name]
 sys.meta_path.insert(0, counter := CountFailures())
+
+from chat_testing.loopback import LoopbackServer
+from chat_core.transport import Request
+from chat_transport_httpx import HttpxTransport
 
 
 def answer(exchange):

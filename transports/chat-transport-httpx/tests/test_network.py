@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-import httpcore
 import pytest
+from chat_transport_httpx._packages import httpcore
 from chat_transport_httpx._sockets import BufferedBackend, BufferedStream
 
 pytestmark = pytest.mark.anyio

@@ -5,22 +5,19 @@ One of httpx and one of httpx2 are held to the same: what differs between them i
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
-import httpx2
 import pytest
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Request
 from chat_transport_httpx import HttpxTransport
+from client_packages import NAMES, PACKAGES
 
 ASK = Request("POST", "https", "api.test", "/v1", (("Accept-Encoding", "gzip"),), b"{}")
 
 
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+@pytest.fixture(params=PACKAGES, ids=NAMES)
 def package(request: pytest.FixtureRequest) -> Any:
     return request.param
 
@@ -144,53 +141,9 @@ def test_every_request_error_class_has_a_kind(package: Any) -> None:
     assert leaves(package.RequestError) - {"SSEError"} == KINDS.keys()  # that is of a parser that is not used
 
 
-@pytest.mark.parametrize("other", [httpx.Client(), httpx2.Client(), object(), "http://api.test"])
+@pytest.mark.parametrize(
+    "other", [*(package.Client() for package in PACKAGES), object(), "text"], ids=[*NAMES, "object", "text"]
+)
 def test_a_value_that_is_not_an_async_client_is_refused(other: Any) -> None:
     with pytest.raises(UsageError, match="requires an AsyncClient of httpx or httpx2, not an object of "):
         HttpxTransport(other)
-
-
-def run(program: str) -> str:
-    """What a program of its own process prints."""
-    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-
-
-def test_the_transport_never_imports_httpx2() -> None:
-    program = """
-import sys, httpx
-from chat_transport_httpx import HttpxTransport
-HttpxTransport()
-HttpxTransport(httpx.AsyncClient())
-try:
-    HttpxTransport(object())
-except TypeError:
-    print("refused")
-print("httpx2" in sys.modules)
-"""
-    assert run(program).split() == ["refused", "False"]
-
-
-def test_clients_are_accepted_if_httpx_is_an_alias_of_httpx2() -> None:
-    program = """
-import asyncio, httpx2
-httpx2.alias_httpx()
-import httpx
-assert httpx is httpx2
-from chat_testing import LoopbackServer
-from chat_core.transport import Request
-from chat_transport_httpx import HttpxTransport
-
-async def ask(transport, host):
-    response = await transport.send(Request("POST", "http", host, "/", (), b"{}"))
-    await transport.aclose()
-    return response.body.decode()
-
-async def main(host):
-    async with httpx2.AsyncClient() as client:
-        print(await ask(HttpxTransport(client), host))
-    print(await ask(HttpxTransport(), host))
-
-with LoopbackServer(lambda exchange: exchange.answer(200, {}, exchange.body)) as server:
-    asyncio.run(main(server.host))
-"""
-    assert run(program).split() == ["{}", "{}"]

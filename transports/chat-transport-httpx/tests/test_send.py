@@ -4,6 +4,7 @@ import gzip
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from inspect import signature
 from typing import TypeAlias
 
 import anyio
@@ -16,6 +17,14 @@ from chat_transport_httpx import HttpxTransport
 
 pytestmark = pytest.mark.anyio
 
+LIMITS = {
+    "max_event_bytes": 16 * 2**20,
+    "max_body_bytes": 64 * 2**20,
+    "max_stream_bytes": 256 * 2**20,
+    "max_error_bytes": 2**20,
+}
+"""The default limits of docs/security.md."""
+
 Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 
 
@@ -27,6 +36,11 @@ def test_the_transport_implements_the_protocol_and_its_repr_hides_secrets() -> N
     assert isinstance(HttpxTransport(), Transport)
     assert repr(HttpxTransport(proxy="http://user:secret@127.0.0.1:1")) == "HttpxTransport()"
     assert repr(HttpxTransport(httpx.AsyncClient(headers={"x": "secret"}))) == "HttpxTransport(client=...)"
+
+
+def test_the_default_limits_are_those_of_the_documentation() -> None:
+    parameters = signature(HttpxTransport).parameters
+    assert {name: parameters[name].default for name in LIMITS} == LIMITS
 
 
 @pytest.mark.parametrize("status", [200, 302, 429, 500])

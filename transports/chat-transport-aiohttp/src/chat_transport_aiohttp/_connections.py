@@ -43,11 +43,11 @@ class Proxies:
         """Return the URL of the proxy for a host, or None for a direct connection.
 
         Args:
-            scheme: The scheme of the request.
-            host: The host of the request, with its port if it has one.
+            scheme: the scheme of the request.
+            host: the host of the request, with its port if it has one.
 
         Raises:
-            TransportError: With kind `connect`: aiohttp does not support this kind of proxy.
+            TransportError: with kind `connect`: aiohttp does not support this kind of proxy.
         """
         if not self._proxies:
             return None

@@ -16,8 +16,8 @@ class LargeBody(aiohttp.Payload):
     """Request body that is sent in pieces, each with a timeout. aiohttp itself has no timeout for sending.
 
     Args:
-        body: The body.
-        idle: Seconds that sending a piece may take; `None` for no limit.
+        body: the bytes to send.
+        idle: seconds that sending a piece may take; `None` for no limit.
     """
 
     _autoclose = True
@@ -36,7 +36,7 @@ class LargeBody(aiohttp.Payload):
         """Write the whole body.
 
         Raises:
-            TimeoutError: The peer accepts no data.
+            TimeoutError: the peer accepts no data.
         """
         for start in range(0, len(self._body), _PIECE_BYTES):
             async with asyncio.timeout(self._idle):

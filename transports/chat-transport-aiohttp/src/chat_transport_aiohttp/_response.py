@@ -15,8 +15,8 @@ class AiohttpResponse(HttpResponse):
     """An aiohttp response, adapted to the interface `HttpResponse`.
 
     Args:
-        response: The aiohttp response, before its body is read; this object owns it.
-        is_decoded: Whether the session decodes bodies.
+        response: the aiohttp response, before its body is read; this object owns it.
+        is_decoded: whether the session decodes bodies.
     """
 
     __slots__ = ("_body", "_response")
@@ -49,7 +49,7 @@ class AiohttpResponse(HttpResponse):
 
 @final
 class BodyChunks:
-    """Async iterator over the chunks of a body. Each chunk has all data that arrived since the previous one."""
+    """Async iterator over the chunks of a body. Each chunk has all data that arrived since the previous chunk."""
 
     __slots__ = ("_closed", "_content", "_ends_with_connection", "_protocol")
 

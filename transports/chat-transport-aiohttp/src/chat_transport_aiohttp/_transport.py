@@ -35,18 +35,18 @@ class AiohttpTransport(HttpTransport):
     one host. Cookies are not stored.
 
     Args:
-        session: A session of the caller, who owns it: the transport never closes it, and ignores its own connection
+        session: a session of the caller, who owns it: the transport never closes it, and ignores its own connection
             arguments. By default, the transport creates one session for each event loop.
-        proxy: The URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
-        verify: A TLS context, the path of a CA bundle, or whether to verify certificates. By
-            default, the CA certificates of the system are trusted.
-        trust_env: Whether to read proxies (`HTTPS_PROXY`) from the environment when the transport is created.
-        max_connections: The limit on connections in use. Requests over the limit wait without a timeout.
-        idle_connection_seconds: Seconds until an idle connection is closed.
-        max_event_bytes: The limit on the length of a streamed event.
-        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
-        max_error_bytes: The number of bytes that are read of the body of an error response.
+        proxy: the URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
+        verify: a TLS context, the path of a CA bundle, or whether to verify certificates. By default, the CA
+            certificates of the system are trusted.
+        trust_env: whether to read proxies (`HTTPS_PROXY`) from the environment when the transport is created.
+        max_connections: the limit on connections in use. Requests over the limit wait without a timeout.
+        idle_connection_seconds: seconds until an idle connection is closed.
+        max_event_bytes: the limit on the length of a streamed event.
+        max_body_bytes: the limit on the length of the body that `send()` reads; `None` for no limit.
+        max_stream_bytes: the limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: the maximum number of bytes that are read from the body of an error response.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, 
     """Return the headers to send for a request. `accept_encoding` is added if the request does not set that header.
 
     Raises:
-        TransportError: A name or a value contains characters that HTTP does not allow.
+        TransportError: a name or a value contains characters that HTTP does not allow.
     """
     headers: list[tuple[str, str]] = []
     spellings: dict[str, str] = {}

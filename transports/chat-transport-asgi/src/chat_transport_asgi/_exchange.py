@@ -1,6 +1,6 @@
 """One call to an ASGI application, and the response that its reader receives.
 
-The application and the reader run in separate tasks. Chunks are not buffered: `send` of the application returns when
+The application and the reader run in separate tasks. Chunks are not buffered: the application's `send()` returns when
 the reader has received the chunk.
 """
 
@@ -44,13 +44,13 @@ class Exchange:
     """One call to an ASGI application: a request, and the response as an async iterator of chunks.
 
     Args:
-        app: The application.
-        request: The request to the application.
-        state: The lifespan state of the application.
+        app: the application.
+        request: the request to the application.
+        state: the lifespan state of the application.
 
     Attributes:
-        status: The status of the response, after `head()` has returned.
-        headers: The headers of the response, after `head()` has returned.
+        status: the status of the response, after `head()` has returned.
+        headers: the headers of the response, after `head()` has returned.
     """
 
     def __init__(self, app: AsgiApp, request: Request, state: dict[str, object]) -> None:
@@ -187,7 +187,7 @@ class Exchange:
         """Wait until the application has sent the status and headers of the response.
 
         Raises:
-            TransportError: The application sent no response, or not in time.
+            TransportError: the application sent no response, or not in time.
         """
         try:
             with anyio.fail_after(self._request.timeouts.idle):
@@ -198,7 +198,9 @@ class Exchange:
             raise self._failure or self._transport_error("stream", "the application returned without a response")
         encoding = content_encoding(self.headers)
         if encoding not in SUPPORTED_ENCODINGS and is_success(self.status):
-            raise self._transport_error("protocol", f"the response has the unsupported content-encoding {encoding!r}")
+            supported = ", ".join(sorted(SUPPORTED_ENCODINGS))
+            problem = f"the response has the unsupported content-encoding {encoding!r}; supported are {supported}"
+            raise self._transport_error("protocol", problem)
         if encoding != "identity":
             self._decoder = decoder_for(self.headers)
             self.headers = decoded_headers(self.headers)
@@ -210,7 +212,7 @@ class Exchange:
         """Wait for the next chunk of the body and return it.
 
         Raises:
-            TransportError: No chunk arrived in time, or the application ended before its response was complete.
+            TransportError: no chunk arrived in time, or the application ended before its response was complete.
         """
         if self._decoder is None:
             return await self._take_chunk()
@@ -247,7 +249,7 @@ class Exchange:
 
         After a complete response, the application may finish its work. Otherwise, if the application is waiting in
         `receive` or `send`, these calls report a disconnect, and the application has `grace` seconds to end before it
-        is canceled. If the application is not waiting there, it is canceled at once.
+        is canceled. If the application is not waiting in one of these calls, it is canceled at once.
         """
         try:
             if self._is_complete:

@@ -18,7 +18,7 @@ class Lifespan:
     """One lifespan of an ASGI application, from startup to shutdown, in a separate task.
 
     Attributes:
-        state: The state that the application shares with its requests.
+        state: the state that the application shares with its requests.
     """
 
     def __init__(self, app: AsgiApp) -> None:
@@ -49,7 +49,7 @@ class Lifespan:
         """Wait until the application has started, or has shown that it does not support the lifespan protocol.
 
         Raises:
-            TransportError: With kind `connect`: the application reports a failed startup.
+            TransportError: with kind `connect`: the application reports a failed startup.
         """
         await self._begun.wait()
         if self._failure is not None:

@@ -48,16 +48,16 @@ class AsgiTransport:
     it. As an async context manager, it runs the lifespan of the application; otherwise no lifespan is run.
 
     Args:
-        app: The application.
-        hosts: The hosts of the application, as in `Request.host`. A request to another host raises a `TransportError`
+        app: the application.
+        hosts: the hosts of the application, as in `Request.host`. A request to another host raises a `TransportError`
             of kind `connect`. By default, all hosts are accepted.
-        grace: Seconds that the application may take to end after the reader exits a stream early. They apply if it
-            waits in `receive()`, which returns `http.disconnect`, or in `send()`, which raises an `OSError`. Otherwise
-            it is cancelled at once. The limit also applies after a failed startup.
-        max_event_bytes: The limit on the length of a streamed event.
-        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
-        max_error_bytes: The number of bytes that are read of the body of an error response.
+        grace: seconds that the application may take to end after the reader exits a stream early. This applies if the
+            application waits in `receive()`, which returns `http.disconnect`, or in `send()`, which raises an
+            `OSError`. Otherwise the application is cancelled at once. The limit also applies after a failed startup.
+        max_event_bytes: the limit on the length of a streamed event.
+        max_body_bytes: the limit on the length of the body that `send()` reads; `None` for no limit.
+        max_stream_bytes: the limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: the maximum number of bytes that are read from the body of an error response.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class AsgiTransport:
         The body of an error response is truncated to `max_error_bytes`.
 
         Raises:
-            TransportError: The application sent no complete response, or its body exceeds `max_body_bytes`.
+            TransportError: the application sent no complete response, or its body exceeds `max_body_bytes`.
         """
         async with self._exchange(request) as exchange:
             return Response(exchange.status, exchange.headers, await self._read_body(exchange, request))
@@ -102,7 +102,7 @@ class AsgiTransport:
         After the last event (`Request.is_last`), exiting waits for the end of the body for at most `DRAIN_SECONDS`.
 
         Raises:
-            TransportError: On entry, the application sent no response, or its status is not 2xx. During iteration, the
+            TransportError: on entry, the application sent no response, or its status is not 2xx. During iteration, the
                 application ended before its response was complete.
         """
         async with self._exchange(request) as exchange:
@@ -117,7 +117,7 @@ class AsgiTransport:
                 exchange,
                 request.framing,
                 max_event_bytes=self._max_event_bytes,
-                max_stream_bytes=self._max_stream_bytes,
+                max_stream_bytes=None if request.is_unlimited else self._max_stream_bytes,
                 tail=drain,
             )
             try:
@@ -134,8 +134,8 @@ class AsgiTransport:
         """Start the lifespan of the application, if the application supports it.
 
         Raises:
-            TransportError: With kind `connect`: the application reports a failed startup.
-            UsageError: The lifespan is already running.
+            TransportError: with kind `connect`: the application reports a failed startup.
+            UsageError: the lifespan is already running.
         """
         if self._entered:
             msg = "the lifespan of this AsgiTransport is already running; exit its context before you enter it again"
@@ -196,7 +196,7 @@ class AsgiTransport:
         """Read the body of a response up to the configured limit, and return it.
 
         Raises:
-            TransportError: The body is incomplete, or exceeds `max_body_bytes`.
+            TransportError: the body is incomplete, or exceeds `max_body_bytes`.
         """
         return await read_body(
             exchange,

@@ -6,10 +6,9 @@ import logging
 import ssl
 from typing import Any, Final, TypeAlias, final
 
-import httpcore
-import httpx
 from chat_core.transport import Request
 
+from chat_transport_httpx._packages import httpcore, httpx
 from chat_transport_httpx._request_body import HttpxBody
 from chat_transport_httpx._sockets import BufferedBackend
 
@@ -19,7 +18,7 @@ TemplateKey: TypeAlias = tuple[str, str, str, str, tuple[tuple[str, str], ...], 
 _LOG = logging.getLogger("httpx")
 
 _MAX_TEMPLATES: Final = 64
-"""The number of cached templates. Exceeding it only costs time."""
+"""The maximum number of cached templates. When it is reached, the cache is cleared."""
 
 
 class _UnloggedQuery(httpx.URL):
@@ -33,7 +32,7 @@ class _UnloggedQuery(httpx.URL):
 
 @final
 class _Cookies(httpx.Cookies):
-    """Cookie jar that skips responses without cookies, which saves a tenth of the time of a request."""
+    """Cookie jar that skips responses without cookies, which saves about 10% of the time of a request."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
         """Store the cookies that a response sets, if any."""
@@ -93,7 +92,7 @@ class OwnClient(httpx.AsyncClient):
         """Send a request from `build_from_template()` and return its response without reading the body.
 
         Raises:
-            RuntimeError: The client is closed.
+            RuntimeError: the client is closed.
         """
         if self.is_closed:
             msg = "the client is closed: its event loop has ended, or the transport was closed during the request"
@@ -120,9 +119,9 @@ class OwnClient(httpx.AsyncClient):
         """Cache the parsed URL and the merged headers of a request as a template for similar requests.
 
         Args:
-            key: The key of the template.
-            url: The URL of the request.
-            headers: The headers of the request.
+            key: the key of the template.
+            url: the URL of the request.
+            headers: the headers of the request.
         """
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
@@ -138,9 +137,9 @@ class OwnClient(httpx.AsyncClient):
         """Build an httpx request from a cached template, and return it.
 
         Args:
-            key: The key of the template.
-            request: The request to build; only its method and body are used.
-            timeout: The `timeout` extension of httpx.
+            key: the key of the template.
+            request: the request to build; only its method and body are used.
+            timeout: the `timeout` extension of httpx.
         """
         url, common = self._templates[key]
         headers = httpx.Headers(common)

@@ -53,14 +53,14 @@ class HttpxErrorTranslation(ErrorTranslation):
             return TransportError(kind, f"{describe(self.request)}: the request is not valid HTTP")
         if name == "RemoteProtocolError" and not self.response_started and self._is_not_http(error):
             kind = "protocol"
-        return self.transport_error(kind, f"{type(error).__name__}: {self._text(error)}", error)
+        return self.transport_error(kind, f"{type(error).__name__}: {self._first_message(error)}", error)
 
     def _next_cause(self, error: BaseException) -> BaseException | None:
         """Return the cause or context of an error, or None if that is the exception that the caller is handling."""
         reason = error.__cause__ or error.__context__
         return None if reason is self._handled else reason
 
-    def _text(self, error: BaseException) -> str:
+    def _first_message(self, error: BaseException) -> str:
         """Return the first message in an error's chain of causes, because some errors have no message of their own."""
         reason: BaseException | None = error
         while reason is not None:

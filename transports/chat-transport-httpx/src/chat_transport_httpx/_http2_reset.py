@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import httpx
+from chat_transport_httpx._packages import httpx
 
 _CANCEL = 0x8
 _LAYERS = 8

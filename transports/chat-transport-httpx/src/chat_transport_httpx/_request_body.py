@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Self, final
 
-import httpx
+from chat_transport_httpx._packages import httpx
 
 
 class BodyIterable:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import cast, final
 
-import httpx
 from anyio import CancelScope
 from chat_core.transport.http import HttpResponse
 
 from chat_transport_httpx._http2_reset import reset_stream
+from chat_transport_httpx._packages import httpx
 
 
 @final
@@ -17,7 +17,7 @@ class HttpxResponse(HttpResponse):
     """An httpx response. Its chunks are read directly from the httpx stream, without the decoders of httpx.
 
     Args:
-        response: The httpx response; this object owns it.
+        response: the httpx response; this object owns it.
     """
 
     __slots__ = ("_closed", "_response")
@@ -42,7 +42,7 @@ class HttpxResponse(HttpResponse):
         self._closed = True
         if getattr(self._chunks, "ag_frame", self._chunks) is not None:
             # httpx reads through nested async generators. Closing the outermost one leaves the others to the garbage
-            # collector. In a cancelled scope, the innermost read raises instead, and all generators exit now.
+            # collector. In a cancelled scope, the innermost read raises an error, so that all generators exit now.
             with CancelScope(shield=True) as scope:
                 scope.cancel()
                 await _discard_chunks(self._chunks)

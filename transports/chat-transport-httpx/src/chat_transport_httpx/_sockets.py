@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, Final, final
 
-import httpcore
+from chat_transport_httpx._packages import httpcore
 
 _HEAD_ENDS: Final = b"\r\n\r\n"
 _HTTP_1: Final = b" HTTP/1.1\r\n"

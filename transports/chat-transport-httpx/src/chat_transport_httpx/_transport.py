@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, final
 
-import httpx
 from chat_core.errors import TransportError
 from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Request
 from chat_core.transport.http import HttpTransport, describe, invalid_header_value
@@ -14,7 +13,8 @@ from chat_core.transport.tls import TlsContext
 from chat_transport_httpx._client import OwnClient
 from chat_transport_httpx._clients import Clients
 from chat_transport_httpx._errors import HttpxErrorTranslation
-from chat_transport_httpx._httpx2 import AsyncClient, body_type, require_async_client
+from chat_transport_httpx._given_client import AsyncClient, body_type, require_async_client
+from chat_transport_httpx._packages import httpx
 from chat_transport_httpx._response import HttpxResponse
 
 if TYPE_CHECKING:
@@ -30,19 +30,20 @@ class HttpxTransport(HttpTransport):
     the secret and the conversation in a request are meant for one host.
 
     Args:
-        client: An `AsyncClient` of httpx or httpx2. The caller owns it: the transport never closes it, and ignores its
-            own connection arguments. By default, the transport creates one httpx client for each event loop.
-        http2: Whether to offer HTTP/2. It requires the `http2` extra.
-        proxy: The URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
-        verify: A TLS context, the path of a CA bundle, or whether to verify certificates.
-        trust_env: Whether to read proxies (`HTTPS_PROXY`) and CA certificates (`SSL_CERT_FILE`) from the environment.
-        max_connections: The limit on open connections. Requests over the limit wait without a timeout.
-        max_idle_connections: The limit on idle connections in the pool.
-        idle_connection_seconds: Seconds until an idle connection is closed; `None` for no limit.
-        max_event_bytes: The limit on the length of a streamed event.
-        max_body_bytes: The limit on the length of the body that `send()` reads; `None` for no limit.
-        max_stream_bytes: The limit on the length of a streamed body; `None` for no limit.
-        max_error_bytes: The number of bytes that are read of the body of an error response.
+        client: an `AsyncClient` of httpx or httpx2. The caller owns it: the transport never closes it, and ignores its
+            own connection arguments. By default, the transport creates one client for each event loop: with httpx2 if
+            it is installed, otherwise with httpx.
+        http2: whether to offer HTTP/2. It requires the `http2` extra.
+        proxy: the URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
+        verify: a TLS context, the path of a CA bundle, or whether to verify certificates.
+        trust_env: whether to read proxies (`HTTPS_PROXY`) and CA certificates (`SSL_CERT_FILE`) from the environment.
+        max_connections: the limit on open connections. Requests over the limit wait without a timeout.
+        max_idle_connections: the limit on idle connections in the pool.
+        idle_connection_seconds: seconds until an idle connection is closed; `None` for no limit.
+        max_event_bytes: the limit on the length of a streamed event.
+        max_body_bytes: the limit on the length of the body that `send()` reads; `None` for no limit.
+        max_stream_bytes: the limit on the length of a streamed body; `None` for no limit.
+        max_error_bytes: the maximum number of bytes that are read from the body of an error response.
 
     Raises:
         UsageError: `client` is not an `AsyncClient`.
@@ -119,7 +120,7 @@ def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, 
     """Return the headers to send for a request. `accept_encoding` is added if the request does not set that header.
 
     Raises:
-        TransportError: A value contains characters that HTTP does not allow.
+        TransportError: a value contains characters that HTTP does not allow.
     """
     headers = list(request.headers)
     if not any(name.lower() == "accept-encoding" for name, _ in headers):

@@ -20,10 +20,10 @@ class BackOff:
     bound, to at most `longest`. A successful exchange resets the count of failures.
 
     Attributes:
-        first: The longest delay after the first failure, in seconds.
-        longest: The longest delay, in seconds.
-        sleep: Waits for a number of seconds.
-        uniform: Returns a random number between its two arguments.
+        first: the longest delay after the first failure, in seconds.
+        longest: the longest delay, in seconds.
+        sleep: function that waits for a number of seconds.
+        uniform: returns a random number between its two arguments.
     """
 
     first: float = 0.5

@@ -36,18 +36,18 @@ class Connection:
     frames.
 
     Args:
-        connection: The open connection of the websockets library. This object owns it.
-        protocol: The protocol of the transport.
+        connection: the open connection of the websockets library. This object owns it.
+        protocol: the protocol of the transport.
 
     Attributes:
-        headers: The headers of the handshake response.
-        opened_at: The time at which the connection was opened, by the clock of the event loop.
-        active: The number of current exchanges.
-        retired: Whether the connection accepts no further exchange.
-        broke: Whether the connection was lost during an exchange. The pool resets this attribute when it counts the
+        headers: the headers of the handshake response.
+        opened_at: the time at which the connection was opened, by the clock of the event loop.
+        active: the number of current exchanges.
+        retired: whether the connection accepts no further exchange.
+        broke: whether the connection was lost during an exchange. The pool resets this attribute when it counts the
             failure.
-        on_end: Called when the reader task of a multiplexed connection ends.
-        timer: The timer that closes an idle connection; owned by the pool.
+        on_end: called when the reader task of a multiplexed connection ends.
+        timer: the timer that closes an idle connection; owned by the pool.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Connection:
     async def is_quiet(self) -> bool:
         """Return whether the connection is open and no frame is left that could be mistaken for the next response.
 
-        Frames with a key are harmless: the next exchange drops those of other exchanges.
+        Frames with a key are harmless: the next exchange drops frames of other exchanges.
         """
         # The event loop reads data that has already arrived in its next iterations.
         for _ in range(2):
@@ -111,7 +111,7 @@ class Connection:
         """Send a request and return the exchange that receives its response.
 
         Raises:
-            TransportError: The request could not be sent.
+            TransportError: the request could not be sent.
         """
         self._number += 1
         key = str(self._number)

@@ -44,7 +44,7 @@ _CONNECT_ERRORS: Final[tuple[tuple[type[Exception], str, str], ...]] = (
 """Base class, error kind and message. The first entry that matches an exception applies."""
 
 _FIRST_PRIVATE_CODE: Final = 4000
-"""The first private close code (RFC 6455, section 7.4.2). Many servers add an HTTP status to it."""
+"""The first private close code (RFC 6455, section 7.4.2), to which many servers add an HTTP status."""
 
 _KEEPALIVE: Final = "keepalive ping timeout"
 
@@ -59,9 +59,9 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     """Return the error for a connection that could not be opened.
 
     Args:
-        error: The exception that the websockets library raised.
-        request: The request that needs the connection.
-        max_error_bytes: The limit on the length of the response body that the error keeps.
+        error: the exception that the websockets library raised.
+        request: the request that needs the connection.
+        max_error_bytes: the limit on the length of the response body that the error keeps.
 
     Returns:
         The error, or None if the exception is not a network error and must propagate.
@@ -97,7 +97,7 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
     if received is None or (sent is not None and not error.rcvd_then_sent):
         kind, problem = _describe_missing_close_frame(sent)
         return TransportError(kind, f"{where}: {problem}")
-    reason = _remove_secrets(received.reason, request)
+    reason = _drop_if_secret(received.reason, request)
     close = f"{received.code} {reason}".rstrip()
     if received.code in _PROTOCOL_CODES:
         return TransportError("protocol", f"{where}: the peer rejected the data and closed the connection ({close})")
@@ -111,7 +111,7 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
 
 
 def _describe_missing_close_frame(sent: Close | None) -> tuple[str, str]:
-    """Return the error kind and message for a connection that ended although the peer sent no close frame."""
+    """Return the error kind and message for a connection that ended without a close frame from the peer."""
     if sent is None:
         return "stream", "the connection broke before the response was complete (1006)"
     if sent.code == CloseCode.NORMAL_CLOSURE:
@@ -132,8 +132,8 @@ def _describe_error(error: BaseException, request: Request) -> str:
     return f"{name}: {text}" if text and not _quotes_secret(text, request) else name
 
 
-def _remove_secrets(text: str, request: Request) -> str:
-    """Return a text from the peer, or an empty string if the text quotes a secret of the request."""
+def _drop_if_secret(text: str, request: Request) -> str:
+    """Return `text`, which the peer sent, or an empty string if it contains a secret of the request."""
     return "" if _quotes_secret(text, request) else text
 
 

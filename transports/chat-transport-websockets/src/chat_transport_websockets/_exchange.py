@@ -27,15 +27,15 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
     """Parse a received frame with the protocol of the transport.
 
     Args:
-        protocol: The protocol of the transport.
-        frame: The received frame.
-        where: The request or connection, for the message of the error.
+        protocol: the protocol of the transport.
+        frame: the received frame.
+        where: the request or connection, for the message of the error.
 
     Returns:
         The key of the exchange or None, the events, and whether the frame ends its exchange.
 
     Raises:
-        TransportError: With kind `protocol`: the frame is invalid.
+        TransportError: with kind `protocol`: the frame is invalid.
     """
     try:
         key, events, last = protocol.read(frame)
@@ -52,11 +52,11 @@ class IdleTimer:
     """Reusable timer that limits the duration of each wait. Starting a wait is cheap: the waits share a timer handle.
 
     Args:
-        idle: The limit on a wait, in seconds; `None` for no limit.
-        expire: Called when a wait exceeds the limit.
+        idle: the limit on a wait, in seconds; `None` for no limit.
+        expire: called when a wait exceeds the limit.
 
     Attributes:
-        expired: Whether a wait has exceeded the limit.
+        expired: whether a wait has exceeded the limit.
     """
 
     __slots__ = ("_expire", "_idle", "_loop", "_timer", "_waiting_since", "expired")
@@ -91,7 +91,7 @@ class IdleTimer:
     def _check_wait(self) -> None:
         self._timer = None
         if self._waiting_since is None or self._idle is None:
-            return  # the next wait sets a timer of its own
+            return  # the next wait starts its own timer
         remaining = self._waiting_since + self._idle - self._loop.time()
         if remaining > 0:
             self._timer = self._loop.call_later(remaining, self._check_wait)
@@ -107,7 +107,7 @@ class Source(Protocol):
         """Wait for the next frame and return it.
 
         Raises:
-            TransportError: The connection ended, or no frame arrived in time.
+            TransportError: the connection ended, or no frame arrived in time.
         """
         ...
 
@@ -234,15 +234,15 @@ class Exchange:
     """Async iterator over the batches of events in one exchange. Unlike a generator, it does not need to be closed.
 
     Args:
-        key: Identifies the exchange on its connection.
-        source: The source of the frames.
-        protocol: The protocol of the transport.
-        request: The request.
+        key: identifies the exchange on its connection.
+        source: the source of the frames.
+        protocol: the protocol of the transport.
+        request: the request that the exchange answers.
 
     Attributes:
-        key: Identifies the exchange on its connection.
-        finished: Whether the last frame has been read. Later frames of the connection belong to other exchanges.
-        error_status: The error status that the last event reports, or None.
+        key: identifies the exchange on its connection.
+        finished: whether the last frame has been read. Later frames of the connection belong to other exchanges.
+        error_status: the error status that the last event reports, or None.
     """
 
     __slots__ = (
@@ -272,8 +272,8 @@ class Exchange:
         """Limit the total length of the frames that are read after the head of the response.
 
         Args:
-            option: The name of the transport option that sets the limit, for the error message.
-            limit: The limit in bytes; `None` for no limit.
+            option: the name of the transport option that sets the limit, for the error message.
+            limit: the limit in bytes; `None` for no limit.
         """
         self._option = option
         self._limit = limit
@@ -282,7 +282,7 @@ class Exchange:
         """Read the status and headers of the response, and return them, or None if the protocol does not send them.
 
         Raises:
-            TransportError: No head arrived, or it is invalid.
+            TransportError: no head arrived, or it is invalid.
         """
         if not self._protocol.acknowledged:
             return None
@@ -311,7 +311,7 @@ class Exchange:
         """Wait for the next frame and return it.
 
         Raises:
-            TransportError: The connection ended, no frame arrived in time, or the frames exceed the limit.
+            TransportError: the connection ended, no frame arrived in time, or the frames exceed the limit.
         """
         read = await self._source.take()
         self._received += len(read[0])
@@ -338,11 +338,11 @@ class Exchange:
         """Read the remaining frames of the exchange and append them to `frames`.
 
         Args:
-            frames: The list to which the frames are appended; after an error, it has the frames received before.
-            stop_after: The total length in bytes after which no more frames are read; `None` reads all frames.
+            frames: the list to which the frames are appended; after an error, it has the frames received before.
+            stop_after: the total length in bytes after which no more frames are read; `None` reads all frames.
 
         Raises:
-            TransportError: The connection ended or timed out, or the frames exceed the limit.
+            TransportError: the connection ended or timed out, or the frames exceed the limit.
         """
         while not self.finished and (stop_after is None or self._received < stop_after):
             read = await self._take_frame()

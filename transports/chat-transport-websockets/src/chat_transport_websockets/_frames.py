@@ -30,11 +30,11 @@ class FrameProtocol(Protocol):
         return False
 
     def ask(self, request: Request, key: str, /) -> str | bytes:
-        """Return the frame that sends a request: `str` for a text frame, `bytes` for a binary one.
+        """Return the frame that sends a request: `str` for a text frame, `bytes` for a binary frame.
 
         Args:
-            request: The request to send.
-            key: Identifies the exchange; it is unique on its connection.
+            request: the request to send.
+            key: identifies the exchange; it is unique on its connection.
         """
         del key
         return request.body.decode()
@@ -66,7 +66,7 @@ class FrameProtocol(Protocol):
         """Return the response body for `send()`. By default, that is the last frame.
 
         Args:
-            frames: All frames of the exchange, without its head.
+            frames: all frames of the exchange, without its head.
         """
         return frames[-1] if frames else b""
 

@@ -36,7 +36,7 @@ _LOGGER: Final = logging.getLogger("chat_transport_websockets")
 _LOGGER.setLevel(logging.INFO)
 
 _CLOSING_SECONDS: Final = 2.0
-"""The limit on the library's wait for the peer to close a connection."""
+"""How long the library waits for the peer to close a connection, in seconds."""
 
 Destination = tuple[str, tuple[tuple[str, str], ...]]
 """The URL and the headers of a handshake. Only exchanges with equal destinations share connections."""
@@ -79,8 +79,8 @@ class Handshake:
         """Return the URL and the handshake headers for a request.
 
         Raises:
-            TransportError: A header contains characters that HTTP does not allow.
-            UsageError: The address contains a control character.
+            TransportError: a header contains characters that HTTP does not allow.
+            UsageError: the address contains a control character.
         """
         require_valid_address(request)
         for name, value in request.headers:
@@ -96,11 +96,11 @@ class Handshake:
         """Open a connection, perform the handshake, and return the connection.
 
         Args:
-            destination: The URL and headers of the handshake.
-            request: The request that needs the connection, for its timeouts and for errors.
+            destination: the URL and headers of the handshake.
+            request: the request that needs the connection, for its timeouts and for errors.
 
         Raises:
-            TransportError: The connection could not be opened.
+            TransportError: the connection could not be opened.
         """
         url, headers = destination
         options: dict[str, Any] = {"ssl": self.tls.get()} if request.scheme == "https" else {}

@@ -18,7 +18,7 @@ from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Destination, Handshake
 
 _MAX_UNUSED_ENDPOINTS = 64
-"""The number of known destinations at which those without a connection are dropped."""
+"""The number of known destinations above which destinations without a connection are dropped."""
 
 
 @final
@@ -38,12 +38,14 @@ class _Endpoint:
     """The open, idle and awaited connections to one destination.
 
     Attributes:
-        count: The number of open connections and of those that are being opened.
-        failures: The number of failures in a row.
-        idle: Connections that an exchange can use: idle ones, or the shared one of a multiplexed protocol.
-        connections: All open connections.
-        connecting: The result of the current attempt to open the shared connection.
-        waiters: Exchanges that wait for a connection, or for the permission to open one (None), in order.
+        count: the number of connections that are open or being opened.
+        failures: the number of failures in a row.
+        idle: connections that an exchange can use: idle connections, or the shared connection of a multiplexed
+            protocol.
+        connections: all open connections.
+        connecting: the result of the current attempt to open the shared connection.
+        waiters: futures of the exchanges that wait, in order. Each result is a connection, or `None` as the permission
+            to open a connection.
     """
 
     __slots__ = ("connecting", "connections", "count", "failures", "idle", "waiters")
@@ -103,10 +105,10 @@ class Pool:
         close_with_event_loop(self)
 
     async def start(self, request: Request) -> Lease:
-        """Send a request over an exclusive connection, or over the shared one if the protocol is multiplexed.
+        """Send a request over an exclusive connection, or over the shared connection if the protocol is multiplexed.
 
         Raises:
-            TransportError: The connection could not be opened, or the request could not be sent.
+            TransportError: the connection could not be opened, or the request could not be sent.
         """
         destination = self._handshake.destination(request)
         if destination not in self._endpoints and len(self._endpoints) >= _MAX_UNUSED_ENDPOINTS:
@@ -124,13 +126,13 @@ class Pool:
     async def _exclusive_connection(
         self, endpoint: _Endpoint, destination: Destination, request: Request
     ) -> Connection:
-        """Return a connection for one exchange: an idle one, a new one, or the next one that becomes free."""
+        """Return a connection for one exchange: an idle or new connection, or the next connection that becomes free."""
         while endpoint.idle:
             connection = endpoint.idle.pop()
             self._cancel_idle_timer(connection)
             if await self._can_serve(endpoint, connection):
                 return connection
-            if not endpoint.idle:  # keep the slot: otherwise later exchanges would overtake this one
+            if not endpoint.idle:  # keep the slot: otherwise later exchanges would overtake this exchange
                 return await self._connect(endpoint, destination, request)
             self._release_slot(endpoint)
         if endpoint.count < self._limits.max_connections:
@@ -152,7 +154,7 @@ class Pool:
     async def _can_serve(self, endpoint: _Endpoint, connection: Connection) -> bool:
         """Return whether a connection can serve an exchange. If not, close it and leave its slot to the caller."""
         try:
-            usable = self._may_begin(connection) and await connection.is_quiet()
+            usable = self._is_usable(connection) and await connection.is_quiet()
         except BaseException:
             connection.abort_connection()
             self._remove(endpoint, connection)
@@ -162,7 +164,7 @@ class Pool:
             endpoint.connections.discard(connection)
         return usable
 
-    def _may_begin(self, connection: Connection) -> bool:
+    def _is_usable(self, connection: Connection) -> bool:
         """Return whether a connection is open and young enough to serve another exchange."""
         oldest = self._limits.max_seconds
         return connection.is_open and (oldest is None or self._loop.time() - connection.opened_at < oldest)
@@ -184,7 +186,7 @@ class Pool:
         """Return the connection that all exchanges share. The first exchange opens that connection."""
         while True:
             for connection in list(endpoint.idle):
-                if self._may_begin(connection):
+                if self._is_usable(connection):
                     self._cancel_idle_timer(connection)
                     return connection
                 if not connection.active:
@@ -205,7 +207,7 @@ class Pool:
             connection = await self._connect(endpoint, destination, request)
         except TransportError as error:
             connecting.set_exception(error)
-            connecting.exception()  # marks it as retrieved: no other exchange may be waiting
+            connecting.exception()  # marks the exception as retrieved: no other exchange may be waiting
             raise
         except BaseException:
             connecting.cancel()
@@ -268,7 +270,7 @@ class Pool:
                 self._remove(endpoint, connection)
 
         self._cancel_idle_timer(connection)
-        if self._closed or not self._may_begin(connection):
+        if self._closed or not self._is_usable(connection):
             close_idle()
             return
         seconds = self._limits.idle_seconds

@@ -45,39 +45,40 @@ class WebSocketTransport:
     If the protocol is `multiplexed`, they use it concurrently. Otherwise each exchange has exclusive use of a
     connection, and exchanges over the limit of `max_connections` wait in order.
 
-    Exiting a stream early closes its connection at once. On a multiplexed connection with other exchanges, it cancels
-    the exchange, and its remaining frames are dropped. If a connection closes during an exchange, an error is raised
-    for every close code. Only the last event (`Request.is_last`, or the end that the protocol defines) completes it.
+    Exiting a stream early closes its connection at once. On a multiplexed connection with other exchanges, only the
+    exchange is cancelled, and its remaining frames are dropped. If a connection closes during an exchange, an error is
+    raised for every close code. Only the last event (`Request.is_last`, or the end that the protocol defines) completes
+    an exchange.
 
     The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
     `https` requests use `wss`, and `http` requests use `ws`, for every host. The method of a request is passed to the
     protocol only: a handshake is always a GET. Redirects are not followed.
 
     Args:
-        protocol: Converts requests into frames, and frames into responses.
-        headers: Headers of every handshake. A header of the same name in a request takes precedence.
-        subprotocols: The subprotocols that the handshake offers.
-        proxy: The URL of an HTTP proxy or, with the package python-socks, a SOCKS proxy. By default, the proxy is read
+        protocol: converts requests into frames, and frames into responses.
+        headers: headers of every handshake. A header of the same name in a request takes precedence.
+        subprotocols: the subprotocols that the handshake offers.
+        proxy: the URL of an HTTP proxy or, with the package python-socks, a SOCKS proxy. By default, the proxy is read
             from the environment if `trust_env` is true.
-        verify: A TLS context, the path of a CA bundle, or whether to verify certificates.
-        trust_env: Whether to read proxies from the environment.
-        compression: Whether to negotiate compression. It needs memory for each connection, and CPU time.
-        max_connections: The limit on the connections per destination. Exchanges wait for a connection without a
+        verify: a TLS context, the path of a CA bundle, or whether to verify certificates.
+        trust_env: whether to read proxies from the environment.
+        compression: whether to negotiate compression. It needs memory for each connection, and CPU time.
+        max_connections: the limit on the connections per destination. Exchanges wait for a connection without a
             timeout.
-        idle_connection_seconds: Seconds until an idle connection is closed; `None` for no limit.
-        max_connection_seconds: The age in seconds from which on a connection serves no new exchange; `None` for no
+        idle_connection_seconds: seconds until an idle connection is closed; `None` for no limit.
+        max_connection_seconds: the age in seconds from which on a connection serves no new exchange; `None` for no
             limit. The default is below the limit of one hour that model servers set.
-        ping_interval: Seconds between pings; `None` to send none.
-        ping_timeout: Seconds to wait for the response to a ping before the connection counts as broken.
-        close_timeout: Seconds that `aclose()` waits for the close frames of peers.
-        back_off: The delay before a connection attempt that follows failures.
-        max_message_bytes: The limit on the length of a received message, after decompression.
-        max_body_bytes: The limit on the total length of the frames that `send()` reads; `None` for no limit.
-        max_stream_bytes: The limit on the total length of the frames of a streamed response; `None` for no limit.
-        max_error_bytes: The number of bytes that are read of the frames of an error response.
+        ping_interval: seconds between pings; `None` to send none.
+        ping_timeout: seconds to wait for the response to a ping before the connection counts as broken.
+        close_timeout: seconds that `aclose()` waits for the close frames of peers.
+        back_off: the delay before a connection attempt that follows failures.
+        max_message_bytes: the limit on the length of a received message, after decompression.
+        max_body_bytes: the limit on the total length of the frames that `send()` reads; `None` for no limit.
+        max_stream_bytes: the limit on the total length of the frames of a streamed response; `None` for no limit.
+        max_error_bytes: the maximum number of bytes that are read from the frames of an error response.
 
     Raises:
-        UsageError: An argument is invalid.
+        UsageError: an argument is invalid.
     """
 
     def __init__(
@@ -143,8 +144,8 @@ class WebSocketTransport:
         response is returned.
 
         Raises:
-            TransportError: No complete response arrived, or its frames exceed `max_body_bytes`.
-            UsageError: No asyncio event loop is running.
+            TransportError: no complete response arrived, or its frames exceed `max_body_bytes`.
+            UsageError: no asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
         try:
@@ -170,9 +171,9 @@ class WebSocketTransport:
         """Implement `Transport.stream`. Exiting the context before the last event ends the exchange at once.
 
         Raises:
-            TransportError: On entry, the connection could not be opened, or the server rejected the handshake or the
+            TransportError: on entry, the connection could not be opened, or the server rejected the handshake or the
                 request. During iteration, the connection ended.
-            UsageError: No asyncio event loop is running.
+            UsageError: no asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
         lease = await self._start_exchange(request)
@@ -208,7 +209,7 @@ class WebSocketTransport:
         """Build the response body from the received frames, and return it.
 
         Raises:
-            TransportError: The frames are not a valid response.
+            TransportError: the frames are not a valid response.
         """
         try:
             return self._protocol.whole(frames)
@@ -221,11 +222,12 @@ class WebSocketTransport:
     async def aclose(self) -> None:
         """Close the connections that belong to the running event loop. Their exchanges fail.
 
-        An exchange that waits for a connection still gets one, which is closed after the exchange. The connections of
-        other event loops are closed with their loops. May be called more than once, and the transport remains usable.
+        An exchange that waits for a connection still gets a connection, which is closed after the exchange. The
+        connections of other event loops are closed with their loops. May be called more than once, and the transport
+        remains usable.
 
         Raises:
-            UsageError: No asyncio event loop is running.
+            UsageError: no asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
         await self._pools.aclose()

@@ -1,7 +1,7 @@
-"""Support for clients of httpx2, the continuation of httpx, without importing it.
+"""Support for clients of httpx and of httpx2 that the caller passes in, without importing either package.
 
-The classes of the two packages have the same methods and no common base. A caller that passes an httpx2 client has
-already imported httpx2.
+The classes of the two packages have the same methods and no common base. A caller that passes a client has already
+imported its package.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import httpx
 from chat_core.errors import UsageError
 
 from chat_transport_httpx._request_body import BodyIterable, HttpxBody
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class AsyncClient(Protocol):
@@ -49,20 +51,19 @@ def require_async_client(client: object) -> httpx.AsyncClient:
     """Check that a client has a supported type, and return it, typed as an httpx client.
 
     Raises:
-        UsageError: The client is not an `AsyncClient` of httpx or httpx2.
+        UsageError: the client is not an `AsyncClient` of httpx or httpx2.
     """
     _package_of(client)
     return cast("httpx.AsyncClient", client)
 
 
 def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
-    """Return the class of request bodies that a client accepts. None means the transport's own client."""
+    """Return the class of request bodies that `client` accepts. `None` stands for the transport's own client."""
     return HttpxBody if client is None else _body_type_of(_package_of(client))
 
 
 def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
-    httpx2 = sys.modules.get("httpx2")
-    for package in (httpx, httpx2):
+    for package in (sys.modules.get("httpx"), sys.modules.get("httpx2")):
         if package is not None and isinstance(client, package.AsyncClient):
             return package
     kind = type(client)
@@ -74,4 +75,4 @@ def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
 @cache
 def _body_type_of(package: Any) -> Callable[[bytes], httpx.AsyncByteStream]:  # noqa: ANN401 - a module
     """Return a request body class that derives from the package's stream class, as its clients require."""
-    return HttpxBody if package is httpx else type("Httpx2Body", (BodyIterable, package.AsyncByteStream), {})
+    return type("ClientBody", (BodyIterable, package.AsyncByteStream), {})
