@@ -108,6 +108,7 @@ def test_the_metadata_contains_the_configured_name_and_description(transport: Mo
         "a vendor",
         16,
     )
+    assert metadata.dimensions == 8
 
 
 @pytest.mark.anyio

@@ -119,7 +119,7 @@ async def test_transport_errors_are_raised_as_provider_errors(met: TransportErro
         await listen(transport)
 
 
-async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
+async def test_an_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     with pytest.raises(InvalidResponseError):
@@ -212,7 +212,7 @@ async def test_deltas_received_in_one_read_with_an_error_are_delivered_first() -
     assert said == [TextDelta("Hel")]
 
 
-async def test_a_html_page_instead_of_a_stream_raises_an_error() -> None:
+async def test_an_html_page_instead_of_a_stream_raises_an_error() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>\n\n</html>")
     with pytest.raises(ChatError):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from chat_completions import GROQ, PERPLEXITY, CompletionsBuilder, OllamaBuilder, vendor_builder
-from chat_core import ChatBuilder, FunctionCall, Messages, ScopedCollection, Text, ToolCollection, Turn
-from chat_core.errors import InvalidResponseError, UsageError
+from chat_core import ChatBuilder, File, FunctionCall, Messages, ScopedCollection, Text, ToolCollection, Turn
+from chat_core.errors import InvalidResponseError, UnsupportedPartError, UsageError
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.testing import MockTransport
@@ -92,3 +92,18 @@ def test_with_finish_reasons_rejects_an_unknown_finish_reason() -> None:
     wrong: Any = {"eos": "finished"}
     with pytest.raises(UsageError, match=r"with_finish_reasons\(\): the meaning of 'eos' must be one of stop, length"):
         CompletionsBuilder().with_finish_reasons(wrong)
+
+
+async def test_with_url_files_sends_a_document_by_url() -> None:
+    messages = Messages()
+    messages.append("user", Turn([File("application/pdf", url="https://h/a.pdf")]))
+    transport = MockTransport()
+    transport.answer(200, {}, REPLY)
+    builder = CompletionsBuilder().with_base_url("http://localhost/v1").with_model("m").with_transport(transport)
+    with pytest.raises(UnsupportedPartError, match=r"call with_url_files\(\) if it does"):
+        await builder.build().complete(messages, NO_TOOLS, ChatOptions(), None)
+
+    await builder.with_url_files("image", "document").build().complete(messages, NO_TOOLS, ChatOptions(), None)
+
+    (part,) = transport.last.json()["messages"][0]["content"]
+    assert part["file"]["file_data"] == "https://h/a.pdf"

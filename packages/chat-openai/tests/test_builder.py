@@ -299,7 +299,7 @@ def test_credentials_in_an_invalid_url_are_not_shown_in_the_error() -> None:
 
 
 def test_an_invalid_key_is_not_shown_in_the_error() -> None:
-    with pytest.raises(UsageError, match="it got bytes") as caught:
+    with pytest.raises(UsageError, match="not a value of type bytes") as caught:
         OpenAIBuilder().with_api_key(b"sk-mine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert "sk-mine" not in str(caught.value)
 
@@ -331,6 +331,7 @@ async def test_with_embeddings_sets_model_dimensions_and_batch_size() -> None:
     assert transport.last.url == "https://api.openai.com/v1/embeddings"
     assert transport.last.json() == {"model": "text-embedding-3-small", "input": ["a"], "dimensions": 2}
     assert embedder.metadata.max_embedding_batch == 16
+    assert embedder.metadata.dimensions == 2
 
 
 async def test_chat_providers_cannot_embed_and_embeddings_providers_cannot_chat() -> None:

@@ -19,10 +19,11 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
-from chat_core.errors import StreamTruncatedError
+from chat_core.errors import OverloadedError, StreamTruncatedError
+from chat_core.provider import NO_TOOLS, Attempt
 from chat_core.testing import MockTransport
 from chat_core.wire.shapes import Json
-from chat_openai import OpenAIBuilder, OpenAIProvider, WebSearch
+from chat_openai import OpenAIBuilder, OpenAICompletionsProvider, OpenAIEmbeddings, OpenAIProvider, WebSearch
 from chat_openai.client import merge_extras
 from chat_responses import ResponsesOptions
 
@@ -175,3 +176,43 @@ async def test_a_builder_without_settings_leaves_the_options_unchanged() -> None
         "input": [{"role": "user", "content": "Hi"}],
         "temperature": 0,
     }
+
+
+@pytest.mark.parametrize("wire", ["responses", "completions", "embeddings"])
+def test_a_provider_takes_metadata_and_another_name(wire: str) -> None:
+    builder = OpenAIBuilder().with_api_key("sk-test")
+    providers: dict[str, OpenAIProvider | OpenAICompletionsProvider | OpenAIEmbeddings] = {
+        "responses": builder.with_model("gpt").build(),
+        "completions": builder.with_completions().with_model("gpt").build(),
+        "embeddings": builder.with_embeddings(model="gpt").build(),
+    }
+    provider = providers[wire]
+    other = provider.with_metadata(data={"price": 3}).with_provider_name("openai-eu")
+
+    assert type(other) is type(provider)
+    assert (other.metadata.name, other.metadata.data) == ("openai-eu", {"price": 3})
+    assert other.endpoint is provider.endpoint
+    assert provider.metadata.name != "openai-eu"
+
+
+async def test_a_background_response_is_cancelled() -> None:
+    transport = MockTransport()
+    transport.answer(200, {}, {"id": "resp_1", "status": "cancelled"})
+    model = OpenAIBuilder().with_model("m").with_transport(transport).build()
+    await model.cancel_response("resp_1")
+    assert (transport.last.request.method, transport.last.path) == ("POST", "/v1/responses/resp_1/cancel")
+
+
+async def test_a_retry_waits_for_the_background_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat_responses.background.FIRST_DELAY", 0.0)
+    transport = MockTransport()
+    transport.answer(200, {}, {"id": "resp_1", "status": "queued"})
+    for _ in range(6):
+        transport.answer(503, {}, {"error": {"message": "Busy."}})
+    transport.answer(200, {}, {"id": "resp_1", "status": "completed", "output": []})
+    model = OpenAIBuilder().with_model("m").with_transport(transport).build()
+    options = ChatOptions(extras=(ResponsesOptions(background=True),))
+    with pytest.raises(OverloadedError) as caught:
+        await model.complete(Messages.from_user("Hi"), NO_TOOLS, options, None)
+    await model.with_attempt(Attempt(2, (caught.value,))).complete(Messages.from_user("Hi"), NO_TOOLS, options, None)
+    assert [recorded.request.method for recorded in transport.requests] == ["POST", *["GET"] * 7]

@@ -163,7 +163,7 @@ def test_a_method_missing_in_the_builder_state_is_explained(transport: MockTrans
     ready = cast("Any", local(transport))
     with pytest.raises(AttributeError, match="with_model"):
         begun.build()
-    with pytest.raises(AttributeError, match="it has its model, 'm'"):
+    with pytest.raises(AttributeError, match="the model is already 'm'"):
         ready.with_model("n")
     for builder in (begun, ready):
         with pytest.raises(AttributeError, match="no attribute 'nothing'"):

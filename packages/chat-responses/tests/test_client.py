@@ -30,6 +30,7 @@ from chat_core.usage import Usage
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesProvider
+from chat_responses.background import BackgroundStream
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ async def complete(transport: MockTransport, options: ChatOptions | None = None)
 
 
 @asynccontextmanager
-async def streaming(transport: MockTransport) -> AsyncGenerator[DecodedStream, None]:
+async def streaming(transport: MockTransport) -> AsyncGenerator[DecodedStream | BackgroundStream, None]:
     async with built(transport).stream(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None) as stream:
         yield stream
 
@@ -126,7 +127,7 @@ async def test_transport_errors_are_raised_as_provider_errors(met: TransportErro
         await listen(transport)
 
 
-async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
+async def test_an_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     with pytest.raises(InvalidResponseError):

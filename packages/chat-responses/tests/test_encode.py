@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.errors import PendingToolsError, UnsupportedOptionError, UsageError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Reasoning, Text, Tool, Turn
-from chat_core.options import ChatOptions, Instructions
+from chat_core.options import ChatOptions, Instructions, NamedTool
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.usage import Metadata
-from chat_responses import ResponsesDialect, ResponsesOptions
+from chat_responses import BackgroundResponse, ResponsesDialect, ResponsesOptions
 from chat_responses.chain import sealed
 from chat_responses.encode import ENCRYPTED, compose, encode, encode_count
 
@@ -124,6 +124,19 @@ def test_a_background_response_in_extra_body_is_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="background"):
         body(options=extra(extra_body={"background": True}))
     assert body(options=extra(extra_body={"background": False}))["background"] is False
+
+
+def test_a_background_response_cannot_be_resumed_over_a_websocket() -> None:
+    options = extra(background=True, resume=BackgroundResponse("resp_1"))
+    with pytest.raises(UnsupportedOptionError, match="remove resume, or send the request over HTTP"):
+        encode(
+            Messages.from_user("Hi"),
+            NO_TOOLS,
+            options,
+            None,
+            dialect=ResponsesDialect(model="m", socket=True),
+            stream=True,
+        )
 
 
 def test_text_options_are_merged_with_verbosity_and_output_schema() -> None:
@@ -355,3 +368,11 @@ def test_a_request_with_a_previous_response_repeats_only_the_instructions_field(
     assert other.previous == ("resp_1" if instructions else None)
     assert b"It is Tuesday." in other.body
     assert (b'"Hi"' in other.body) != instructions
+
+
+def test_a_named_tool_choice_must_be_a_declared_tool_if_no_native_tool_exists() -> None:
+    options = ChatOptions(tool_choice=NamedTool("lookup"))
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+        body(Messages.from_user("hi"), options, tools=TOOLS)
+    native = ResponsesOptions(tools=({"type": "lookup"},))
+    assert body(Messages.from_user("hi"), replace(options, extras=(native,)), tools=TOOLS)["tool_choice"]

@@ -122,7 +122,7 @@ def attempt(read: Callable[[Any], Turn], said: object) -> Turn | ChatError:
         return error
 
 
-def stand(outcome: Turn | ChatError, path: tuple[Any, ...]) -> None:
+def assert_usable_or_partial(outcome: Turn | ChatError, path: tuple[Any, ...]) -> None:
     """A turn can be used, and an error tells what came."""
     if isinstance(outcome, Turn):
         use(outcome)
@@ -134,7 +134,7 @@ def stand(outcome: Turn | ChatError, path: tuple[Any, ...]) -> None:
 def test_unexpected_values_in_a_response_are_ignored_or_raise_a_chat_error(odd: object) -> None:
     for path in places(RESPONSE):
         body = json.dumps(changed(RESPONSE, path, odd)).encode()
-        stand(attempt(whole, body), path)
+        assert_usable_or_partial(attempt(whole, body), path)
 
 
 def whole(body: bytes) -> Turn:
@@ -154,4 +154,4 @@ def heard(events: list[Any]) -> Turn:
 def test_unexpected_values_in_a_stream_are_ignored_or_raise_a_chat_error(odd: object) -> None:
     for path in places(EVENTS[:-1]):
         events = changed(EVENTS, path, odd)
-        stand(attempt(heard, events), path)
+        assert_usable_or_partial(attempt(heard, events), path)

@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
-from chat_core.errors import UnsupportedOptionError
 from chat_core.options import ProviderOptions
-from chat_responses import ResponsesDialect, ResponsesOptions
+from chat_responses import BackgroundResponse, ResponsesDialect, ResponsesOptions
 
 
 def test_responses_options_belong_to_one_provider_and_are_hashable() -> None:
@@ -19,10 +18,10 @@ def test_the_repr_of_options_does_not_show_secrets() -> None:
     assert "hunter2" not in repr(ResponsesOptions(tools=(tool,), extra_body={"key": "hunter2"}))
 
 
-def test_background_responses_are_rejected() -> None:
-    with pytest.raises(UnsupportedOptionError, match=r"background=True is not supported.*stream\(\)"):
-        ResponsesOptions(background=True)
-    assert ResponsesOptions(background=False).background is False
+def test_the_path_of_a_background_response_names_the_last_event() -> None:
+    assert BackgroundResponse("resp/1").path(stream=False) == "/responses/resp%2F1"
+    assert BackgroundResponse("resp_1").path(stream=True) == "/responses/resp_1?stream=true"
+    assert BackgroundResponse("resp_1", 7).path(stream=True) == "/responses/resp_1?stream=true&starting_after=7"
 
 
 def test_options_and_dialects_are_immutable() -> None:

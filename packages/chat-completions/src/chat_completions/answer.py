@@ -1,4 +1,7 @@
-"""Decoder that assembles one response message from deltas and converts it to parts. A table maps fields to handlers."""
+"""Decoder that joins the deltas of one response message and converts the message to parts.
+
+A table maps the fields of a message to the methods that read them.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ class Answer:
     """A collector for the message of one response. Fragments are joined when the parts are built.
 
     Attributes:
-        texts: The text fragments received so far.
-        calls: The tool calls, in order of their first fragments.
+        texts: the text fragments received so far.
+        calls: the tool calls, in order of their first fragments.
     """
 
     __slots__ = (
@@ -93,11 +96,11 @@ class Answer:
         """Add the fields of a complete message or of a delta.
 
         Args:
-            piece: The message or delta.
-            out: The list to which the resulting events are appended.
+            piece: the message or delta.
+            out: the list to which the resulting events are appended.
 
         Raises:
-            WrongShapeError: A known field has the wrong type.
+            WrongShapeError: a known field has the wrong type.
         """
         for key, value in piece.items():
             # Null and empty fields of any type are ignored.
@@ -173,7 +176,7 @@ class Answer:
                 raise WrongShapeError("content", "JSON with finite numbers") from error
             out.append(StructuredPart(value))
         else:
-            raise WrongShapeError("content", "a text, a list or an object")
+            raise WrongShapeError("content", "a string, a list or an object")
 
     def _read_content_part(self, part: Json, path: str, out: list[Delta]) -> None:
         kind = part.get("type")
@@ -399,14 +402,14 @@ CALL_KEYS: Final = frozenset({"id", "index", "type", "function", "custom"})
 
 
 def _arguments_text(value: object) -> str:
-    """Return the received arguments of a tool call as JSON text. Some servers send an object instead of text."""
+    """Return the received arguments of a tool call as JSON text, because some servers send an object instead."""
     if isinstance(value, str):
         return value
     if not value:
         return ""  # null, or an empty list for an empty object
     if is_object(value):
         return dumps(value)
-    raise WrongShapeError("tool_calls.function.arguments", "a text")
+    raise WrongShapeError("tool_calls.function.arguments", "a string")
 
 
 def _has_other_id(one: MessageFields, other: MessageFields) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Self, final
 
 from chat_core.errors import UsageError
-from chat_core.wire.connection import require_provider_name
+from chat_core.wire.connection import require_provider_name, without_frames
 
 from chat_completions.client import CompletionsProvider
 from chat_completions.options import EncodingFormat, MaxTokensField
@@ -19,7 +19,7 @@ from chat_completions.settings import Addressable, Adjustable, Settings, provide
 
 
 class _Configurable(Adjustable, Addressable):
-    """Base class with the methods that the builder has with and without a model."""
+    """Base class with the methods that are available both with and without a model."""
 
     __slots__ = ()
 
@@ -30,8 +30,8 @@ class _Configurable(Adjustable, Addressable):
         """Set the provider name in errors and metadata. It also marks the owner of opaque data in a conversation.
 
         Args:
-            name: The provider name.
-            description: The description of the provider for routers and logs.
+            name: the provider name.
+            description: the description of the provider for routers and logs.
 
         Raises:
             UsageError: `name` is empty.
@@ -68,13 +68,13 @@ class _Configurable(Adjustable, Addressable):
         """Set the limits of embedding requests.
 
         Args:
-            dimensions: The length of the vectors. `None` uses the default of the model.
-            max_batch: The largest number of texts in one request.
-            encoding_format: The encoding that requests ask for: `float`, `base64` or `base64_int8`. `None` sends no
+            dimensions: the length of the vectors. `None` uses the default of the model.
+            max_batch: the largest number of texts in one request.
+            encoding_format: the encoding that requests ask for: `float`, `base64` or `base64_int8`. `None` sends no
                 `encoding_format`, because some servers reject the field.
 
         Raises:
-            UsageError: A number is less than 1.
+            UsageError: a number is less than 1.
         """
         settings = self._settings.with_embeddings(dimensions, max_batch)
         return self._with(settings.with_dialect(replace(settings.dialect, encoding_format=encoding_format)))
@@ -112,7 +112,7 @@ class ReadyCompletionsBuilder(_Configurable):
         """Return a provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, a required API key is missing, or no transport is installed.
         """
         settings = self._settings
         # OpenAI's reasoning models reject `max_tokens`, and many other servers do not support the newer field.
@@ -121,13 +121,14 @@ class ReadyCompletionsBuilder(_Configurable):
         return CompletionsProvider(**provider_arguments(settings.with_dialect(dialect)))
 
 
+@without_frames
 def completions(model: str, *, base_url: str | None = None, api_key: str | None = None) -> CompletionsProvider:
     """Return a provider for a model on any server with a Chat Completions API.
 
     Args:
-        model: The name of the model.
-        base_url: The URL of the server, such as `http://localhost:8000/v1`.
-        api_key: The API key, if the server needs one.
+        model: the name of the model.
+        base_url: the URL of the server, such as `http://localhost:8000/v1`.
+        api_key: the API key, if the server needs one.
 
     Raises:
         UsageError: `base_url` is missing or invalid, or no transport is installed.

@@ -1,8 +1,8 @@
 """Decoder for the tool calls of one response, which assigns streamed fragments to calls.
 
 A fragment is normally assigned by its index. If a server sends no index, or the same index for every call, fragments
-are assigned by id, name and arguments: complete JSON arguments end a call, and incomplete ones continue in the next
-fragment.
+are assigned by id, name and arguments: complete JSON arguments end a call, and incomplete arguments continue in the
+next fragment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STRUCTURE: Final = re.compile(r'["\\\\{}\[\]]')
 
 @final
 class _Nesting:
-    """A scanner that tracks the nesting depth of JSON received in fragments. Each fragment is scanned once."""
+    """A scanner that tracks the nesting depth of JSON received in fragments, each of which is scanned once."""
 
     __slots__ = ("_depth", "_escaped", "_in_string", "_objects")
 
@@ -57,12 +57,12 @@ class Call:
     """A tool call that is assembled from streamed fragments.
 
     Attributes:
-        index: The position among the calls of the response.
-        id: The call id.
-        name: The name of the tool.
-        arguments: The fragments of the arguments.
-        kind: The type of the call; empty if none was sent.
-        extra_fields: Other fields of the call, which are sent back.
+        index: the position among the calls of the response.
+        id: the call id.
+        name: the name of the tool.
+        arguments: the fragments of the arguments.
+        kind: the type of the call; empty if none was sent.
+        extra_fields: other fields of the call, which are sent back.
     """
 
     __slots__ = ("_length", "_nesting", "_scanned", "arguments", "extra_fields", "id", "index", "kind", "name")
@@ -82,10 +82,10 @@ class Call:
         """Add a fragment to the call. A repeated name is ignored, and the rest of a split name is appended.
 
         Args:
-            id: The call id, or an empty string.
-            name: The name or a part of it, or an empty string.
-            text: The next part of the arguments.
-            kind: The type of the call, or an empty string.
+            id: the call id, or an empty string.
+            name: the name or a part of it, or an empty string.
+            text: the next part of the arguments.
+            kind: the type of the call, or an empty string.
         """
         self.id = self.id or id or None
         if not self.name or name.startswith(self.name):
@@ -139,10 +139,10 @@ class Calls:
         """Return the existing or new call that a fragment belongs to, or None if the fragment adds nothing.
 
         Args:
-            index: The index of the call, if the server sends one.
-            id: The call id, or an empty string.
-            name: The name, or an empty string.
-            text: The arguments in the fragment.
+            index: the index of the call, if the server sends one.
+            id: the call id, or an empty string.
+            name: the name, or an empty string.
+            text: the arguments in the fragment.
         """
         place = str(index) if isinstance(index, (int, str)) else None
         known: Call | None = None

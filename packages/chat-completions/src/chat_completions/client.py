@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar, final
+from typing import Self, TypeVar, final
 
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Messages, Turn
@@ -26,13 +27,13 @@ from chat_completions.codec import (
     requested_encoding,
 )
 from chat_completions.errors import ErrorPatterns, error_from_response, error_without_response
-from chat_completions.options import Dialect
+from chat_completions.options import CompletionsOptions, Dialect
 
 ResultT = TypeVar("ResultT")
 
 
 class _Provider(TransportProvider):
-    """Base class of this package's providers, with completion and streaming."""
+    """Base class for this package's providers, with completion and streaming."""
 
     __slots__ = ("_dialect", "_error_patterns", "_hint")
 
@@ -49,12 +50,23 @@ class _Provider(TransportProvider):
         error_patterns: ErrorPatterns = (),
     ) -> None:
         metadata = ProviderMeta(
-            dialect.provider, dialect.model, description, max_embedding_batch, dimensions=dialect.dimensions
+            dialect.provider,
+            dialect.model,
+            description,
+            max_embedding_batch,
+            dimensions=dialect.dimensions,
+            extras=(CompletionsOptions,),
         )
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
         self._hint = hint
         self._error_patterns = error_patterns
+
+    def with_provider_name(self, name: str) -> Self:
+        """Implement `TransportProvider.with_provider_name`. The new name also replaces the name in the dialect."""
+        clone = super().with_provider_name(name)
+        object.__setattr__(clone, "_dialect", replace(self._dialect, provider=name))
+        return clone
 
     async def complete(
         self,
@@ -66,12 +78,41 @@ class _Provider(TransportProvider):
         """Implement `CompletionProvider.complete`: send one request and return the model's turn with pending tools.
 
         Raises:
-            ChatError: The request failed. The error contains the usage that the server reported, if any.
+            ChatError: the request failed. The error contains the usage that the server reported, if any.
         """
-        body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
-        dialect = self._dialect
-        read = partial(decode, provider=dialect.provider, finish_reasons=dialect.finish_reasons)
-        return await self._send_and_decode("/chat/completions", body, options, read)
+        body = self.encode_request(messages, tools, options, structured_output)
+        return await self._send_and_decode("/chat/completions", body, options, self.decode_response)
+
+    def encode_request(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> bytes:
+        """Return the body that `complete()` sends, for APIs that take requests in another form.
+
+        Args:
+            messages: the conversation.
+            tools: the declared tools.
+            options: the options of the request.
+            structured_output: the schema of the requested output.
+
+        Raises:
+            UsageError: the request cannot be encoded.
+        """
+        return encode(messages, tools, options, structured_output, dialect=self._dialect, stream=False)
+
+    def decode_response(self, body: bytes) -> Turn:
+        """Return the turn in the body of a response, for responses that arrive in another form.
+
+        Args:
+            body: the body of the response.
+
+        Raises:
+            ChatError: the body reports an error, or is not a response.
+        """
+        return decode(body, self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
 
     @asynccontextmanager
     async def stream(
@@ -86,7 +127,7 @@ class _Provider(TransportProvider):
         Exiting the context manager closes the connection, even before the end of the stream.
 
         Raises:
-            ChatError: On entry, if the request is rejected.
+            ChatError: on entry, if the request is rejected.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self.endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
@@ -123,7 +164,7 @@ class CompletionsProvider(_Provider):
         """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.
 
         Raises:
-            ChatError: The request failed. The error contains the usage that the server reported, if any.
+            ChatError: the request failed. The error contains the usage that the server reported, if any.
         """
         body = encode_embeddings(texts, options, dialect=self._dialect)
         read = partial(

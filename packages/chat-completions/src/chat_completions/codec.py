@@ -79,12 +79,12 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     """Encode the body of an embeddings request.
 
     Args:
-        texts: The texts to embed.
-        options: The options of the request.
-        dialect: The dialect, which names the model and the length of the vectors.
+        texts: the texts to embed.
+        options: the options of the request.
+        dialect: the dialect, which names the model and the length of the vectors.
 
     Raises:
-        UnsupportedOptionError: An option applies only to chats, or requests a number format other than floats.
+        UnsupportedOptionError: an option applies only to chats, or requests a number format other than floats.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *_CHAT_ONLY)
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
@@ -101,8 +101,8 @@ def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat
     """Return the vector encoding that a request asks for, or None if the server may choose.
 
     Args:
-        options: The options of the request. `encoding_format` in `extra_body` takes precedence.
-        dialect: The dialect.
+        options: the options of the request. `encoding_format` in `extra_body` takes precedence.
+        dialect: the dialect of the server.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     fields: Mapping[str, object] = (extras.extra_body if extras is not None else None) or {}
@@ -143,16 +143,16 @@ def decode_embeddings(
     not show the type of the numbers.
 
     Args:
-        body: The body of the response.
-        count: The number of texts in the request.
-        provider: The provider name, for error messages.
-        encoding_format: The encoding that the request asked for; `None` if it asked for none.
-        dimensions: The vector length that the request asked for; `None` accepts any length.
+        body: the body of the response.
+        count: the number of texts in the request.
+        provider: the provider name, for error messages.
+        encoding_format: the encoding that the request asked for; `None` if it asked for none.
+        dimensions: the vector length that the request asked for; `None` accepts any length.
 
     Raises:
-        InvalidResponseError: The body is not JSON, or it does not contain exactly `count` vectors that have finite
+        InvalidResponseError: the body is not JSON, or it does not contain exactly `count` vectors that have finite
             numbers and the requested length.
-        ProviderError: The body contains an error object.
+        ProviderError: the body contains an error object.
     """
     try:
         answer = loads_limited(body)

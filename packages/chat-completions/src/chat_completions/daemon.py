@@ -36,7 +36,7 @@ def host_url(host: str) -> str:
     """Convert a host in the format of `OLLAMA_HOST` to the daemon's URL.
 
     Args:
-        host: A host name, a host name with a port, or a URL.
+        host: a host name, a host name with a port, or a URL.
 
     Raises:
         UsageError: `host` is invalid.
@@ -48,7 +48,7 @@ def host_url(host: str) -> str:
         url = urlsplit(f"{scheme or 'http'}://{_bracket_ipv6(rest)}")
         name, port = url.hostname, url.port
     if url is None or scheme not in {"", "http", "https"} or (not name and port is None) or "@" in text:
-        shown = text.rpartition("@")[2]  # the part before it is a secret
+        shown = text.rpartition("@")[2]  # the part before `@` may contain a password
         msg = f"expected a host such as 'localhost', 'gpu:11434' or 'https://host/path', not {shown!r}"
         raise UsageError(msg)
     if not name or name in WILDCARD_ADDRESSES:
@@ -75,10 +75,10 @@ class PullProgress:
     """A progress report of a model download.
 
     Attributes:
-        status: The current step as Ollama reports it. The last status is `success`.
-        digest: The digest of the layer that is being downloaded.
-        total: The size of the layer in bytes; `None` if nothing is being downloaded.
-        completed: The number of bytes downloaded so far.
+        status: the current step as Ollama reports it. The last status is `success`.
+        digest: the digest of the layer that is being downloaded.
+        total: the size of the layer in bytes; `None` if nothing is being downloaded.
+        completed: the number of bytes downloaded so far.
     """
 
     status: str
@@ -145,7 +145,7 @@ class Pull:
         """Return the next progress report.
 
         Raises:
-            ChatError: The daemon cannot be reached, the model does not exist, or the download failed.
+            ChatError: the daemon cannot be reached, the model does not exist, or the download failed.
         """
         if self._ended:
             raise StopAsyncIteration
@@ -234,7 +234,7 @@ def _parse_object(data: bytes) -> dict[str, object]:
 
 
 class _DaemonBuilder(WithSizedEmbeddings):
-    """Base class with the methods that the Ollama builder has with and without a model."""
+    """Base class with the methods that are available both with and without a model."""
 
     __slots__ = ()
 
@@ -242,7 +242,7 @@ class _DaemonBuilder(WithSizedEmbeddings):
         """Set the host of the daemon. The default is the value of `OLLAMA_HOST`, or else this machine.
 
         Args:
-            host: A host name, a host name with a port, or a URL.
+            host: a host name, a host name with a port, or a URL.
 
         Raises:
             UsageError: `host` is invalid.
@@ -253,8 +253,8 @@ class _DaemonBuilder(WithSizedEmbeddings):
         """Check that the daemon is running, and return its version.
 
         Raises:
-            NetworkError: The daemon cannot be reached. The message explains how to start Ollama.
-            InvalidResponseError: The server at this host is not Ollama.
+            NetworkError: the daemon cannot be reached. The message explains how to start Ollama.
+            InvalidResponseError: the server at this host is not Ollama.
         """
         endpoint = _daemon_endpoint(self._settings)
         request = endpoint.request("/api/version", b"", PING_TIMEOUT, stream=False, method="GET")
@@ -341,6 +341,6 @@ class ReadyOllamaBuilder(_DaemonBuilder):
         """Return the provider, without sending a request to the daemon.
 
         Raises:
-            UsageError: The host is invalid, or no transport is installed.
+            UsageError: the host is invalid, or no transport is installed.
         """
         return CompletionsProvider(**provider_arguments(_with_host_from_environment(self._settings)))

@@ -41,10 +41,10 @@ MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
 FIRST_INDICES: Final = (0, None, "0")
-"""The indices of the choice that is decoded. Other choices are alternative responses, kept in the metadata."""
+"""Values of `index` in the choice that is decoded. Other choices are alternative responses, stored in the metadata."""
 
 MAX_CHOICES: Final = 128
-"""The number of choices of a response that are read. OpenAI allows no larger `n`."""
+"""The maximum number of choices that are read from a response, which is also OpenAI's maximum for `n`."""
 
 EMPTY_FINISH_REASONS: Final = frozenset({"null", "none"})
 """Strings that some servers send instead of a null finish reason."""
@@ -107,13 +107,13 @@ def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) ->
     """Decode the body of a complete response and return the model's turn.
 
     Args:
-        body: The body of the response.
-        provider: The provider name, for the metadata and error messages.
+        body: the body of the response.
+        provider: the provider name, for the metadata and error messages.
         finish_reasons: `Dialect.finish_reasons`.
 
     Raises:
-        InvalidResponseError: The body is not a chat completion.
-        ProviderError: The body contains an error object.
+        InvalidResponseError: the body is not a chat completion.
+        ProviderError: the body contains an error object.
     """
     return StreamDecoder(provider, whole=True, finish_reasons=finish_reasons).read(body)
 
@@ -123,8 +123,8 @@ class StreamDecoder(EventDecoder):
     """Decoder for one response, streamed or complete.
 
     Args:
-        provider: The provider name.
-        whole: Whether the response is a complete body, not a stream.
+        provider: the provider name.
+        whole: whether the response is a complete body, not a stream.
         finish_reasons: `Dialect.finish_reasons`.
     """
 
@@ -192,7 +192,7 @@ class StreamDecoder(EventDecoder):
         """Return whether to ignore the data of the event `name`. Data that is not an object is ignored.
 
         Raises:
-            ProviderError: The event is an error whose data is not an object.
+            ProviderError: the event is an error whose data is not an object.
         """
         if name == "error" and not is_object(chunk):
             raise error_from_object(chunk, self.provider)
@@ -264,11 +264,11 @@ class StreamDecoder(EventDecoder):
                 self._add_alternative(choice, choice.get("message"))
 
     def _add_alternative(self, choice: Any, piece: Any) -> None:  # noqa: ANN401 - JSON
-        """Store a piece of an alternative response for the metadata. Its calls never run.
+        """Store a piece of an alternative response, whose calls never run, for the metadata.
 
         Args:
-            choice: The choice with the index of the alternative response.
-            piece: Its message or delta.
+            choice: the choice with the index of the alternative response.
+            piece: its message or delta.
         """
         index = choice.get("index")
         if index not in range(1, MAX_CHOICES):
@@ -324,7 +324,7 @@ class StreamDecoder(EventDecoder):
         """Store the id, the model and other fields of a chunk outside `choices`.
 
         Raises:
-            ProviderError: The chunk contains an error object.
+            ProviderError: the chunk contains an error object.
         """
         if (error := find_error(chunk, kind=kind)) is not None:
             raise error_from_object(error, self.provider)
@@ -344,7 +344,7 @@ class StreamDecoder(EventDecoder):
         """Store the finish reason, usage and log probabilities of a choice.
 
         Raises:
-            ProviderError: The choice contains an error object.
+            ProviderError: the choice contains an error object.
         """
         if error := choice.get("error"):
             raise error_from_object(error, self.provider)
@@ -379,7 +379,7 @@ class StreamDecoder(EventDecoder):
         if self._finish is not None:
             # Gemini adds details, as in `content_filter: RECITATION`.
             finish = self._finish_reasons.get(self._finish.lower().partition(":")[0], "other")
-        # A body without a finish reason is complete. The calls of such a stream may be incomplete.
+        # Without a finish reason, the calls of a complete body are complete, but those of a stream may not be.
         if has_calls and (finish == "stop" or (self._finish is None and self._whole)):
             finish = "tool_calls"
         elif self._answer.refused and finish == "stop":
@@ -412,8 +412,8 @@ def wrong_path(chunk: object, piece: str) -> str | None:
     """Return the path of the first value in `chunk` that has the wrong type, or None.
 
     Args:
-        chunk: The decoded JSON of the chunk.
-        piece: The field of a choice that contains the message: `delta` or `message`.
+        chunk: the decoded JSON of the chunk.
+        piece: the field of a choice that contains the message: `delta` or `message`.
     """
     if not is_object(chunk):
         return ""

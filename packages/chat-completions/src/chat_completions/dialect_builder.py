@@ -39,14 +39,14 @@ class DialectBuilder:
         replay: ReasoningReplay = "as-received",
         field: Literal["reasoning_content", "reasoning"] | None = None,
     ) -> Self:
-        """Set how reasoning is requested, whether it is sent back, and the field for reasoning that no provider owns.
+        """Set how reasoning is requested and how it is sent back.
 
         Args:
-            style: The request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
+            style: the request field: `effort` sends `reasoning_effort`; `object` sends `reasoning`, which also accepts
                 a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off. `None` uses
                 the vendor's style.
-            replay: Whether reasoning is sent back to the model that produced it.
-            field: The message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
+            replay: whether reasoning is sent back to the model that produced it.
+            field: the message field for reasoning that the caller wrote. `None` uses the vendor's field, if any.
         """
         default = self._default_dialect
         return self._with_dialect(self._dialect.with_reasoning(default, style=style, replay=replay, field=field))
@@ -55,12 +55,22 @@ class DialectBuilder:
         """Set which schemas the server enforces.
 
         Args:
-            output: Whether it enforces the schema of a structured output.
-            tools: Whether it enforces the schemas of tools.
-            rewrite: Whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
+            output: whether it enforces the schema of a structured output.
+            tools: whether it enforces the schemas of tools.
+            rewrite: whether schemas are rewritten into the supported subset. `None` uses the vendor's setting.
         """
         default = self._default_dialect
         return self._with_dialect(self._dialect.with_strict(default, output=output, tools=tools, rewrite=rewrite))
+
+    def with_url_files(self, *kinds: Literal["image", "video", "document"]) -> Self:
+        """Set the kinds of files that may be sent as a URL, which the server downloads.
+
+        Files of other kinds must be sent as bytes.
+
+        Args:
+            kinds: replace the vendor's default. Most servers download images and videos.
+        """
+        return self._with_dialect(replace(self._dialect, url_files=kinds))
 
     def with_joined_messages(self) -> Self:
         """Join consecutive messages of one role, for servers and chat templates that require alternating roles.
@@ -73,10 +83,10 @@ class DialectBuilder:
         """Set the meaning of finish reasons that only this server sends. Calls run after `stop` and `tool_calls` only.
 
         Args:
-            reasons: The meaning of each finish reason, such as `{"max_time": "length"}`.
+            reasons: the meaning of each finish reason, such as `{"max_time": "length"}`.
 
         Raises:
-            UsageError: A meaning is not one of `FinishReason`.
+            UsageError: a meaning is not one of `FinishReason`.
         """
         added = require_finish_reasons("with_finish_reasons", reasons)
         return self._with_dialect(replace(self._dialect, finish_reasons=(*self._dialect.finish_reasons, *added)))

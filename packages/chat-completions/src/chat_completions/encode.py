@@ -48,17 +48,17 @@ def encode(
     """Encode the body of a chat request.
 
     Args:
-        messages: The conversation.
-        tools: The tools that are declared to the model.
-        options: The options of the request.
-        structured_output: The schema of the output, if the response is structured.
-        dialect: The dialect of the server.
-        stream: Whether the response is streamed.
+        messages: the conversation.
+        tools: the tools that are declared to the model.
+        options: the options of the request.
+        structured_output: the schema of the output, if the response is structured.
+        dialect: the dialect of the server.
+        stream: whether the response is streamed.
 
     Raises:
-        PendingToolsError: A tool call in the conversation is not resolved.
-        UnsupportedPartError: The API cannot represent a part of the conversation.
-        UnsupportedOptionError: The API, or this dialect, does not support an option.
+        PendingToolsError: a tool call in the conversation is not resolved.
+        UnsupportedPartError: the API cannot represent a part of the conversation.
+        UnsupportedOptionError: the API, or this dialect, does not support an option.
         UsageError: `tool_choice` names a tool that is not declared.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
@@ -109,7 +109,7 @@ def _add_instructions(encoded: bytes, view: View, options: ChatOptions, dialect:
     encode_turn = _encoder("system", dialect)
     leading = leading_system_turns(view)
     if not leading:
-        # One system message, because many servers and chat templates accept no second one.
+        # One system message, because many servers and chat templates accept no second system message.
         text = instruction_text(options)
         pieces = [encode_turn(Turn([Text(text)])) if text else b"", encoded]
         return b",".join([piece for piece in pieces if piece])
@@ -124,19 +124,19 @@ def encode_turns(view: View, dialect: Dialect) -> bytes:
     """Encode the turns as JSON messages, joined by commas. Tool results follow the turn of their calls.
 
     Args:
-        view: The turns to send.
-        dialect: The dialect of the server.
+        view: the turns to send.
+        dialect: the dialect of the server.
 
     Raises:
-        PendingToolsError: A tool call is not resolved.
-        UnsupportedPartError: The API cannot represent a part.
+        PendingToolsError: a tool call is not resolved.
+        UnsupportedPartError: the API cannot represent a part.
     """
     encoders: dict[Role, Callable[[Turn], bytes]] = {role: _encoder(role, dialect) for role in ROLES}
     return view.encoded(dialect.turn_key, encoders)
 
 
 class _encoder:  # noqa: N801 - used like a function
-    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
+    """Callable that encodes turns of one role, and is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -183,7 +183,7 @@ def _encode_function(item: ToolDeclaration, dialect: Dialect) -> dict[str, objec
 def _strict_parameters(parameters: Mapping[str, object], dialect: Dialect) -> Mapping[str, object] | None:
     if not dialect.strict_rewrite:
         return parameters
-    # Strict schemas have no optional properties, so a schema with one is not enforced.
+    # Strict schemas have no optional properties, so a schema with an optional property is not enforced.
     return strict_schema(parameters) if requires_all(parameters) else None
 
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 ErrorPatterns: TypeAlias = tuple[tuple[re.Pattern[str], type[ProviderError]], ...]
-"""Pairs of a regular expression for the body of an error response and the error class to raise."""
+"""Error classes by body: pairs of a regular expression, for the body of an error response, and the class to raise."""
 
 
 def error_from_response(
@@ -47,11 +47,11 @@ def error_from_response(
     """Return the error for a response whose status is not 2xx.
 
     Args:
-        status: The HTTP status.
-        headers: The headers of the response.
-        body: The body of the response.
-        provider: The provider name, for the message.
-        error_patterns: The error patterns of the vendor.
+        status: the HTTP status.
+        headers: the headers of the response.
+        body: the body of the response.
+        provider: the provider name, for the message.
+        error_patterns: the error patterns of the vendor.
     """
     error = errors.error_from_response(status, headers, body, provider)
     text = body[: errors.LONGEST_SEARCH].decode(errors="replace")
@@ -82,10 +82,10 @@ def error_without_response(
     """Return the `ChatError` for a request whose transport failed.
 
     Args:
-        error: The error of the transport.
-        provider: The provider name, for the message.
-        hint: The advice that is appended to the message if no connection could be made.
-        error_patterns: The error patterns of the vendor, used if `error` carries an HTTP status.
+        error: the error of the transport.
+        provider: the provider name, for the message.
+        hint: the advice that is appended to the message if no connection could be made.
+        error_patterns: the error patterns of the vendor, used if `error` carries an HTTP status.
     """
     if error.kind == "connect" and hint:
         return NetworkError(f"{provider}: {error}; {hint}")
@@ -98,8 +98,8 @@ def find_error(answer: object, *, kind: str = "message") -> object:
     """Return the error object that a response with status 200 contains, or None.
 
     Args:
-        answer: The decoded JSON of a response body or an event.
-        kind: The type of the event that contained `answer`.
+        answer: the decoded JSON of a response body or an event.
+        kind: the type of the event that contained `answer`.
     """
     if is_list(answer):
         return find_error(answer[0], kind="error") if answer else None
@@ -143,8 +143,8 @@ def error_from_finish_reason(finish: str | None, provider: str) -> ProviderError
     """Return the error for a finish reason that reports a failure of the server, or None.
 
     Args:
-        finish: The finish reason of the response.
-        provider: The provider name, for the message.
+        finish: the finish reason of the response.
+        provider: the provider name, for the message.
     """
     kind = FAILED_FINISH.get((finish or "").lower())
     if kind is None:

@@ -24,27 +24,27 @@ class CompletionsOptions:
     """Request options that are specific to the Chat Completions API. `None` leaves the choice to the server.
 
     Attributes:
-        frequency_penalty: The penalty for a token for each time that it has appeared in the text.
-        presence_penalty: The penalty for a token that has appeared in the text at least once.
-        logit_bias: Numbers to add to the scores of tokens, by token id.
-        logprobs: Whether log probabilities of output tokens are returned, in the metadata of the turn.
-        top_logprobs: The number of alternatives whose log probabilities are returned for each token.
-        user: An id of the end user.
-        safety_identifier: An id of the end user for abuse detection.
-        prompt_cache_key: The cache key. Requests with the same key and a common prefix share a prompt cache.
-        service_tier: The name of the service tier, which decides latency and price.
-        store: Whether the server stores the response.
-        metadata: The metadata that the server stores with the response if `store` is set.
-        modalities: The output modalities, such as `("text", "audio")`.
-        audio: The voice and format of audio output.
-        prediction: The text that the response will probably repeat, for predicted output.
-        verbosity: The length of the response.
-        web_search_options: The options of the web search of search models.
-        output_description: The description of the structured output, sent with its name and schema.
-        tools: Additional tools in the format of the server, such as tools that the server runs. They follow the tools
+        frequency_penalty: the penalty for a token for each time that it has appeared in the text.
+        presence_penalty: the penalty for a token that has appeared in the text at least once.
+        logit_bias: numbers to add to the scores of tokens, by token id.
+        logprobs: whether log probabilities of output tokens are returned, in the metadata of the turn.
+        top_logprobs: the number of alternatives whose log probabilities are returned for each token.
+        user: an id of the end user.
+        safety_identifier: an id of the end user for abuse detection.
+        prompt_cache_key: the cache key. Requests with the same key and a common prefix share a prompt cache.
+        service_tier: the name of the service tier, which decides latency and price.
+        store: whether the server stores the response.
+        metadata: the metadata that the server stores with the response if `store` is set.
+        modalities: the output modalities, such as `("text", "audio")`.
+        audio: the voice and format of audio output.
+        prediction: the text that the response will probably repeat, for predicted output.
+        verbosity: the length of the response.
+        web_search_options: the options of the web search of search models.
+        output_description: the description of the structured output, sent with its name and schema.
+        tools: additional tools in the format of the server, such as tools that the server runs. They follow the tools
             of the chat.
-        extra_body: Additional fields of the request body. They cannot replace a field that the library sets.
-        provider: The name of the provider that these options apply to.
+        extra_body: additional fields of the request body. They cannot replace a field that the library sets.
+        provider: the name of the provider that these options apply to.
     """
 
     frequency_penalty: float | None = None
@@ -75,35 +75,35 @@ class Dialect:
     """Request format of one vendor, described by its differences from OpenAI's Chat Completions API.
 
     Attributes:
-        model: The name of the model in requests; empty if the URL names the model.
-        provider: The provider name. It marks the owner of opaque data in a conversation.
-        system_role: The role of system messages.
-        max_tokens_field: The request field for `ChatOptions.max_tokens`.
-        seed_field: The request field for `ChatOptions.seed`.
-        reasoning_style: The request field for reasoning: `effort` sends `reasoning_effort`; `object` sends `reasoning`,
+        model: the name of the model in requests; empty if the URL names the model.
+        provider: the provider name. It marks the owner of opaque data in a conversation.
+        system_role: the role of system messages.
+        max_tokens_field: the request field for `ChatOptions.max_tokens`.
+        seed_field: the request field for `ChatOptions.seed`.
+        reasoning_style: the request field for reasoning: `effort` sends `reasoning_effort`; `object` sends `reasoning`,
             which also accepts a token budget; `thinking` sends `reasoning_effort`, or `thinking` to turn reasoning off.
-        reasoning_replay: Whether reasoning is sent back to the model that produced it, in its original fields.
-        reasoning_field: The message field for reasoning that no provider owns; `None` omits such reasoning.
-        reasoning_required: Whether a message with tool calls must contain reasoning. If it has none, a space is sent.
-        structured: How structured output is requested: with its schema, or in JSON mode with the schema in a message.
-        strict_output: Whether the server enforces the schema of structured output.
-        strict_tools: Whether the server enforces the schemas of tools.
-        strict_rewrite: Whether enforced schemas are rewritten into the supported subset. A tool schema with optional
+        reasoning_replay: whether reasoning is sent back to the model that produced it, in its original fields.
+        reasoning_field: the message field for reasoning that no provider produced; `None` omits such reasoning.
+        reasoning_required: whether a message with tool calls must contain reasoning. If it has none, a space is sent.
+        structured: how structured output is requested: with its schema, or in JSON mode with the schema in a message.
+        strict_output: whether the server enforces the schema of structured output.
+        strict_tools: whether the server enforces the schemas of tools.
+        strict_rewrite: whether enforced schemas are rewritten into the supported subset. A tool schema with optional
             properties is not enforced then. Some servers enforce any schema.
-        stream_usage: Whether a stream requests its usage. Some servers reject `stream_options`.
-        short_call_ids: Whether call ids must be nine letters and digits, as Mistral requires. Other ids are replaced.
-        null_content: Whether a message that only contains tool calls has null as its content, not an empty string.
-        tools: Whether the vendor supports tools.
-        files: The supported kinds of files; `None` supports all kinds. Other files raise an error.
-        url_files: The kinds of files that the server downloads from a URL. Other files must have their bytes.
-        refuses: The names of other options that the vendor does not support.
-        dimensions: The length of embedding vectors; `None` uses the default of the model.
-        dimensions_field: The request field for `dimensions`.
-        encoding_format: The encoding of embedding vectors that requests ask for. `None` sends no `encoding_format`,
+        stream_usage: whether a stream requests its usage. Some servers reject `stream_options`.
+        short_call_ids: whether call ids must be nine letters and digits, as Mistral requires. Other ids are replaced.
+        null_content: whether a message that only contains tool calls has null as its content, not an empty string.
+        tools: whether the vendor supports tools.
+        files: the supported kinds of files; `None` supports all kinds. Other files raise an error.
+        url_files: the kinds of files that the server downloads from a URL. Other files must have their bytes.
+        refuses: the names of other options that the vendor does not support.
+        dimensions: the length of embedding vectors; `None` uses the default of the model.
+        dimensions_field: the request field for `dimensions`.
+        encoding_format: the encoding of embedding vectors that requests ask for. `None` sends no `encoding_format`,
             because some servers reject the field, and expects lists of numbers.
-        join_messages: Whether consecutive messages of one role are joined, for servers and chat templates that require
+        join_messages: whether consecutive messages of one role are joined, for servers and chat templates that require
             alternating roles. Tool results are not joined.
-        finish_reasons: Finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
+        finish_reasons: finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
             `chat_completions.decode.FINISH`. If a reason is repeated, the last entry applies.
     """
 
@@ -156,10 +156,10 @@ class Dialect:
         """Return a copy of this dialect with the given reasoning settings.
 
         Args:
-            default: The dialect whose values replace a `style` or `field` of None.
-            style: The value of `reasoning_style`.
-            replay: The value of `reasoning_replay`.
-            field: The value of `reasoning_field`.
+            default: the dialect whose values replace a `style` or `field` of None.
+            style: the value of `reasoning_style`.
+            replay: the value of `reasoning_replay`.
+            field: the value of `reasoning_field`.
         """
         return replace(
             self,
@@ -172,10 +172,10 @@ class Dialect:
         """Return a copy of this dialect with the given settings for schema enforcement.
 
         Args:
-            default: The dialect whose value replaces a `rewrite` of None.
-            output: The value of `strict_output`.
-            tools: The value of `strict_tools`.
-            rewrite: The value of `strict_rewrite`.
+            default: the dialect whose value replaces a `rewrite` of None.
+            output: the value of `strict_output`.
+            tools: the value of `strict_tools`.
+            rewrite: the value of `strict_rewrite`.
         """
         rewrite = default.strict_rewrite if rewrite is None else rewrite
         return replace(self, strict_output=output, strict_tools=tools, strict_rewrite=rewrite)

@@ -52,12 +52,12 @@ def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
     """Encode a system or user turn as one message.
 
     Args:
-        role: The role of the turn. The role in the message may differ.
-        turn: The turn.
-        dialect: The dialect of the server.
+        role: the role of the turn. The role in the message may differ.
+        turn: the turn to encode.
+        dialect: the dialect of the server.
 
     Raises:
-        UnsupportedPartError: The API cannot represent a part.
+        UnsupportedPartError: the API cannot represent a part.
     """
     message: Json = {"role": dialect.system_role if role == "system" else "user"}
     parts: list[Json] = []
@@ -89,11 +89,11 @@ def content_part(part: Part, dialect: Dialect) -> Json:
     """Encode a part as a content part of a message.
 
     Args:
-        part: A text, a file or structured output.
-        dialect: The dialect of the server.
+        part: a text, a file or structured output.
+        dialect: the dialect of the server.
 
     Raises:
-        UnsupportedPartError: The API has no content part for `part`.
+        UnsupportedPartError: the API has no content part for `part`.
     """
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} | _extra_part_fields(own_data(part.opaque, dialect.provider))
@@ -112,11 +112,11 @@ def file_part(file: File, dialect: Dialect) -> Json:
     """Encode a file as a content part.
 
     Args:
-        file: The file.
-        dialect: The dialect of the server.
+        file: the file to encode.
+        dialect: the dialect of the server.
 
     Raises:
-        UnsupportedPartError: The server does not support the kind of file, or the file has no usable data.
+        UnsupportedPartError: the server does not support the kind of file, or the file has no usable data.
     """
     data = own_data(file.opaque, dialect.provider)
     extra_fields = _extra_part_fields(data)
@@ -127,9 +127,11 @@ def file_part(file: File, dialect: Dialect) -> Json:
         supported = f"only files of these kinds: {', '.join(dialect.files)}" if dialect.files else "no files"
         _raise_unsupported(file, dialect, f"it supports {supported}; send the content as text, or use another vendor")
     if file.data is None and file.url is None:
-        _raise_unsupported(file, dialect, "only another provider has its content; set its data")
+        _raise_unsupported(file, dialect, "it is stored with another provider; attach its bytes")
     if file.data is None and kind not in dialect.url_files:
-        _raise_unsupported(file, dialect, "the server does not download it; attach its bytes")
+        _raise_unsupported(
+            file, dialect, "the server does not download it; attach its bytes, or call with_url_files() if it does"
+        )
     if file.kind == "image":
         image: Json = {"url": _file_url(file)}
         if "detail" in data:
@@ -165,11 +167,11 @@ def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
     """Encode a model turn as a message, followed by one message per tool result in the order of the calls.
 
     Args:
-        turn: The turn, whose tool calls are all resolved.
-        dialect: The dialect of the server.
+        turn: the turn, whose tool calls are all resolved.
+        dialect: the dialect of the server.
 
     Raises:
-        UnsupportedPartError: The API cannot represent a part.
+        UnsupportedPartError: the API cannot represent a part.
     """
     message = _AssistantMessage(dialect)
     for part in turn.parts:
@@ -199,8 +201,8 @@ def wire_ids(turn: Turn, dialect: Dialect) -> list[str]:
     by its hash, so that the replacement is always the same.
 
     Args:
-        turn: The turn of the model.
-        dialect: The dialect of the server.
+        turn: the model's turn.
+        dialect: the dialect of the server.
     """
     ids: list[str] = []
     own = turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
@@ -323,7 +325,7 @@ def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
 
 
 def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
-    raise unsupported_part(part, f"the Chat Completions API of {dialect.provider}", why)
+    raise unsupported_part(part, f"the Chat Completions API (provider {dialect.provider!r})", why)
 
 
 # --- Alternating roles ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Preset class that describes a vendor: base URL, API key settings, dialect and abilities, with sources.
+"""`Preset`, the description of a vendor: base URL, API key settings, dialect, abilities and their sources.
 
 The presets of the known vendors are in `vendors.py`.
 """
@@ -52,10 +52,10 @@ class Source:
     """A vendor's documentation page that is the source for values in a preset.
 
     Attributes:
-        title: The title of the page.
-        url: The URL of the page.
-        checked: The date on which the page was last compared with the preset.
-        facts: The names of the fields, of the preset or of its dialect, that the page states.
+        title: the title of the page.
+        url: the URL of the page.
+        checked: the date on which the page was last compared with the preset.
+        facts: the names of the fields, of the preset or of its dialect, that the page states.
     """
 
     title: str
@@ -84,23 +84,23 @@ class Preset(Generic[EmbeddingsT_co]):
     """Settings and documented facts for one vendor. The type parameter is the vendor's embeddings ability.
 
     Attributes:
-        title: The display name of the vendor. The property `name` is the name used in code.
-        dialect: The differences of the vendor's API from OpenAI's. The builder sets the model.
-        base_url: The part of every URL before `/chat/completions`; `None` if each customer has a separate URL.
-        base_url_variable: The environment variable that overrides the base URL.
-        base_url_path: The path that follows the URL in that variable, unless the URL ends with it.
-        own_server: Whether the user runs the server. The key in the environment is then sent to any base URL.
-        key_variables: The environment variables of the API key, in order of preference.
-        key_needed: Whether the server rejects requests without a key.
-        key_header: The header of the key. In `authorization` the key is a bearer token.
-        embeddings: The embeddings ability of the vendor.
-        max_embedding_batch: The largest number of texts in one request for embeddings.
-        hint: The advice in the error message if no connection can be made.
-        error_patterns: Regular expressions for the body of error responses, and their error classes.
-        own_builder: The name of the builder class for this vendor; empty if `vendor_builder()` supports it.
-        recorded: Whether the preset is tested against recorded traffic of the vendor.
-        notes: Other differences, for the documentation.
-        sources: The documentation pages that state these facts.
+        title: the display name of the vendor. The property `name` is the name used in code.
+        dialect: the differences of the vendor's API from OpenAI's. The builder sets the model.
+        base_url: the part of every URL before `/chat/completions`; `None` if each customer has a separate URL.
+        base_url_variable: the environment variable that overrides the base URL.
+        base_url_path: the path that follows the URL in that variable, unless the URL ends with it.
+        own_server: whether the user runs the server. The key in the environment is then sent to any base URL.
+        key_variables: the environment variables of the API key, in order of preference.
+        key_needed: whether the server rejects requests without a key.
+        key_header: the header of the key. In `authorization` the key is a bearer token.
+        embeddings: the embeddings ability of the vendor.
+        max_embedding_batch: the largest number of texts in one request for embeddings.
+        hint: the advice in the error message if no connection can be made.
+        error_patterns: regular expressions for the body of error responses, and their error classes.
+        own_builder: the name of the builder class for this vendor; empty if `vendor_builder()` supports it.
+        recorded: whether the preset is tested against recorded traffic of the vendor.
+        notes: other differences, for the documentation.
+        sources: the documentation pages that state these facts.
     """
 
     title: str

@@ -15,6 +15,7 @@ from chat_core.wire.connection import (
     credentials_for,
     read_environment,
     require_model,
+    without_frames,
 )
 from chat_core.wire.endpoint import Endpoint
 
@@ -30,12 +31,12 @@ class Settings(Connection):
     """The settings that a builder collects.
 
     Attributes:
-        preset: The preset of the vendor, which supplies the defaults.
-        dialect: The dialect, including the model.
-        description: The description of the provider for routers and logs.
-        max_tokens_field: The request field for the token limit; `None` is resolved by `build()`.
-        max_embedding_batch: The largest number of texts in one embedding request.
-        suffix: The text appended to the name of the model in requests.
+        preset: the preset of the vendor, which supplies the defaults.
+        dialect: the dialect, including the model.
+        description: the description of the provider for routers and logs.
+        max_tokens_field: the request field for the token limit; `None` is resolved by `build()`.
+        max_embedding_batch: the largest number of texts in one embedding request.
+        suffix: the text appended to the name of the model in requests.
     """
 
     preset: AnyPreset
@@ -71,11 +72,11 @@ class Settings(Connection):
         """Return a copy of these settings with limits for embeddings.
 
         Args:
-            dimensions: The length of the vectors; `None` uses the default of the model.
-            max_batch: The largest number of texts in one request; `None` uses the limit of the vendor.
+            dimensions: the length of the vectors; `None` uses the default of the model.
+            max_batch: the largest number of texts in one request; `None` uses the limit of the vendor.
 
         Raises:
-            UsageError: A number is less than 1.
+            UsageError: a number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
             if value is not None and value < 1:
@@ -86,7 +87,7 @@ class Settings(Connection):
 
 
 class Adjustable(DialectBuilder, ConnectionBuilder[Settings]):
-    """Base class of this package's builders, with methods that change settings and the dialect."""
+    """Base class for this package's builders, with methods that change settings and the dialect."""
 
     __slots__ = ()
 
@@ -106,7 +107,7 @@ class Adjustable(DialectBuilder, ConnectionBuilder[Settings]):
 
 
 class Addressable(AddressBuilder[Settings]):
-    """Base class of builders that accept a base URL and an API key."""
+    """Base class for builders that accept a base URL and an API key."""
 
     __slots__ = ()
 
@@ -131,7 +132,7 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
     """Return the constructor arguments for the provider that `settings` describe.
 
     Raises:
-        UsageError: The base URL is invalid, a required API key is missing, or no transport is installed.
+        UsageError: the base URL is invalid, a required API key is missing, or no transport is installed.
     """
     return {
         "dialect": replace(settings.dialect, model=f"{settings.dialect.model}{settings.suffix}"),
@@ -149,7 +150,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     """Return the endpoint that requests are sent to, with its headers and API key.
 
     Raises:
-        UsageError: The base URL is invalid, or a required API key is missing.
+        UsageError: the base URL is invalid, or a required API key is missing.
     """
     preset, headers = settings.preset, _request_headers(settings)
     if settings.base_url is not None or preset.base_url_variable is None:
@@ -159,6 +160,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
     )
 
 
+@without_frames
 def _request_headers(settings: Settings) -> dict[str, str]:
     headers = dict(settings.headers)
     if settings.has_credentials or (key := _key_from_environment(settings)) is None:

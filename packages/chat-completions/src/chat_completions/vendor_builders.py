@@ -23,12 +23,12 @@ Routing: TypeAlias = Literal["fastest", "cheapest", "preferred"]
 
 
 class VendorState(Adjustable):
-    """Base class of all vendor builders, with or without a model."""
+    """Base class for all vendor builders, with or without a model."""
 
     __slots__ = ()
 
     def with_description(self, description: str) -> Self:
-        """Set the description of the provider that routers and logs show."""
+        """Set the provider's description, which routers and logs show."""
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -44,7 +44,7 @@ class VendorState(Adjustable):
 
 
 class WithSizedEmbeddings(VendorState):
-    """Base class of builders for vendors whose embedding requests can set the vector length."""
+    """Base class for the builders of vendors whose embedding requests can set the vector length."""
 
     __slots__ = ()
 
@@ -52,17 +52,17 @@ class WithSizedEmbeddings(VendorState):
         """Set the limits of embedding requests.
 
         Args:
-            dimensions: The length of the vectors. `None` uses the default of the model.
-            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+            dimensions: the length of the vectors. `None` uses the default of the model.
+            max_batch: the largest number of texts in one request. `None` uses the vendor's limit.
 
         Raises:
-            UsageError: A number is less than 1.
+            UsageError: a number is less than 1.
         """
         return self._with(self._settings.with_embeddings(dimensions, max_batch))
 
 
 class WithFixedEmbeddings(VendorState):
-    """Base class of builders for vendors whose embedding models have a fixed vector length."""
+    """Base class for the builders of vendors whose embedding models have a fixed vector length."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class ChatVendorBuilder(VendorState, Addressable):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyChatVendorBuilder:
-        """Set the model by its name at the vendor."""
+        """Set the model. `model` is the vendor's name for it."""
         return ReadyChatVendorBuilder(self._settings.for_model(model))
 
 
@@ -95,7 +95,7 @@ class ReadyChatVendorBuilder(VendorState, Addressable):
         """Return a provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, a required key is missing, or no transport is installed.
         """
         return CompletionsChatProvider(**provider_arguments(self._settings))
 
@@ -107,7 +107,7 @@ class FixedVendorBuilder(WithFixedEmbeddings, Addressable):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadyFixedVendorBuilder:
-        """Set the model by its name at the vendor."""
+        """Set the model. `model` is the vendor's name for it."""
         return ReadyFixedVendorBuilder(self._settings.for_model(model))
 
 
@@ -121,7 +121,7 @@ class ReadyFixedVendorBuilder(WithFixedEmbeddings, Addressable):
         """Return a provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, a required key is missing, or no transport is installed.
         """
         return CompletionsProvider(**provider_arguments(self._settings))
 
@@ -133,7 +133,7 @@ class SizedVendorBuilder(WithSizedEmbeddings, Addressable):
     __slots__ = ()
 
     def with_model(self, model: str) -> ReadySizedVendorBuilder:
-        """Set the model by its name at the vendor."""
+        """Set the model. `model` is the vendor's name for it."""
         return ReadySizedVendorBuilder(self._settings.for_model(model))
 
 
@@ -147,7 +147,7 @@ class ReadySizedVendorBuilder(WithSizedEmbeddings, Addressable):
         """Return a provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, a required key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, a required key is missing, or no transport is installed.
         """
         return CompletionsProvider(**provider_arguments(self._settings))
 
@@ -164,10 +164,10 @@ def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendo
     """Return a builder for the models of one vendor, such as `vendor_builder(GROQ)`.
 
     Args:
-        preset: One of the presets of this package, or a `Preset` of your own.
+        preset: one of the presets of this package, or a `Preset` of your own.
 
     Raises:
-        UsageError: The vendor has a separate builder class, such as `OllamaBuilder`.
+        UsageError: the vendor has a separate builder class, such as `OllamaBuilder`.
     """
     if preset.own_builder:
         msg = f"{preset.title} has its own builder: use {preset.own_builder}()"
@@ -197,7 +197,7 @@ class _HuggingFace(VendorState):
         return self._with_suffix(name)
 
     def _with_suffix(self, name: str) -> Self:
-        """Return a builder that sends `name` as a suffix of the model's name, which the router reads."""
+        """Return a builder that appends `:name` to the model's name, which tells the router how to pick a provider."""
         settings = self._settings
         if not name or ":" in name:
             msg = f"expected the name of an inference provider such as 'groq', not {name!r}"
@@ -238,6 +238,6 @@ class ReadyHuggingFaceBuilder(_HuggingFace, Addressable):
         """Return a provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, the key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, the key is missing, or no transport is installed.
         """
         return CompletionsChatProvider(**provider_arguments(self._settings))

@@ -1,4 +1,4 @@
-"""Presets for known vendors with a Chat Completions API, including documentation sources.
+"""Presets for known vendors with a Chat Completions API, and the documentation pages that state their values.
 
 The package `chat_openai` supports OpenAI, Azure OpenAI and OpenRouter, including their Responses APIs.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from types import MappingProxyType
 from typing import Final
@@ -207,16 +208,18 @@ MISTRAL: Final = Preset(
     ),
 )
 
+_OLLAMA_DIALECT: Final = Dialect(
+    model="",
+    provider="ollama",
+    max_tokens_field="max_tokens",
+    strict_rewrite=False,
+    files=IMAGES,
+    url_files=(),
+)
+
 OLLAMA: Final = Preset(
     title="Ollama",
-    dialect=Dialect(
-        model="",
-        provider="ollama",
-        max_tokens_field="max_tokens",
-        strict_rewrite=False,
-        files=IMAGES,
-        url_files=(),
-    ),
+    dialect=_OLLAMA_DIALECT,
     base_url="http://localhost:11434/v1",
     base_url_variable="OLLAMA_HOST",
     own_server=True,
@@ -243,14 +246,7 @@ OLLAMA: Final = Preset(
 
 OLLAMA_CLOUD: Final = Preset(
     title="Ollama's cloud",
-    dialect=Dialect(
-        model="",
-        provider="ollama-cloud",
-        max_tokens_field="max_tokens",
-        strict_rewrite=False,
-        files=IMAGES,
-        url_files=(),
-    ),
+    dialect=replace(_OLLAMA_DIALECT, provider="ollama-cloud"),
     base_url="https://ollama.com/v1",
     key_variables=("OLLAMA_API_KEY",),
     embeddings=NoEmbeddings(),

@@ -1,5 +1,6 @@
 """Providers for OpenAI, Azure OpenAI and OpenRouter, using the Responses API or the Chat Completions API."""
 
+from chat_openai.actions import ApplyPatch, ClientToolSearch, Computer, LocalShell, Shell
 from chat_openai.azure import (
     AzureBuilder,
     AzureEndpointBuilder,
@@ -41,15 +42,19 @@ __all__ = [
     "APPROVAL",
     "AllOf",
     "AnyOf",
+    "ApplyPatch",
     "ApprovalFor",
     "AzureBuilder",
     "AzureEndpointBuilder",
+    "ClientToolSearch",
     "CodeInterpreter",
+    "Computer",
     "ContextCompressionPlugin",
     "FileParserPlugin",
     "FileSearch",
     "Filter",
     "ImageGeneration",
+    "LocalShell",
     "MaxPrice",
     "McpApprovals",
     "McpPolicy",
@@ -79,6 +84,7 @@ __all__ = [
     "RemoteMcp",
     "ResponseHealingPlugin",
     "Routing",
+    "Shell",
     "UserLocation",
     "WebPlugin",
     "WebSearch",

@@ -16,7 +16,7 @@ from typing import Final, Self, final
 from urllib.parse import quote, unquote
 
 from chat_core.errors import UsageError
-from chat_core.wire.connection import AUTHORIZATION, ApiKey, read_environment, require_key
+from chat_core.wire.connection import AUTHORIZATION, ApiKey, read_environment, require_key, without_frames
 
 from chat_openai.builder import (
     RESPONSES_CHOSEN_HINTS,
@@ -50,6 +50,7 @@ class _Azure(Connectable):
 
     __slots__ = ()
 
+    @without_frames
     def with_bearer_token(self, token: ApiKey) -> Self:
         """Authenticate with a Microsoft Entra ID token instead of an API key.
 
@@ -76,7 +77,7 @@ class AzureBuilder(_Azure):
         """Set the endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
 
         Raises:
-            UsageError: The endpoint is missing, has no scheme, or is a request URL.
+            UsageError: the endpoint is missing, has no scheme, or is a request URL.
         """
         url = read_environment(ENDPOINT_VARIABLE) if url is None else url
         if url is None:
@@ -104,8 +105,8 @@ class AzureEndpointBuilder(_Azure):
         """Use the deployment named `name` on the dated API.
 
         Args:
-            name: The name of the deployment, which may differ from the name of its model.
-            api_version: The API version, such as `2025-04-01-preview`. `None` reads `OPENAI_API_VERSION`.
+            name: the name of the deployment, which may differ from the name of its model.
+            api_version: the API version, such as `2025-04-01-preview`. `None` reads `OPENAI_API_VERSION`.
 
         Raises:
             UsageError: `name` is empty, or the version is missing.
@@ -116,8 +117,8 @@ class AzureEndpointBuilder(_Azure):
         """Use a model from Azure's model catalog, which supports only the Chat Completions API.
 
         Args:
-            name: The name of the model.
-            api_version: The version of the catalog's inference API.
+            name: the name of the model.
+            api_version: the version of the catalog's inference API.
 
         Raises:
             UsageError: `name` is empty.
@@ -139,10 +140,10 @@ class AzureEndpointBuilder(_Azure):
         """Return a builder for an embedding model that is deployed on Azure.
 
         Args:
-            model: The name of the deployment.
-            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
-            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
-            api_version: The API version, a date such as `2024-10-21`. `None` uses the v1 API.
+            model: the name of the deployment.
+            dimensions: the length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: the largest number of texts in one request. `None` uses the vendor's limit.
+            api_version: the API version, a date such as `2024-10-21`. `None` uses the v1 API.
 
         Raises:
             UsageError: `model` is empty, or a number is less than 1.
@@ -199,11 +200,11 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
         """Return a provider that uses the Responses API.
 
         Raises:
-            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
+            UsageError: the endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _choose_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
 
@@ -217,11 +218,11 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
         """Return a provider that uses the Responses API.
 
         Raises:
-            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
+            UsageError: the endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _choose_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -238,7 +239,7 @@ class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
         """Return a provider that uses the Chat Completions API.
 
         Raises:
-            UsageError: The endpoint is invalid, the API key is missing, or no transport is installed.
+            UsageError: the endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
 
@@ -265,19 +266,20 @@ def _endpoint_root(endpoint: str) -> str:
     return endpoint
 
 
+@without_frames
 def azure(
     deployment: str, *, endpoint: str | None = None, api_key: str | None = None, api_version: str | None = None
 ) -> OpenAIProvider:
     """Return a provider for a model deployed on Azure OpenAI, using the Responses API.
 
     Args:
-        deployment: The name of the deployment, which may differ from the name of its model.
-        endpoint: The endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
-        api_key: The API key. `None` reads `AZURE_OPENAI_API_KEY`.
-        api_version: The API version, a date such as `2024-10-21`. `None` uses the v1 API.
+        deployment: the name of the deployment, which may differ from the name of its model.
+        endpoint: the endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
+        api_key: the API key. `None` reads `AZURE_OPENAI_API_KEY`.
+        api_version: the API version, a date such as `2024-10-21`. `None` uses the v1 API.
 
     Raises:
-        UsageError: The endpoint or the API key is missing or invalid, or no transport is installed.
+        UsageError: the endpoint or the API key is missing or invalid, or no transport is installed.
     """
     start = AzureBuilder().with_endpoint(endpoint)
     if api_version is None:

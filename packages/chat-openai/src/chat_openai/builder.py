@@ -27,6 +27,7 @@ from chat_completions import (
 from chat_completions.dialect_builder import DialectBuilder
 from chat_completions.options import DEFAULT_PROVIDER as COMPLETIONS
 from chat_core.errors import UsageError
+from chat_core.wire.connection import without_frames
 from chat_responses import ReadyResponsesBuilder, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_responses.options import DEFAULT_PROVIDER as RESPONSES
 
@@ -49,7 +50,7 @@ def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOpt
     """Return a Responses API provider, and the options to add to every request or None.
 
     Raises:
-        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+        UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
     """
     wire = ResponsesProvider(
         replace(settings.responses, model=settings.model),
@@ -74,7 +75,7 @@ def build_completions(settings: Settings) -> tuple[CompletionsProvider, Completi
     """Return a Chat Completions API provider, and the options to add to every request or None.
 
     Raises:
-        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+        UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
     """
     wire = _completions_provider(settings, "completions", replace(settings.completions, model=settings.model))
     if not settings.body:
@@ -86,7 +87,7 @@ def build_embeddings(settings: Settings) -> OpenAIEmbeddings:
     """Return the embeddings provider that `settings` describe.
 
     Raises:
-        UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+        UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
     """
     dialect = replace(settings.completions, model=settings.model, dimensions=settings.dimensions)
     return OpenAIEmbeddings(_completions_provider(settings, "embeddings", dialect))
@@ -115,14 +116,14 @@ class OnResponses(Connectable, Generic[NextT]):
         return COMPLETIONS_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
     @abstractmethod
-    def _choose_responses(self, settings: Settings) -> NextT:
+    def _commit_to_responses_api(self, settings: Settings) -> NextT:
         """Return a builder with `settings` that is committed to the Responses API."""
 
     def with_native_tools(self, *tools: NativeTool) -> NextT:
-        """Add tools that OpenAI runs, such as `WebSearch()`.
+        """Add tools that OpenAI defines, such as `WebSearch()`. Your chat runs the calls of some, such as `Shell()`.
 
         Raises:
-            UsageError: An argument is not a `NativeTool`, or two remote MCP servers have the same label.
+            UsageError: an argument is not a `NativeTool`, or two remote MCP servers have the same label.
         """
         for tool in tools:
             if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -134,7 +135,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if len(set(labels)) < len(labels):
             msg = f"each remote MCP server needs a server_label of its own, not {', '.join(map(str, labels))}"
             raise UsageError(msg)
-        return self._choose_responses(replace(self._settings, tools=all_tools))
+        return self._commit_to_responses_api(replace(self._settings, tools=all_tools))
 
     def with_store(self, *, store: bool = True) -> NextT:
         """Set whether the server stores its responses. Without this setting, the server decides.
@@ -148,7 +149,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if dialect.previous_response and not store:
             msg = "with_store(store=False) conflicts with with_previous_response(), which needs stored responses"
             raise UsageError(msg)
-        return self._choose_responses(replace(self._settings, responses=replace(dialect, store=store)))
+        return self._commit_to_responses_api(replace(self._settings, responses=replace(dialect, store=store)))
 
     def with_previous_response(self) -> NextT:
         """Continue from the previous response stored by the server instead of sending the whole conversation.
@@ -156,13 +157,15 @@ class OnResponses(Connectable, Generic[NextT]):
         A conversation that was edited, or that another provider produced, is sent completely.
 
         Raises:
-            UsageError: The builder requests that responses are not stored.
+            UsageError: the builder requests that responses are not stored.
         """
         dialect = self._settings.responses
         if dialect.store is False:
             msg = "with_previous_response() needs stored responses: remove with_store(store=False)"
             raise UsageError(msg)
-        return self._choose_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
+        return self._commit_to_responses_api(
+            replace(self._settings, responses=replace(dialect, previous_response=True))
+        )
 
     def with_encrypted_reasoning(self) -> NextT:
         """Request encrypted reasoning, which later requests can send back even if the server stores no responses.
@@ -170,11 +173,11 @@ class OnResponses(Connectable, Generic[NextT]):
         With `with_store(store=False)`, encrypted reasoning is requested from reasoning models without this method.
         """
         dialect = replace(self._settings.responses, encrypted_reasoning=True)
-        return self._choose_responses(replace(self._settings, responses=dialect))
+        return self._commit_to_responses_api(replace(self._settings, responses=dialect))
 
     def with_reasoning_summary(self, summary: Literal["auto", "concise", "detailed"] = "auto") -> NextT:
         """Request reasoning summaries with this level of detail, as `ReasoningDelta` events and `Reasoning` parts."""
-        return self._choose_responses(replace(self._settings, summary=summary))
+        return self._commit_to_responses_api(replace(self._settings, summary=summary))
 
 
 class OnCompletions(DialectBuilder, Connectable):
@@ -241,6 +244,7 @@ RESPONSES_ONLY_HINTS: Final = {
 COMPLETIONS_ONLY_HINTS: Final = {
     "with_reasoning": "with_reasoning() needs the Chat Completions API: call with_completions() first",
     "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
+    "with_url_files": "with_url_files() needs the Chat Completions API: call with_completions() first",
     "with_joined_messages": "with_joined_messages() needs the Chat Completions API: call with_completions() first",
     "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
 }
@@ -278,9 +282,9 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """Return a builder for an embedding model.
 
         Args:
-            model: The name of the embedding model.
-            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
-            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+            model: the name of the embedding model.
+            dimensions: the length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: the largest number of texts in one request. `None` uses the vendor's limit.
 
         Raises:
             UsageError: `model` is empty, or a number is less than 1.
@@ -295,7 +299,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """
         return _responses_builder(url, self._settings)
 
-    def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
 
@@ -320,11 +324,11 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
         """Return a provider that uses the Responses API.
 
         Raises:
-            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _choose_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
 
@@ -338,7 +342,7 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAIResponsesBuilder(self._settings.for_model(model))
 
-    def _choose_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -355,11 +359,11 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
         """Return a provider that uses the Responses API.
 
         Raises:
-            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _choose_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _commit_to_responses_api(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -404,7 +408,7 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
         """Return a provider that uses the Chat Completions API.
 
         Raises:
-            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
 
@@ -422,7 +426,7 @@ class OpenAIEmbeddingsBuilder(Connectable):
         """Return an embeddings provider with the settings of this builder.
 
         Raises:
-            UsageError: The base URL is invalid, the API key is missing, or no transport is installed.
+            UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         return build_embeddings(self._settings)
 
@@ -451,12 +455,13 @@ def _copy_connection(builder: BuilderT, settings: Settings) -> BuilderT:
     return builder.with_headers({name: value for name, value in settings.headers if name not in OPENAI_HEADERS})
 
 
+@without_frames
 def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
     """Return a provider for an OpenAI model, using the Responses API.
 
     Args:
-        model: The name of the model, such as `gpt-5-mini`.
-        api_key: The API key. `None` reads `OPENAI_API_KEY`.
+        model: the name of the model, such as `gpt-5-mini`.
+        api_key: the API key. `None` reads `OPENAI_API_KEY`.
 
     Raises:
         UsageError: `model` is empty, the API key is missing, or no transport is installed.
@@ -465,13 +470,14 @@ def openai(model: str, *, api_key: str | None = None) -> OpenAIProvider:
     return (builder if api_key is None else builder.with_api_key(api_key)).build()
 
 
+@without_frames
 def openai_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> OpenAIEmbeddings:
     """Return an embeddings provider for an OpenAI model.
 
     Args:
-        model: The name of the model, such as `text-embedding-3-small`.
-        api_key: The API key. `None` reads `OPENAI_API_KEY`.
-        dimensions: The length of the vectors. `None` uses the model's default.
+        model: the name of the model, such as `text-embedding-3-small`.
+        api_key: the API key. `None` reads `OPENAI_API_KEY`.
+        dimensions: the length of the vectors. `None` uses the model's default.
 
     Raises:
         UsageError: `model` is empty, the API key is missing, or no transport is installed.

@@ -53,11 +53,11 @@ class McpTools:
     """A filter that selects tools of a remote MCP server. A tool must match every field that is set.
 
     Attributes:
-        names: The names of the tools.
-        read_only: Whether the server annotates the tool as read-only.
+        names: the names of the tools.
+        read_only: whether the server annotates the tool as read-only.
 
     Raises:
-        UsageError: Neither field is set, or a name is empty.
+        UsageError: neither field is set, or a name is empty.
     """
 
     names: tuple[str, ...] = ()
@@ -77,16 +77,16 @@ class McpTools:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFor:
-    """A setting that names the remote tools that need approval and the tools that never do.
+    """A setting that names the remote tools that always need approval and the tools that never need it.
 
     OpenAI's default applies to all other tools.
 
     Attributes:
-        always: The tools whose every call needs approval.
-        never: The tools whose calls never need approval.
+        always: the tools whose every call needs approval.
+        never: the tools whose calls never need approval.
 
     Raises:
-        UsageError: Neither field is set, or both fields name the same tool.
+        UsageError: neither field is set, or both fields name the same tool.
     """
 
     always: McpTools | None = None
@@ -98,9 +98,7 @@ class ApprovalFor:
             raise UsageError(msg)
         always, never = (tools.names if tools is not None else () for tools in (self.always, self.never))
         if duplicates := [name for name in always if name in never]:
-            msg = (
-                f"tools are in both always and never: {', '.join(duplicates)}; remove each of them from one of the two"
-            )
+            msg = f"tools are in both always and never: {', '.join(duplicates)}; remove each tool from one of them"
             raise UsageError(msg)
 
     def request_fields(self) -> dict[str, object]:
@@ -115,19 +113,19 @@ class RemoteMcp(NativeTool):
     """A native tool for a remote MCP server, an OpenAI connector, or a tunnel. OpenAI calls the server.
 
     Attributes:
-        server_label: The name that identifies the server in calls. Each server needs a different label.
-        server_url: The URL of the server. `repr` omits its user and query, which may be secrets.
-        connector_id: The id of an OpenAI connector, for models released before September 2026.
-        tunnel_id: The id of a tunnel. Exactly one of `server_url`, `connector_id` and `tunnel_id` is set.
-        server_description: The purpose of the server, for the model.
-        allowed_tools: The tools that the model may call, as names or a filter. `None` allows all tools.
-        require_approval: The calls that need approval. `None` uses OpenAI's default: every call.
-        headers: The headers of requests to the server. They are secret, and `repr` omits them.
-        authorization: The OAuth access token for the server. It is secret, and `repr` omits it.
-        defer_loading: Whether the model loads the tools on demand through tool search.
+        server_label: the name that identifies the server in calls. Each server needs a different label.
+        server_url: the URL of the server. `repr` omits its user and query, which may be secrets.
+        connector_id: the id of an OpenAI connector, for models released before September 2026.
+        tunnel_id: the id of a tunnel. Exactly one of `server_url`, `connector_id` and `tunnel_id` is set.
+        server_description: the purpose of the server, for the model.
+        allowed_tools: the tools that the model may call, as names or a filter. `None` allows all tools.
+        require_approval: the calls that need approval. `None` uses OpenAI's default: every call.
+        headers: the headers of requests to the server. They are secret, and `repr` omits them.
+        authorization: the OAuth access token for the server. It is secret, and `repr` omits it.
+        defer_loading: whether the model loads the tools on demand through tool search.
 
     Raises:
-        UsageError: The label is missing, not exactly one address is set, or no tool is allowed.
+        UsageError: the label is missing, not exactly one address is set, or no tool is allowed.
     """
 
     server_label: str
@@ -188,9 +186,9 @@ class McpRequest:
     """A request by the model to call a tool on a remote MCP server.
 
     Attributes:
-        server_label: The label of the server.
-        name: The name of the tool.
-        arguments: The arguments of the call.
+        server_label: the label of the server.
+        name: the name of the tool.
+        arguments: the arguments of the call.
     """
 
     server_label: str
@@ -229,8 +227,8 @@ class McpApprovals(ToolScope[WaitT_co], Generic[WaitT_co]):
         """Create a scope that decides requests with `policy`.
 
         Args:
-            policy: The function that decides each request.
-            fallback: The action if the policy raises. `None` rejects the request.
+            policy: the function that decides each request.
+            fallback: the action if the policy raises. `None` rejects the request.
 
         Raises:
             UsageError: `policy` is not callable, or `fallback` is not an action that withholds the call.

@@ -1,8 +1,8 @@
-"""Native tools, which OpenAI runs, with typed settings.
+"""Native tools, which OpenAI defines and usually runs, with typed settings.
 
 A native tool provides its declaration for the request, and the names of additional output to include in the response.
 If a setting is `None` or an empty tuple, the server decides. Search tools are in `search.py`, and remote MCP servers
-are in `mcp.py`.
+are in `mcp.py`. Tools that the chat runs are in `actions.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSUPPORTED_BY_GIF = ("partial_images", "mask", "mask_file_id", "output_compres
 
 
 class NativeTool(ABC):
-    """Base class of tools that the server runs. Only this package defines subclasses."""
+    """Base class for tools that the API defines. Only this package defines subclasses."""
 
     __slots__ = ()
 
@@ -42,15 +42,15 @@ class CodeInterpreter(NativeTool):
     """A tool that runs Python code in a container, which already exists or is created for the request.
 
     Attributes:
-        container: The id of an existing container. `None` creates a new container.
-        file_ids: The ids of uploaded files that are copied into a new container.
-        memory_limit: The memory of a new container.
-        allowed_domains: The hosts that code in a new container may access. If empty, the server decides.
-        offline: Whether network access of a new container is disabled.
-        with_outputs: Whether responses include the printed output and the images of the code.
+        container: the id of an existing container. `None` creates a new container.
+        file_ids: the ids of uploaded files that are copied into a new container.
+        memory_limit: the memory of a new container.
+        allowed_domains: the hosts that code in a new container may access. If empty, the server decides.
+        offline: whether network access of a new container is disabled.
+        with_outputs: whether responses include the printed output and the images of the code.
 
     Raises:
-        UsageError: Settings of a new container are combined with `container`, or `allowed_domains` with `offline`.
+        UsageError: settings of a new container are combined with `container`, or `allowed_domains` with `offline`.
     """
 
     container: str | None = None
@@ -104,27 +104,27 @@ class ImageGeneration(NativeTool):
     """A tool that generates and edits images, which become `File` parts of the response.
 
     Attributes:
-        size: The size in pixels, such as `"1024x1536"`, or `"auto"`.
-        quality: The quality of the images.
-        background: The kind of background.
-        output_format: The file format of the images. `None` leaves the choice to the server, which uses `png`.
-        output_compression: The compression level, from 0 to 100, for formats that support it.
-        partial_images: The number of unfinished previews of each image in a stream, from 0 to 3. Each preview is a
+        size: the size in pixels, such as `"1024x1536"`, or `"auto"`.
+        quality: the quality of the images.
+        background: the kind of background.
+        output_format: the file format of the images. `None` leaves the choice to the server, which uses `png`.
+        output_compression: the compression level, from 0 to 100, for formats that support it.
+        partial_images: the number of unfinished previews of each image in a stream, from 0 to 3. Each preview is a
             `FilePart` event.
-        moderation: The strictness of content moderation.
-        model: The name of the image model.
-        action: Whether to generate or edit an image; `"auto"` leaves the choice to the model.
-        input_fidelity: How closely the images preserve faces and styles of the input images.
-        mask: An image with `data` or `url` that marks the area to edit.
-        mask_file_id: The id of an uploaded mask, instead of `mask`.
-        complexity: The amount of planning before an image is generated.
-        frame_count: The number of frames of a GIF.
-        frame_duration_ms: The display time of each frame of a GIF, in milliseconds.
-        svg_model: The model that writes an SVG.
-        svg_reasoning: The reasoning effort of the model that writes an SVG.
+        moderation: the strictness of content moderation.
+        model: the name of the image model.
+        action: whether to generate or edit an image; `"auto"` leaves the choice to the model.
+        input_fidelity: how closely the images preserve faces and styles of the input images.
+        mask: an image with `data` or `url` that marks the area to edit.
+        mask_file_id: the id of an uploaded mask, instead of `mask`.
+        complexity: the amount of planning before an image is generated.
+        frame_count: the number of frames of a GIF.
+        frame_duration_ms: the display time of each frame of a GIF, in milliseconds.
+        svg_model: the model that writes an SVG.
+        svg_reasoning: the reasoning effort of the model that writes an SVG.
 
     Raises:
-        UsageError: A number is out of range, both masks are set, or the output format does not support a setting.
+        UsageError: a number is out of range, both masks are set, or the output format does not support a setting.
     """
 
     size: str | None = None
@@ -218,9 +218,9 @@ def require_texts(tool: str, name: str, texts: object) -> None:
     """Raise an error if `texts` is not an iterable of non-empty strings.
 
     Args:
-        tool: The name of the class or method that received `texts`, for the error message.
-        name: The name of the parameter, for the error message.
-        texts: The argument to check. A single string is rejected.
+        tool: the name of the class or method that received `texts`, for the error message.
+        name: the name of the parameter, for the error message.
+        texts: the argument to check. A single string is rejected.
 
     Raises:
         UsageError: `texts` is a string or not iterable, or an item is not a non-empty string.
@@ -238,10 +238,10 @@ def require_range(name: str, value: float | None, minimum: float, maximum: float
     """Raise an error if `value` is out of range.
 
     Args:
-        name: The name of the parameter, for the error message.
-        value: The argument to check. `None` is always accepted.
-        minimum: The smallest accepted value.
-        maximum: The largest accepted value, or infinity.
+        name: the name of the parameter, for the error message.
+        value: the argument to check. `None` is always accepted.
+        minimum: the smallest accepted value.
+        maximum: the largest accepted value, or infinity.
 
     Raises:
         UsageError: `value` is less than `minimum` or greater than `maximum`.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, Self, TypeAlias, final
 
 from chat_core.errors import UsageError
+from chat_core.wire.connection import without_frames
 
 from chat_openai.builder import (
     COMPLETIONS_ONLY_HINTS,
@@ -37,14 +38,14 @@ class MaxPrice:
     """The maximum prices that a provider may charge, in US dollars. `None` sets no limit.
 
     Attributes:
-        prompt: The price of one million input tokens.
-        completion: The price of one million output tokens.
-        request: The price of one request.
-        image: The price of one image.
-        audio: The price of audio, in the unit of OpenRouter's price list.
+        prompt: the price of one million input tokens.
+        completion: the price of one million output tokens.
+        request: the price of one request.
+        image: the price of one image.
+        audio: the price of audio, in the unit of OpenRouter's price list.
 
     Raises:
-        UsageError: A price is negative.
+        UsageError: a price is negative.
     """
 
     prompt: float | None = None
@@ -66,22 +67,22 @@ class Routing:
     If a field is `None` or empty, OpenRouter decides.
 
     Attributes:
-        order: The names of providers in the order in which they are tried.
-        allow_fallbacks: Whether other providers may serve the model if those in `order` cannot.
-        only: The names of the only providers that may serve the model.
-        ignore: The names of providers that may not serve the model.
-        require_parameters: Whether a provider must support every option of the request.
-        data_collection: Whether providers may store the conversation.
-        zdr: Whether only endpoints with zero data retention are used.
-        enforce_distillable_text: Whether only models are used whose license allows training on their output.
-        quantizations: The allowed quantizations of the model's weights, such as `fp8`.
-        sort: The property by which providers are sorted if `order` is empty.
-        max_price: The highest prices that a provider may charge.
-        preferred_min_throughput: The preferred throughput, in tokens per second.
-        preferred_max_latency: The preferred latency, in seconds.
+        order: the names of providers in the order in which they are tried.
+        allow_fallbacks: whether other providers may serve the model if those in `order` cannot.
+        only: the names of the only providers that may serve the model.
+        ignore: the names of providers that may not serve the model.
+        require_parameters: whether a provider must support every option of the request.
+        data_collection: whether providers may store the conversation.
+        zdr: whether only endpoints with zero data retention are used.
+        enforce_distillable_text: whether only models are used whose license allows training on their output.
+        quantizations: the allowed quantizations of the model's weights, such as `fp8`.
+        sort: the property by which providers are sorted if `order` is empty.
+        max_price: the highest prices that a provider may charge.
+        preferred_min_throughput: the preferred throughput, in tokens per second.
+        preferred_max_latency: the preferred latency, in seconds.
 
     Raises:
-        UsageError: A field that takes a tuple holds a single string, or a tuple holds a value that is not a string.
+        UsageError: a field that takes a tuple holds a single string, or a tuple holds a value that is not a string.
     """
 
     order: tuple[str, ...] = ()
@@ -123,15 +124,15 @@ class WebPlugin:
     run's options.
 
     Attributes:
-        engine: The search engine. `None` uses the search of the model's provider if it has one.
-        max_results: The largest number of results.
-        search_prompt: The text that introduces the results to the model.
-        include_domains: The only sites to search. `*.example.org` and `example.org/blog` are allowed forms.
-        exclude_domains: The sites to exclude, in the same forms.
-        max_uses: The largest number of searches by the model's own provider, if that provider supports a limit.
+        engine: the search engine. `None` uses the search of the model's provider if it has one.
+        max_results: the largest number of results.
+        search_prompt: the text that introduces the results to the model.
+        include_domains: the only sites to search. `*.example.org` and `example.org/blog` are allowed forms.
+        exclude_domains: the sites to exclude, in the same forms.
+        max_uses: the largest number of searches by the model's own provider, if that provider supports a limit.
 
     Raises:
-        UsageError: A number is less than 1, or a field that takes a tuple holds a single string.
+        UsageError: a number is less than 1, or a field that takes a tuple holds a single string.
     """
 
     engine: Literal["native", "exa", "firecrawl", "parallel", "perplexity"] | None = None
@@ -166,7 +167,7 @@ class FileParserPlugin:
     """A plugin that parses PDF files for models that do not support them.
 
     Attributes:
-        pdf_engine: The name of the parser engine in OpenRouter's API. `None` leaves the choice to OpenRouter.
+        pdf_engine: the name of the parser engine in OpenRouter's API. `None` leaves the choice to OpenRouter.
     """
 
     pdf_engine: str | None = None
@@ -213,8 +214,8 @@ class _OpenRouter(ThroughGateway):
         """Identify your application in OpenRouter's statistics.
 
         Args:
-            title: The name of the application.
-            url: The URL of the application's website.
+            title: the name of the application.
+            url: the URL of the application's website.
 
         Raises:
             UsageError: `title` is empty.
@@ -239,7 +240,7 @@ class _OpenRouterChat(_OpenRouter):
         """Set the models that are tried in this order if the model fails.
 
         Raises:
-            UsageError: There is no name, or a name is empty.
+            UsageError: there is no name, or a name is empty.
         """
         require_texts("with_fallback_models", "models", models)
         if not models:
@@ -251,7 +252,7 @@ class _OpenRouterChat(_OpenRouter):
         """Set the plugins that OpenRouter runs, such as `WebPlugin()`. They replace all earlier plugins.
 
         Raises:
-            UsageError: An argument is not a plugin.
+            UsageError: an argument is not a plugin.
         """
         for plugin in plugins:
             if not isinstance(plugin, _PLUGINS):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -282,7 +283,7 @@ class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
         Without arguments, no transform is applied.
 
         Raises:
-            UsageError: A name is empty or not a string.
+            UsageError: a name is empty or not a string.
         """
         require_texts("with_transforms", "transforms", transforms)
         return self._with_body({"transforms": list(transforms)})
@@ -314,9 +315,9 @@ class OpenRouterBuilder(_OpenRouterChat):
         """Return a builder for an embedding model.
 
         Args:
-            model: The name of the embedding model.
-            dimensions: The length of the vectors, for models that support a choice. `None` uses the model's default.
-            max_batch: The largest number of texts in one request. `None` uses the vendor's limit.
+            model: the name of the embedding model.
+            dimensions: the length of the vectors, for models that support a choice. `None` uses the model's default.
+            max_batch: the largest number of texts in one request. `None` uses the vendor's limit.
 
         Raises:
             UsageError: `model` is empty, or a number is less than 1.
@@ -342,7 +343,7 @@ class ReadyOpenRouterBuilder(_OpenRouterChat):
         """Return a provider that uses the Responses API.
 
         Raises:
-            UsageError: The API key is missing, or no transport is installed.
+            UsageError: the API key is missing, or no transport is installed.
         """
         return OpenRouterProvider(*build_responses(self._settings))
 
@@ -374,7 +375,7 @@ class ReadyOpenRouterCompletionsBuilder(_OpenRouterCompletions):
         """Return a provider that uses the Chat Completions API.
 
         Raises:
-            UsageError: The API key is missing, or no transport is installed.
+            UsageError: the API key is missing, or no transport is installed.
         """
         return OpenRouterProvider(*build_completions(self._settings))
 
@@ -393,12 +394,13 @@ _MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
 }
 
 
+@without_frames
 def openrouter(model: str, *, api_key: str | None = None) -> OpenRouterProvider:
     """Return a provider for a model on OpenRouter, using the Responses API.
 
     Args:
-        model: The name of the model, such as `openai/gpt-5-mini`.
-        api_key: The API key. `None` reads `OPENROUTER_API_KEY`.
+        model: the name of the model, such as `openai/gpt-5-mini`.
+        api_key: the API key. `None` reads `OPENROUTER_API_KEY`.
 
     Raises:
         UsageError: `model` is empty, the API key is missing, or no transport is installed.

@@ -1,4 +1,4 @@
-"""Presets for OpenAI, Azure OpenAI and OpenRouter, each with two APIs, including documentation sources."""
+"""Presets for OpenAI, Azure OpenAI and OpenRouter, with settings for both APIs and the sources of these settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Vendor:
     """A preset for a vendor that offers both the Responses API and the Chat Completions API.
 
     Attributes:
-        preset: The base URL and API key settings of both APIs, and the dialect of the Chat Completions API.
-        responses: The dialect of the Responses API. Its provider name differs from the preset's, because opaque data
+        preset: the base URL and API key settings of both APIs, and the dialect of the Chat Completions API.
+        responses: the dialect of the Responses API. Its provider name differs from the preset's, because opaque data
             from one API is meaningless to the other.
-        token_variable: The environment variable of a bearer token, which takes precedence over the API key.
+        token_variable: the environment variable of a bearer token, which takes precedence over the API key.
     """
 
     preset: Preset[SizedEmbeddings]

@@ -19,13 +19,13 @@ Comparison: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLocation:
-    """The approximate location of the user. A location without any field keeps the server from assuming one.
+    """The approximate location of the user. If no field is set, the server assumes no location.
 
     Attributes:
-        country: The ISO 3166-1 country code of two letters, such as `"NL"`.
-        region: The region or state, as free text.
-        city: The city, as free text.
-        timezone: The IANA time zone, such as `"Europe/Amsterdam"`.
+        country: the ISO 3166-1 country code of two letters, such as `"NL"`.
+        region: the region or state, as free text.
+        city: the city, as free text.
+        timezone: the IANA time zone, such as `"Europe/Amsterdam"`.
 
     Raises:
         UsageError: `country` does not consist of two letters.
@@ -53,12 +53,12 @@ class WebSearch(NativeTool):
     """A tool that searches the web. The text of the response cites the results.
 
     Attributes:
-        search_context_size: How much text from search results the model reads.
-        user_location: The approximate location of the user.
-        allowed_domains: The only domains to search, including their subdomains.
-        live: Whether pages may be fetched live. `False` restricts the search to the server's cache.
-        with_sources: Whether responses include all consulted sources, not only the cited ones.
-        tool: The version of the tool. Preview versions do not support `allowed_domains` and `live`.
+        search_context_size: how much text from search results the model reads.
+        user_location: the approximate location of the user.
+        allowed_domains: the only domains to search, including their subdomains.
+        live: whether pages may be fetched from the web. `False` restricts the search to the server's cache.
+        with_sources: whether responses include all consulted sources, not only the cited sources.
+        tool: the version of the tool. Preview versions do not support `allowed_domains` and `live`.
 
     Raises:
         UsageError: `allowed_domains` or `live` is set for a preview version.
@@ -100,9 +100,9 @@ class Where:
     """A condition on an attribute of a file, such as `Where("year", "gte", 2024)`.
 
     Attributes:
-        key: The name of the attribute.
-        comparison: The comparison operator.
-        value: The value to compare with. `in` and `nin` need a tuple of values.
+        key: the name of the attribute.
+        comparison: the comparison operator.
+        value: the value to compare with. `in` and `nin` need a tuple of values.
 
     Raises:
         UsageError: `in` or `nin` has a single value, or another operator has a tuple.
@@ -174,13 +174,13 @@ class Ranking:
     """Settings that decide how file search results are ranked.
 
     Attributes:
-        ranker: The name of the ranker in OpenAI's API.
-        score_threshold: The lowest score of a result, from 0 to 1.
-        embedding_weight: The weight of semantic similarity in hybrid search. Needs `text_weight`.
-        text_weight: The weight of keyword matches in hybrid search. Needs `embedding_weight`.
+        ranker: the name of the ranker in OpenAI's API.
+        score_threshold: the lowest score of a result, from 0 to 1.
+        embedding_weight: the weight of semantic similarity in hybrid search. Needs `text_weight`.
+        text_weight: the weight of keyword matches in hybrid search. Needs `embedding_weight`.
 
     Raises:
-        UsageError: The threshold is out of range, or only one weight is set.
+        UsageError: the threshold is out of range, or only one weight is set.
     """
 
     ranker: str | None = None
@@ -211,14 +211,14 @@ class FileSearch(NativeTool):
     """A tool that searches files in vector stores. The text of the response cites the results.
 
     Attributes:
-        vector_store_ids: The ids of the vector stores to search.
-        max_results: The largest number of results, from 1 to 50.
-        ranking: The ranking of the results.
-        filters: The filter that selects the files to search by their attributes.
-        with_results: Whether responses include all results, not only the cited ones.
+        vector_store_ids: the ids of the vector stores to search.
+        max_results: the largest number of results, from 1 to 50.
+        ranking: the ranking of the results.
+        filters: the filter that selects the files to search by their attributes.
+        with_results: whether responses include all results, not only the cited sources.
 
     Raises:
-        UsageError: There is no vector store, or `max_results` is out of range.
+        UsageError: there is no vector store, or `max_results` is out of range.
     """
 
     vector_store_ids: tuple[str, ...]

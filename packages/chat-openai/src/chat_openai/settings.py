@@ -15,6 +15,7 @@ from chat_core.wire.connection import (
     MissingKeyError,
     credentials_for,
     read_environment,
+    without_frames,
 )
 from chat_core.wire.endpoint import Endpoint
 from chat_responses import ResponsesDialect
@@ -31,17 +32,17 @@ class Settings(Connection):
     """The settings that a builder collects.
 
     Attributes:
-        vendor: The vendor, whose preset supplies the defaults.
-        responses: The dialect of the Responses API.
-        completions: The dialect of the Chat Completions API.
-        model: The model or deployment; empty until the builder has one.
-        base_urls: The base URL of each API for which the vendor's base URL is not used.
-        description: The description of the provider for routers and logs.
-        tools: The native tools of every request, which the server runs.
-        body: Additional fields of the JSON body of every request, as pairs.
-        summary: The detail of reasoning summaries; `None` requests no summary.
-        dimensions: The length of embedding vectors; `None` uses the default of the model.
-        max_embedding_batch: The largest number of texts in one embedding request.
+        vendor: the vendor, whose preset supplies the defaults.
+        responses: the dialect of the Responses API.
+        completions: the dialect of the Chat Completions API.
+        model: the model or deployment; empty until it is set.
+        base_urls: base URLs by API, which replace the vendor's base URL.
+        description: the description of the provider for routers and logs.
+        tools: the native tools of every request, which the server runs.
+        body: additional fields of the JSON body of every request, as pairs.
+        summary: the detail of reasoning summaries; `None` requests no summary.
+        dimensions: the length of embedding vectors; `None` uses the default of the model.
+        max_embedding_batch: the largest number of texts in one embedding request.
     """
 
     vendor: Vendor
@@ -71,9 +72,9 @@ class Settings(Connection):
         """Return a copy of these settings with `model`.
 
         Args:
-            model: The name of the model or deployment.
-            method: The name of the public method that was called, for the error message.
-            noun: The kind of thing that `model` names, for the error message.
+            model: the name of the model or deployment.
+            method: the name of the public method that was called, for the error message.
+            noun: the kind of thing that `model` names, for the error message.
 
         Raises:
             UsageError: `model` is empty.
@@ -88,11 +89,11 @@ class Settings(Connection):
         """Return a copy of these settings with limits for embeddings.
 
         Args:
-            dimensions: The length of the vectors; `None` uses the default of the model.
-            max_batch: The largest number of texts in one request; `None` uses the limit of the vendor.
+            dimensions: the length of the vectors; `None` uses the default of the model.
+            max_batch: the largest number of texts in one request; `None` uses the limit of the vendor.
 
         Raises:
-            UsageError: A number is less than 1.
+            UsageError: a number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
             if value is not None and value < 1:
@@ -103,7 +104,7 @@ class Settings(Connection):
 
 
 class Connectable(ConnectionBuilder[Settings]):
-    """Base class of this package's builders, with or without a model."""
+    """Base class for this package's builders, with or without a model."""
 
     __slots__ = ()
 
@@ -111,7 +112,7 @@ class Connectable(ConnectionBuilder[Settings]):
         return f"{type(self).__name__}({self._settings.vendor.preset.title}, model={self._settings.model!r})"
 
     def with_description(self, description: str) -> Self:
-        """Set the description of the provider that routers and logs show."""
+        """Set the provider's description, which routers and logs show."""
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -128,9 +129,9 @@ def require_text(value: str, method: str, noun: str) -> str:
     """Return `value`, or raise an error if it is not a string or is blank.
 
     Args:
-        value: The argument of a public method.
-        method: The name of that method, for the error message.
-        noun: The expected value, such as "the name of a model", for the error message.
+        value: the argument of a public method.
+        method: the name of that method, for the error message.
+        noun: the expected value, such as "the name of a model", for the error message.
 
     Raises:
         UsageError: `value` is not a string, or it is blank.
@@ -145,8 +146,8 @@ def require_url(method: str, url: str) -> str:
     """Check that `url` is a base URL, and return it without trailing slashes.
 
     Args:
-        method: The name of the public method that received `url`, for the error message.
-        url: A base URL with its scheme.
+        method: the name of the public method that received `url`, for the error message.
+        url: a base URL with its scheme.
 
     Raises:
         UsageError: `url` is not a string, or it has no scheme.
@@ -158,11 +159,11 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     """Return the endpoint that requests are sent to, with its headers and API key.
 
     Args:
-        settings: The settings of the builder.
-        wire: The API that the requests use.
+        settings: the settings of the builder.
+        wire: the API that the requests use.
 
     Raises:
-        UsageError: The base URL is invalid, or the API key is missing.
+        UsageError: the base URL is invalid, or the API key is missing.
     """
     preset, base_url = settings.vendor.preset, dict(settings.base_urls).get(wire)
     if base_url is not None or preset.base_url_variable is None:
@@ -172,6 +173,7 @@ def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     )
 
 
+@without_frames
 def _request_headers(settings: Settings) -> dict[str, str]:
     headers, variables = dict(settings.headers), settings.vendor.preset.key_variables
     if settings.has_credentials:

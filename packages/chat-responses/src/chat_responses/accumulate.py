@@ -1,8 +1,8 @@
-"""Collection of the items of a streamed response, which assigns each event to an item.
+"""Collects the items of a streamed response, and finds the item that each event belongs to.
 
-An event names its item by `output_index`, or else by `item_id`. An event with neither belongs to the last item. The
-index has priority because some servers send a different id for the same item in each event (observed in recorded
-traffic).
+An event names its item by `output_index`. Without an index, the item is found by `item_id`. If the id is missing or
+unknown, a delta belongs to the last item. The index has priority because some servers send a different id for the same
+item in each event (observed in recorded traffic).
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from typing import Any, Final, final
 
 from chat_core.wire.shapes import Json, WrongShapeError
 
+from chat_responses.actions import ACTION_TYPES
+
 CALLS: Final = ("function_call", "custom_tool_call")
-"""Types of items that are tool calls with streamed arguments. A tuple, because a received type may be unhashable."""
+"""Types of items that are tool calls with streamed arguments. Not a set, because a received type may be unhashable."""
+
+WHOLE: Final = ("mcp_approval_request", *ACTION_TYPES)
+"""Types of items that are tool calls without streamed arguments."""
 
 MAX_TEXTS: Final = 1000
-"""Maximum number of texts in an item. Without a limit, the time to compare texts would grow quadratically."""
+"""Maximum number of texts in an item, because the time to compare them grows quadratically."""
 
 TextKey = tuple[str, int]
 """Key of one partly received text in an item: the name of the list with the text, and the index in that list."""
 
 
 def list_index(event: Json, name: str) -> int:
-    """Return the list index that an event about a text contains.
+    """Return the index of a text in its list, as `event` reports it.
 
     Args:
         event: an event about the text.
@@ -54,7 +59,7 @@ class PartialItem:
         self.ended: set[TextKey] = set()  # texts whose end was received
         self.annotations: dict[int, list[Any]] = {}
         self.call: int | None = None  # index among the calls of the response
-        self.shown: bool = False  # whether the delta of an item without text deltas was emitted
+        self.shown: bool = False  # whether the single delta of an image or approval request was emitted
         self.done: bool = False
 
     def built(self) -> Json:
@@ -67,14 +72,14 @@ class PartialItem:
             for name, piece in (("summary", "summary_text"), ("content", "reasoning_text")):
                 if not item.get(name) and (texts := self.joined_texts(name)):
                     item[name] = [{"type": piece, "text": text} for text in texts]
-        elif kind != "mcp_approval_request":  # its emitted delta holds more than the arguments
+        elif kind not in WHOLE:  # the deltas of these kinds contain other text than the item
             name = "input" if kind == "custom_tool_call" else "arguments"
             if (not item.get(name) or not self.done) and (grown := self.pieces.get(("arguments", 0))):
                 item[name] = "".join(grown)
         return item
 
     def pieces_of(self, place: TextKey) -> list[str]:
-        """Return the list of received pieces of the text at `place`, to which the caller may append.
+        """Return the received pieces of the text at `place`. The caller may append to the list.
 
         Raises:
             WrongShapeError: the item has more than `MAX_TEXTS` texts.
@@ -111,25 +116,26 @@ class PartialItem:
         return content
 
     def joined_texts(self, name: str) -> list[str]:
-        """Return the received texts of the list `name`, ordered by index."""
+        """Return the texts received for the list field `name`, such as "content", ordered by index."""
         return ["".join(self.pieces[place]) for place in self.places(name)]
 
     def places(self, name: str) -> list[TextKey]:
-        """Return the keys of the received texts in the list `name`, ordered by index."""
+        """Return the keys of the texts received for the list field `name`, such as "content", ordered by index."""
         return sorted(place for place in self.pieces if place[0] == name)
 
     def place_of_end(self, place: TextKey, text: str) -> TextKey:
-        """Mark a text as ended, and return the key under which its deltas were stored.
+        """Mark a text as ended, and return the key of its deltas.
 
-        Some servers number a text differently in its deltas and in the event at its end.
+        Some servers number a text differently in its deltas and in the event at its end. The deltas are then found by
+        their content.
 
         Args:
-            place: the key that the event at the end of the text names.
+            place: the key of the text in the event at its end.
             text: the whole text.
 
         Returns:
-            `place`, or the key of the last deltas if `place` has no deltas and `text` begins with these last deltas of
-            the same list, whose end was not received.
+            `place` if it has deltas. Otherwise the key of the last text in the same list, if the end of that text was
+            not received and `text` begins with its deltas. Otherwise `place`.
         """
         if place not in self.pieces and (last := next(reversed(self.pieces), None)) is not None:
             fits = last[0] == place[0] and last not in self.ended
@@ -162,7 +168,7 @@ class PartialItems:
         self.found: list[PartialItem] = []
         self._by_index: dict[int, PartialItem] = {}
         self._by_id: dict[str, PartialItem] = {}
-        self._unfinished: dict[str, deque[PartialItem]] = {}  # by type; finished items are removed when they are met
+        self._unfinished: dict[str, deque[PartialItem]] = {}  # the items by type; finished items may be included
 
     def at(self, event: Json) -> PartialItem:
         """Return the item that the delta `event` belongs to. If the server did not announce the item, create it."""
@@ -183,7 +189,7 @@ class PartialItems:
             item: the item in the event.
 
         Returns:
-            A new item, even if another one has the same id.
+            A new item, even if another item has the same id.
         """
         growing = self._create(event, item.get("id"))
         growing.item = item
@@ -210,10 +216,11 @@ class PartialItems:
         return growing
 
     def _find_unfinished(self, event: Json, item: Json) -> PartialItem | None:
-        """Return the item that an `output_item.done` event finishes.
+        """Return the item that an `output_item.done` event finishes, or `None` if the item is new.
 
-        The item is found by index or id. Without both, the result is the first unfinished item that was announced with
-        the same type. Otherwise the last item is returned if its type matches, or else `None`.
+        The item is found by its index, or else by its id. If the event has neither, the result is the first unfinished
+        item that was announced with the same type. Otherwise it is the last item, if that is unfinished and its type is
+        the same or unknown.
         """
         index = event.get("output_index")
         if isinstance(index, int):
@@ -299,7 +306,8 @@ class _Matching:
     def match_by_type(self, by_index: Mapping[int, PartialItem]) -> None:
         """Match each unmatched position of the response with the first unmatched item of the same type.
 
-        Items that the response lists at their own index are skipped. `by_index` contains the items by index.
+        Args:
+            by_index: the received items by index. Items that the response lists at their own index are skipped.
         """
         queues: dict[str, deque[PartialItem]] = {}
         for growing in self.unmatched:

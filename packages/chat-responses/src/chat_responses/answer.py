@@ -16,6 +16,14 @@ from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, mapping, require_object, require_text
 
 from chat_responses.accumulate import CALLS, PartialItem, PartialItems, TextKey, list_index, received_length
+from chat_responses.actions import (
+    ACTION_TYPES,
+    ACTIONS,
+    action_arguments,
+    answered_calls,
+    is_action,
+    may_have_run_on_server,
+)
 from chat_responses.items import (
     TEXTS,
     DeclaredTools,
@@ -39,12 +47,17 @@ class Answer:
 
     Attributes:
         tools: the tools of the request, as repeated in the response.
+
+    Args:
+        provider: provider name, the owner of opaque data.
+        resumed: whether another decoder received the first events. Their texts are not delivered again.
     """
 
-    __slots__ = ("_calls", "_items", "_provider", "_text_pieces", "_text_place", "tools")
+    __slots__ = ("_calls", "_items", "_provider", "_resumed", "_text_pieces", "_text_place", "tools")
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, resumed: bool = False) -> None:
         self._provider = provider
+        self._resumed = resumed
         self._items = PartialItems()
         self._calls = 0
         self.tools: DeclaredTools = DeclaredTools()
@@ -63,7 +76,11 @@ class Answer:
             out: list to which deltas are appended for texts that were not delivered before.
         """
         listed = self._items.listed(output)
+        answered = answered_calls([growing.item for growing in listed])
         for growing in listed:
+            # The server ran a call whose output it sent.
+            ran_on_server = growing.item.get("type") in ACTION_TYPES and str(growing.item.get("call_id")) in answered
+            growing.shown = growing.shown or ran_on_server
             self._emit_missing_texts(growing, growing.item, out)
         return [growing.built() for growing in listed]
 
@@ -83,7 +100,9 @@ class Answer:
     def item_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `output_item.done`: finish the item in `event`, and append texts not yet delivered to `out`."""
         item = require_object(event.get("item"), "item")
-        self._emit_missing_texts(self._items.ended(event, item), item, out)
+        growing = self._items.ended(event, item)
+        if not may_have_run_on_server(item):
+            self._emit_missing_texts(growing, item, out)
 
     def _start_call(self, growing: PartialItem, item: Json, text: str, out: list[Delta]) -> None:
         """Assign the next call index to the tool call `growing`, and append its first delta to `out`."""
@@ -96,6 +115,8 @@ class Answer:
 
     def _emit_missing_texts(self, growing: PartialItem, item: Json, out: list[Delta]) -> None:
         """Append deltas to `out` for the texts of `item` that were not received as deltas."""
+        if self._resumed:
+            return
         kind = item.get("type")
         if kind == "message" and is_from_model(item):
             pieces = [piece for piece in content_of(item, "item") if piece.get("type") in TEXTS]
@@ -118,7 +139,7 @@ class Answer:
             growing.shown = self._emit_whole_item(growing, item, out)
 
     def _emit_whole_item(self, growing: PartialItem, item: Json, out: list[Delta]) -> bool:
-        """Append the delta for an image or an approval request, which the server does not send in pieces.
+        """Append the delta for an image, an approval request or a client action, which are not sent in pieces.
 
         Returns:
             `False` if the image has no data yet, otherwise `True`.
@@ -132,6 +153,9 @@ class Answer:
         elif kind == "mcp_approval_request":
             text = dumps(approval_arguments(item))
             self._start_call(growing, {"name": MCP_APPROVAL, "call_id": item.get("id")}, text, out)
+        elif kind in ACTION_TYPES and is_action(item):
+            call: Json = {**item, "name": ACTIONS[str(kind)]}
+            self._start_call(growing, call, dumps(action_arguments(item, "item")), out)
         return True
 
     def _emit_missing_text_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:

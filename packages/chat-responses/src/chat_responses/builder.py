@@ -18,7 +18,7 @@ from chat_responses.settings import Settings, endpoint_for
 
 
 class _Configurable(AddressBuilder[Settings]):
-    """Base class with the methods that the builder has with and without a model."""
+    """Base class with the methods that are available both with and without a model."""
 
     __slots__ = ()
 
@@ -135,7 +135,7 @@ class ReadyResponsesBuilder(_Configurable):
 
     def _missing_method_hint(self, name: str) -> str | None:
         if name == "with_model":
-            return f"it has its model, {self._settings.dialect.model!r}: begin with ResponsesBuilder() for another one"
+            return f"the model is already {self._settings.dialect.model!r}: use a new ResponsesBuilder() for another"
         return None
 
     def build(self) -> ResponsesProvider:

@@ -1,4 +1,4 @@
-"""Functions that decide whether `previous_response_id` can replace the beginning of a conversation.
+"""Use of `previous_response_id` in place of the beginning of a conversation.
 
 A server that stores responses also has the conversation before each response. The turn for each stored response has a
 seal in its metadata, a hash of this turn and of all encoded turns before it. If the seal matches the history, only
@@ -58,11 +58,11 @@ def last_stored(history: Sequence[Encoded], dialect: ResponsesDialect) -> int | 
         The index, or `None` if the server has stored no matching history.
     """
     candidates: list[tuple[int, str, Digest]] = []
-    received_items = sha256()
+    history_hash = sha256()
     for place, (role, turn, items) in enumerate(history):
         if role == "model" and (seal := _seal_of(turn, dialect)) is not None:
-            candidates.append((place, seal, received_items.copy()))
-        _add_to_hash(received_items, items)
+            candidates.append((place, seal, history_hash.copy()))
+        _add_to_hash(history_hash, items)
     for place, seal, before in reversed(candidates):
         if seal == _compute_seal(before, history[place][1], dialect):
             return place
@@ -85,10 +85,10 @@ def sealed(turn: Turn, history: Sequence[Encoded], dialect: ResponsesDialect) ->
         return turn
     if not may_chain(dialect) or (metadata.extra.get("store") is False and not dialect.socket):
         return turn
-    received_items = sha256()
+    history_hash = sha256()
     for _, _, items in history:
-        _add_to_hash(received_items, items)
-    turn.metadata = replace(metadata, extra={**metadata.extra, SEAL: _compute_seal(received_items, turn, dialect)})
+        _add_to_hash(history_hash, items)
+    turn.metadata = replace(metadata, extra={**metadata.extra, SEAL: _compute_seal(history_hash, turn, dialect)})
     return turn
 
 
@@ -105,14 +105,14 @@ def _seal_of(turn: Turn, dialect: ResponsesDialect) -> str | None:
     return seal if isinstance(seal, str) and ids_are_known else None
 
 
-def _compute_seal(received_items: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
-    """Return the seal for `turn`: a hash of the history in `received_items` and of the turn."""
-    extended = received_items.copy()
+def _compute_seal(history_hash: Digest, turn: Turn, dialect: ResponsesDialect) -> str:
+    """Return the seal for `turn`, which is `history_hash` with the encoded turn added."""
+    extended = history_hash.copy()
     extended.update(dump_bytes(model_items(turn, dialect)))
     return extended.hexdigest()[:32]
 
 
-def _add_to_hash(received_items: Digest, items: bytes) -> None:
-    """Add the encoded items of one turn to the hash `received_items`."""
-    received_items.update(items)
-    received_items.update(b",")
+def _add_to_hash(history_hash: Digest, items: bytes) -> None:
+    """Add the encoded items of one turn to `history_hash`."""
+    history_hash.update(items)
+    history_hash.update(b",")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar, final
+from typing import Self, TypeVar, final
 
 from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclarations
+from chat_core.provider import Attempt, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
+from chat_responses.background import BackgroundStream, opened, poll, read_or_wait, started, unanswered
 from chat_responses.codec import (
     Composed,
     StreamDecoder,
@@ -28,7 +31,7 @@ from chat_responses.codec import (
 )
 from chat_responses.errors import error_from_object, error_object, is_previous_response_missing
 from chat_responses.frames import parse_error_event
-from chat_responses.options import ResponsesDialect
+from chat_responses.options import BackgroundResponse, ResponsesDialect, ResponsesOptions
 
 ResultT = TypeVar("ResultT")
 
@@ -44,7 +47,7 @@ class ResponsesProvider(TransportProvider):
     transport that the caller passed to the builder stays open.
     """
 
-    __slots__ = ("_dialect",)
+    __slots__ = ("_dialect", "_started")
 
     def __init__(
         self,
@@ -55,9 +58,22 @@ class ResponsesProvider(TransportProvider):
         owns_transport: bool = False,
         description: str = "",
     ) -> None:
-        metadata = ProviderMeta(dialect.provider, dialect.model, description)
+        metadata = ProviderMeta(dialect.provider, dialect.model, description, extras=(ResponsesOptions,))
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
+        self._started: BackgroundResponse | None = None
+
+    def with_provider_name(self, name: str) -> Self:
+        """Implement `TransportProvider.with_provider_name`. The new name also replaces the name in the dialect."""
+        clone = super().with_provider_name(name)
+        object.__setattr__(clone, "_dialect", replace(self._dialect, provider=name))
+        return clone
+
+    def with_attempt(self, attempt: Attempt, /) -> Self:
+        """Implement `AttemptAware.with_attempt`: wait for the background response that the last attempt has started."""
+        clone = copy(self)
+        object.__setattr__(clone, "_started", started(attempt))
+        return clone
 
     async def complete(
         self,
@@ -75,14 +91,13 @@ class ResponsesProvider(TransportProvider):
         """
         dialect = self._dialect
         composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False)
-        read = partial(decode, provider=dialect.provider)
         try:
-            turn = await self._send_and_decode(PATH, composed.body, options, read)
+            turn = await self._complete(messages, composed, options)
         except ProviderError as error:
             if composed.previous is None or not is_previous_response_missing(error):
                 raise
             composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=False, whole=True)
-            turn = await self._send_and_decode(PATH, composed.body, options, read)
+            turn = await self._complete(messages, composed, options)
         return sealed(turn, composed.history, composed.dialect)
 
     @asynccontextmanager
@@ -92,7 +107,7 @@ class ResponsesProvider(TransportProvider):
         tools: ToolDeclarations,
         options: ChatOptions,
         structured_output: OutputSchema | None,
-    ) -> AsyncGenerator[DecodedStream, None]:
+    ) -> AsyncGenerator[DecodedStream | BackgroundStream, None]:
         """Implement `StreamProvider.stream`: send one request and yield its stream.
 
         Leaving the `async with` block early or canceling the task closes the connection at once.
@@ -104,8 +119,8 @@ class ResponsesProvider(TransportProvider):
         composed = compose(messages, tools, options, structured_output, dialect=dialect, stream=True)
         async with AsyncExitStack() as stack:
             try:
-                stream = await stack.enter_async_context(self._open(composed, options))
-                if composed.previous is not None:
+                stream = await stack.enter_async_context(self._open(messages, composed, options))
+                if composed.previous is not None and isinstance(stream, DecodedStream):
                     # Over a WebSocket, a missing previous response is reported by the first event.
                     await stream.begin()
             except ProviderError as error:
@@ -115,14 +130,103 @@ class ResponsesProvider(TransportProvider):
                 composed = compose(
                     messages, tools, options, structured_output, dialect=dialect, stream=True, whole=True
                 )
-                stream = await stack.enter_async_context(self._open(composed, options))
+                stream = await stack.enter_async_context(self._open(messages, composed, options))
             yield stream
 
-    def _open(self, composed: Composed, options: ChatOptions) -> AbstractAsyncContextManager[DecodedStream]:
+    def encode_request(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> bytes:
+        """Return the body that `complete()` would send, for APIs that take requests in another form.
+
+        Args:
+            messages: the conversation.
+            tools: declared tools.
+            options: options of the request.
+            structured_output: schema of the requested output.
+
+        Raises:
+            UsageError: the request cannot be encoded.
+        """
+        return compose(messages, tools, options, structured_output, dialect=self._dialect, stream=False).body
+
+    def decode_response(self, body: bytes) -> Turn:
+        """Return the turn in the body of a response, for responses that arrive in another form.
+
+        Args:
+            body: body of the response.
+
+        Raises:
+            ChatError: the body reports an error, or is not a response.
+        """
+        return decode(body, self._dialect.provider)
+
+    async def _complete(self, messages: Messages, composed: Composed, options: ChatOptions) -> Turn:
+        """Send a request, and return the turn of its response, also if it is created in the background."""
+        extras = composed.extras
+        if extras is not None and (extras.background or extras.resume):
+            return await self._complete_in_background(messages, composed, extras, options)
+        read = partial(decode, provider=composed.dialect.provider)
+        return await self._send_and_decode(PATH, composed.body, options, read)
+
+    def _open(
+        self, messages: Messages, composed: Composed, options: ChatOptions
+    ) -> AbstractAsyncContextManager[DecodedStream | BackgroundStream]:
         """Return a context manager that sends the request and yields the stream of its response."""
+        extras = composed.extras
+        if extras is not None and (extras.background or extras.resume) and not composed.dialect.socket:
+            return opened(self._background_stream(messages, composed, extras, options))
         request = self.endpoint.request(PATH, composed.body, options.timeout, stream=True, is_last=is_last)
         seal = partial(sealed, history=composed.history, dialect=composed.dialect)
         return self.open_stream(request, StreamDecoder(composed.dialect.provider), seal)
+
+    async def _complete_in_background(
+        self, messages: Messages, composed: Composed, extras: ResponsesOptions, options: ChatOptions
+    ) -> Turn:
+        """Send a request, unless it is resumed, and poll its response until it is finished."""
+        read = partial(read_or_wait, provider=composed.dialect.provider)
+        found: Turn | BackgroundResponse | None = unanswered(extras.resume, messages) or self._started
+        if found is None:
+            found = await self._send_and_decode(PATH, composed.body, options, read)
+            if isinstance(found, BackgroundResponse) and extras.on_background is not None:
+                extras.on_background(found)
+        if isinstance(found, BackgroundResponse):
+            path = found.path(stream=False)
+            request = self.endpoint.request(path, b"", options.timeout, stream=False, method="GET")
+            found = await poll(found, partial(self.fetch_decoded, request, read))
+        return found
+
+    def _background_stream(
+        self, messages: Messages, composed: Composed, extras: ResponsesOptions, options: ChatOptions
+    ) -> BackgroundStream:
+        resumed = unanswered(extras.resume, messages) or self._started
+        has_events = resumed is not None and resumed.sequence_number is not None
+        decoder = StreamDecoder(composed.dialect.provider, resumed=has_events)
+        seal = partial(sealed, history=composed.history, dialect=composed.dialect)
+
+        def connect(response: BackgroundResponse | None) -> AbstractAsyncContextManager[DecodedStream]:
+            request = partial(self.endpoint.request, timeout=options.timeout, stream=True, is_last=is_last)
+            if response is None:
+                return self.open_stream(request(PATH, composed.body), decoder, seal)
+            return self.open_stream(request(response.path(stream=True), b"", method="GET"), decoder, seal)
+
+        return BackgroundStream(connect, decoder, extras.on_background, resumed)
+
+    async def cancel_response(self, response: BackgroundResponse | str) -> None:
+        """Cancel a background response that the server has not finished, so that the server stops creating it.
+
+        Args:
+            response: the response, or its id.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        known = BackgroundResponse(response) if isinstance(response, str) else response
+        path = f"{known.path(stream=False)}/cancel"
+        await self.fetch(self.endpoint.request(path, b"{}", None, stream=False))
 
     async def count_tokens(
         self,

@@ -12,6 +12,7 @@ from chat_core.provider import ToolDeclaration, ToolDeclarations
 from chat_core.wire.shapes import Json, is_list, is_mapping
 from chat_core.wire.strict import requires_all, strict_schema
 
+from chat_responses.actions import declared_action
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import MCP_APPROVAL
 
@@ -22,8 +23,8 @@ NAMED_TYPES: Final = frozenset({"function", "custom"})
 def encode_tools(tools: ToolDeclarations, extras: ResponsesOptions | None, dialect: ResponsesDialect) -> bytes:
     """Return the tool declarations as JSON objects joined by commas: the chat's tools, then raw tools from `extras`.
 
-    A raw tool replaces the tool of the chat with the same name, for example to declare a custom tool or a deferred
-    tool. The tool `mcp_approval` is never declared, because the model does not call it.
+    A raw tool replaces the tool of the chat with the same name, for example to declare a custom tool, a deferred tool
+    or a client action. The tool `mcp_approval` is never declared, because the model does not call it.
 
     Args:
         tools: tools of the chat.
@@ -41,13 +42,15 @@ def encode_tools(tools: ToolDeclarations, extras: ResponsesOptions | None, diale
 
 
 def tool_names(raw: Iterable[object]) -> Iterator[str]:
-    """Yield the names of raw tools, including tools in namespaces."""
+    """Yield the names of raw tools, including tools in namespaces, and the names of tools that run client actions."""
     for tool in raw:
         if not is_mapping(tool):
             continue
         name = tool.get("name")
         if tool.get("type") in NAMED_TYPES and isinstance(name, str):
             yield name
+        elif (action := declared_action(tool)) is not None:
+            yield action
         elif is_list(inner := tool.get("tools")):
             yield from tool_names(inner)
 

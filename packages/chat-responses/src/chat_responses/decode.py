@@ -20,9 +20,10 @@ from chat_core.usage import Metadata
 from chat_core.wire.event_decoder import DECODE_ERRORS, SKIP, EventDecoder
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object
 
+from chat_responses.actions import ACTION_TYPES, answered_calls
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_from_object, error_object, find_error
-from chat_responses.items import DeclaredTools, logprobs_of, parts_of, unanswered_action
+from chat_responses.items import DeclaredTools, logprobs_of, parts_of
 from chat_responses.usage import read_usage
 
 DONE: Final = b"[DONE]"
@@ -31,7 +32,7 @@ DONE: Final = b"[DONE]"
 TERMINAL: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"}
 )
-"""Events that end a response. Some servers send `response.done` over a WebSocket; its status is the result."""
+"""Events that end a response. Over a WebSocket, some servers end with `response.done` and a status."""
 
 START_EVENTS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 ERRORS: Final = ("error", "response.error")
@@ -39,7 +40,7 @@ LAST_EVENTS: Final = TERMINAL.union(ERRORS)
 """All events that end a stream."""
 
 UNFINISHED: Final = ("queued", "in_progress")
-"""Statuses of a response that the server has not finished. A tuple, because a received status may be unhashable."""
+"""Statuses of a response that the server has not finished. Not a set, because a received status may be unhashable."""
 
 MAY_BE_LAST: Final = re.compile(rb"response\.(?:completed|incomplete|failed|cancelled|done|error)\"|\"error\"")
 
@@ -96,19 +97,47 @@ def decode(body: bytes, provider: str) -> Turn:
     return StreamDecoder(provider).read(body)
 
 
+def unfinished_id(body: bytes) -> str | None:
+    """Return the id of the response in `body` if the server has not finished it, or `None`."""
+    try:
+        response = mapping(loads_limited(body))
+    except ValueError:
+        return None
+    return _text_or_none(response.get("id")) if response.get("status") in UNFINISHED else None
+
+
 @final
 class StreamDecoder(EventDecoder):
-    """Decoder for one response, streamed or complete. Instances are not safe to share between tasks."""
+    """Decoder for one response, streamed or complete. Instances are not safe to share between tasks.
+
+    Args:
+        provider: provider name, for errors and metadata.
+        resumed: whether another decoder received the first events. Their texts are not delivered again.
+    """
 
     __slots__ = ("_answer", "_head", "_output")
 
     TERMINATOR: ClassVar[str] = "`response.completed`"
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, resumed: bool = False) -> None:
         super().__init__(provider)
         self._head: Json = {}
-        self._answer = Answer(provider)
+        self._answer = Answer(provider, resumed=resumed)
         self._output: list[Json] | None = None
+
+    @property
+    def response_id(self) -> str | None:
+        """The id of the response, or `None` before its first event."""
+        return _text_or_none(self._head.get("id"))
+
+    @property
+    def sequence_number(self) -> int | None:
+        """The number of the last event, or `None` if it has none."""
+        try:
+            number = mapping(loads_limited(self.data)).get("sequence_number")
+        except ValueError:
+            return None
+        return number if isinstance(number, int) else None
 
     def feed_json(self, events: Iterable[Json]) -> list[Delta]:
         """Decode events that are already parsed, and return their deltas.
@@ -208,25 +237,16 @@ class StreamDecoder(EventDecoder):
 
         Raises:
             StreamTruncatedError: the stream ended before the response did.
-            InvalidResponseError: an item of the response is malformed, or requests a client action that is not a call
-                to a function or custom tool.
+            InvalidResponseError: an item of the response is malformed.
         """
         if not self.done:
             raise self.truncated(len(self.partial().tools))
         items = self._output or []
         try:
-            turn = self._create_turn(items)
+            return self._create_turn(items)
         except DECODE_ERRORS as error:
             self.failure: ChatError | None = self.translate(error)
             raise self.failure from error
-        if turn.finish_reason in {"stop", "tool_calls"} and (action := unanswered_action(items)) is not None:
-            index, kind = action
-            msg = (
-                f"the model requests the action {kind!r}, which this library does not run: "
-                "remove the tool from the request, or declare a function for it"
-            )
-            raise self.invalid(msg, f"output[{index}]")
-        return turn
 
     def partial(self) -> Turn:
         """Return a turn with everything received so far, except items that cannot be decoded."""
@@ -255,8 +275,8 @@ class StreamDecoder(EventDecoder):
         self._output = self._answer.ended(items, out)
         if status in UNFINISHED:
             msg = (
-                f"the response {self._head.get('id', '')} is still {status!r}, and background responses are not "
-                "supported: do not request `background`"
+                f"the response {self._head.get('id', '')} is still {status!r}: request background responses with "
+                "ResponsesOptions(background=True), which waits for them"
             )
             raise self.invalid(msg, "status")
         if kind and not status:
@@ -268,9 +288,12 @@ class StreamDecoder(EventDecoder):
     def _create_turn(self, items: list[Json]) -> Turn:
         """Return a turn with the parts in `items` and with the metadata received so far."""
         parts: list[Part] = []
+        answered = answered_calls(items)
         for index, item in enumerate(items):
-            if self._answer.tools.ran_on_server(item):
-                parts.append(ProviderPart(self.provider, "custom_tool_call", item))
+            kind = item.get("type")
+            has_output = kind in ACTION_TYPES and str(item.get("call_id")) in answered
+            if has_output or self._answer.tools.ran_on_server(item):
+                parts.append(ProviderPart(self.provider, str(kind), item))
             else:
                 parts += parts_of(item, self.provider, f"output[{index}]")
         head = self._head
@@ -306,7 +329,7 @@ class StreamDecoder(EventDecoder):
     def shape_error(self, chunk: object) -> ChatError | None:
         """Return the error that names the malformed field in `chunk`, or None if every field has the right type."""
         if not is_object(chunk):
-            return self.invalid("an event or a response is an object")
+            return self.invalid("an event or a response must be a JSON object")
         return self.wrong_shape(wrong_path(chunk))
 
 

@@ -25,13 +25,13 @@ from chat_core.wire.strict import strict_schema
 
 from chat_responses.chain import Encoded, last_stored, may_chain
 from chat_responses.declare import encode_tools, tool_choice_fields
-from chat_responses.options import ResponsesDialect, ResponsesOptions, refuse_background
+from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import call_outputs, model_items, plain_items
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
 REASONING_MODELS: Final = re.compile(r"(?:.*/)?(?:o[1-9]|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex|gpt-oss)")
-"""Names of models that are known to reason. Other models reject a request for encrypted reasoning."""
+"""Names of models that are known to reason, because other models reject a request for encrypted reasoning."""
 
 VENDOR_FIELDS: Final = (
     "max_tool_calls",
@@ -63,12 +63,14 @@ class Composed:
             previous responses.
         dialect: the dialect after `ResponsesOptions` was applied.
         previous: the id of the previous response that the request refers to, or `None`.
+        extras: the options of the Responses API, or `None`.
     """
 
     body: bytes
     history: tuple[Encoded, ...]
     dialect: ResponsesDialect
     previous: str | None
+    extras: ResponsesOptions | None = None
 
 
 def encode(
@@ -149,7 +151,7 @@ def compose(
     if previous is not None:
         head["previous_response_id"] = previous
     _add_extra_body(extras, head, rest)
-    return Composed(_join_body(head, items, tools_sent, rest), history, dialect, previous)
+    return Composed(_join_body(head, items, tools_sent, rest), history, dialect, previous, extras)
 
 
 def encode_count(
@@ -210,8 +212,8 @@ class _SystemText:
 
     Attributes:
         instructions: value of the field `instructions`, or `None`.
-        replaced: leading system turns of the conversation that the field replaces.
-        stored: leading system turns after the replaced ones, which are sent as messages.
+        replaced: leading system turns whose text is sent in that field.
+        stored: leading system turns after those in `replaced`. They are sent as messages.
         before: instructions that are sent as messages before `stored`.
         after: instructions that are sent as messages after `stored`.
     """
@@ -288,7 +290,7 @@ def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:
 
     Args:
         role: role of the turn.
-        turn: the turn.
+        turn: the turn to encode.
         dialect: settings of the provider.
 
     Raises:
@@ -305,7 +307,7 @@ EMPTY_TURN: Final = b"\0"
 
 @final
 class _Encoder:
-    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
+    """Callable that encodes turns of one role, and is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 
@@ -338,7 +340,10 @@ def _option_fields(
     tools: bool,
 ) -> Json:
     """Return the request fields for options, output format and tool choice."""
-    options.refuse(f"the Responses wire of {dialect.provider}", "stop", "seed")
+    options.refuse(f"the Responses API (provider {dialect.provider!r})", "stop", "seed")
+    if dialect.socket and extras is not None and extras.resume is not None:
+        msg = "a WebSocket supports no background responses: remove resume, or send the request over HTTP"
+        raise UnsupportedOptionError(msg)
     rest: Json = {}
     for name, field in (("temperature", "temperature"), ("top_p", "top_p"), ("max_tokens", "max_output_tokens")):
         if (value := getattr(options, name)) is not None:
@@ -425,12 +430,13 @@ def _add_extra_body(extras: ResponsesOptions | None, head: Json, rest: Json) -> 
     """Add the fields of `extra_body` to `rest`, in place.
 
     Raises:
-        UnsupportedOptionError: the request already has one of the fields, or it would run in the background.
+        UnsupportedOptionError: the request already has one of the fields, or the option `background` is needed.
     """
     for name, value in (extras.extra_body or {}).items() if extras is not None else ():
         if name in rest or name in head or name in {"model", "input", "tools", "stream"}:
             msg = f"extra_body cannot set {name!r}, because the request already has it: use the option for this field"
             raise UnsupportedOptionError(msg)
-        if name == "background":
-            refuse_background(value)
+        if name == "background" and value:
+            msg = "extra_body cannot set 'background': use ResponsesOptions(background=True)"
+            raise UnsupportedOptionError(msg)
         rest[name] = value

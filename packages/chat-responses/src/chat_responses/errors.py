@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, type[ProviderError]]] = {
     "misalignment_policy_violation": ContentFilteredError,
     "cyber_policy": ContentFilteredError,
     "vector_store_timeout": ServerError,
-    "websocket_connection_limit_reached": ServerError,  # the connection reached its maximum age; a new one works
+    "websocket_connection_limit_reached": ServerError,  # the connection reached its maximum age; a new connection works
     "server_is_overloaded": OverloadedError,
     "slow_down": OverloadedError,
     "usage_limit_reached": QuotaExceededError,

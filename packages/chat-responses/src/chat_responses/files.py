@@ -23,7 +23,7 @@ def content_part(part: Part, dialect: ResponsesDialect) -> Json:
     """Return a part in the API's format, as content of a user message, a system message or a tool output.
 
     Args:
-        part: the part.
+        part: the part to encode.
         dialect: settings of the provider.
 
     Raises:
@@ -47,7 +47,7 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
     """Return the content part for a file in the API's format.
 
     Args:
-        file: the file.
+        file: the file to encode.
         dialect: settings of the provider.
 
     Raises:
@@ -69,7 +69,7 @@ def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) ->
     if "file_id" in data:
         image["file_id"] = data["file_id"]
     elif file.data is None and file.url is None:
-        reject(file, dialect, "only another provider has its content; attach its bytes")
+        reject(file, dialect, "it is stored with another provider; attach its bytes")
     else:
         image["image_url"] = url_of(file)
     if "detail" in data:
@@ -88,7 +88,7 @@ def _document(file: File, data: Mapping[str, object], dialect: ResponsesDialect)
         # The server takes the name from the URL. A few servers reject an additional `filename`.
         return document | {"file_url": file.url}
     if file.data is None and file.url is None:
-        reject(file, dialect, "only another provider has its content; attach its bytes")
+        reject(file, dialect, "it is stored with another provider; attach its bytes")
     return document | {"filename": file.name or _default_name(file), "file_data": url_of(file)}
 
 
@@ -100,7 +100,7 @@ def url_of(file: File) -> str:
 
 
 def _default_name(file: File) -> str:
-    """Return a generated name for a file that has none. Servers reject file bytes without a name."""
+    """Return a generated name for a file that has none, because servers reject file bytes without a name."""
     return f"file.{file.mime.partition('/')[2].partition('+')[0].partition(';')[0] or 'bin'}"
 
 
@@ -108,11 +108,11 @@ def reject(part: Part, dialect: ResponsesDialect, reason: str = "") -> NoReturn:
     """Raise an error because the API cannot represent a part.
 
     Args:
-        part: the part.
+        part: the part that cannot be sent.
         dialect: settings of the provider.
         reason: the reason, and what to do instead.
 
     Raises:
         UnsupportedPartError: always.
     """
-    raise unsupported_part(part, f"the Responses wire of {dialect.provider}", reason)
+    raise unsupported_part(part, f"the Responses API (provider {dialect.provider!r})", reason)

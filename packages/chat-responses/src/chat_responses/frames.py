@@ -66,7 +66,8 @@ class ResponsesFrames:
     def read(self, frame: bytes, /) -> tuple[None, Sequence[Event], bool]:
         """Return the event in a frame, as a tuple of request key, events and whether the response ended.
 
-        The key is always `None`. The response never ends here, because `Request.is_last` detects the last event.
+        The key is always `None`. The last value is always `False`, because `Request.is_last` detects the end of the
+        response.
         """
         return None, (Event("message", frame),), False
 

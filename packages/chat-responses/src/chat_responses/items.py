@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, final
@@ -26,10 +26,11 @@ from chat_core.wire.shapes import (
 )
 
 from chat_responses import model_texts
+from chat_responses.actions import ACTIONS, action_arguments, is_action
 from chat_responses.parts import MCP_APPROVAL
 
 TEXTS: Final = ("output_text", "text", None)
-"""Types of text content in a message. A tuple, because a received type may be unhashable."""
+"""Types of text content in a message. Not a set, because a received type may be unhashable."""
 
 Reader: TypeAlias = Callable[[Json, str, str], list[Part]]
 
@@ -38,7 +39,7 @@ def parts_of(item: Json, provider: str, path: str) -> list[Part]:
     """Decode a response item and return its message parts.
 
     Args:
-        item: the item.
+        item: the response item, as decoded from JSON.
         provider: provider name, the owner of opaque data.
         path: path of the item in the response, for errors.
 
@@ -58,7 +59,7 @@ def replayed_fields(item: Mapping[str, Any], without: Iterable[str]) -> Json:
     Null fields and a `completed` status are omitted.
 
     Args:
-        item: the item.
+        item: the response item, as decoded from JSON.
         without: names of fields to omit, because the part itself stores them.
     """
     fields = {name: value for name, value in item.items() if value is not None and name not in without}
@@ -229,6 +230,16 @@ def approval_arguments(item: Json) -> Json:
     return {"server_label": item.get("server_label"), "name": item.get("name"), "arguments": arguments}
 
 
+def _decode_action(item: Json, provider: str, path: str) -> list[Part]:
+    kind = str(item["type"])
+    if not is_action(item):
+        return [ProviderPart(provider, kind, item)]
+    # `created_by` is not accepted in requests.
+    fields = {name: value for name, value in item.items() if value is not None and name != "created_by"}
+    call = FunctionCall(ACTIONS[kind], action_arguments(item, path), opaque=Opaque(provider, {"item": fields}))
+    return [Tool(_reject_truncated(call, item), call_id=call_id_of(item))]
+
+
 SERVER_TOOLS: Final = frozenset({"x_keyword_search", "x_semantic_search", "x_thread_fetch", "x_user_search"})
 """Tools that xAI runs for `x_search` and reports as `custom_tool_call` (Vercel AI SDK, `@ai-sdk/xai`, 2026-11-22)."""
 
@@ -263,27 +274,6 @@ class DeclaredTools:
         name = item.get("name")
         known = isinstance(name, str) and name in SERVER_TOOLS and name not in self._custom_names
         return known or self._excludes_custom
-
-
-CLIENT_ACTIONS: Final = (
-    "computer_call", "shell_call", "local_shell_call", "apply_patch_call", "tool_search_call",
-)  # fmt: skip
-"""Types of items that ask the client to run an action. A tuple, because a received type may be unhashable."""
-
-
-def unanswered_action(items: Sequence[Json]) -> tuple[int, str] | None:
-    """Return the index and type of the first item that asks the client to run an action, or `None`.
-
-    The server itself runs some actions, such as a shell in its own container, and reports their output.
-    """
-    answered = {str(item.get("call_id")) for item in items if str(item.get("type")).endswith("_output")}
-    for index, item in enumerate(items):
-        kind = item.get("type")
-        if kind not in CLIENT_ACTIONS or (kind == "tool_search_call" and item.get("execution") != "client"):
-            continue
-        if item.get("call_id") is None or str(item["call_id"]) not in answered:
-            return index, str(kind)
-    return None
 
 
 # --- Files ---------------------------------------------------------------------------------------------------
@@ -334,15 +324,15 @@ IMAGE_SIGNATURES: Final = (
 """First bytes of image formats, and their mime types."""
 
 
-def _image_mime(data: bytes, encode_tools: object) -> str:
-    """Return the mime type of an image, based on its first bytes, or else on the declared format. Default: PNG."""
+def _image_mime(data: bytes, output_format: object) -> str:
+    """Return the mime type of an image from its first bytes, or else from `output_format`. The default is PNG."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     if (found := next((mime for signature, mime in IMAGE_SIGNATURES if data.startswith(signature)), None)) is not None:
         return found
-    if encode_tools == "svg":
+    if output_format == "svg":
         return "image/svg+xml"
-    return f"image/{encode_tools}" if isinstance(encode_tools, str) and encode_tools else "image/png"
+    return f"image/{output_format}" if isinstance(output_format, str) and output_format else "image/png"
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -352,5 +342,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "custom_tool_call": _decode_custom_tool_call,
     "mcp_approval_request": _decode_mcp_approval_request,
     "image_generation_call": _decode_image,
+    **dict.fromkeys(ACTIONS, _decode_action),
 }
 """Decoders by item type. An item of another type becomes a `ProviderPart`, which is sent back unchanged."""

@@ -12,7 +12,7 @@ from typing import Final
 from chat_core.json import dumps
 
 CALL_TRUNCATED: Final = "the answer was cut before this call was whole"
-"""The `problem` of a tool call in a truncated item."""
+"""Value of `FunctionCall.problem` for a call in a truncated item."""
 
 
 def rejected_edit(arguments: Mapping[str, object]) -> str:

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
-
-from chat_core.errors import UnsupportedOptionError
+from urllib.parse import quote
 
 DEFAULT_PROVIDER = "responses"
 
 ReasoningReplay: TypeAlias = Literal["as-received", "never"]
 ReasoningSummary: TypeAlias = Literal["auto", "concise", "detailed"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BackgroundResponse:
+    """A response that the server creates in the background. Both attributes are JSON values that you can store.
+
+    Attributes:
+        id: id of the response.
+        sequence_number: number of the last event that was received in a stream, or `None`.
+    """
+
+    id: str
+    sequence_number: int | None = None
+
+    def path(self, *, stream: bool) -> str:
+        """Return the path of the request that retrieves the response.
+
+        Args:
+            stream: whether to request the events after `sequence_number`, or all events if it is `None`.
+        """
+        path = f"/responses/{quote(self.id, safe='')}"
+        if not stream:
+            return path
+        after = "" if self.sequence_number is None else f"&starting_after={self.sequence_number}"
+        return f"{path}?stream=true{after}"
 
 
 @final
@@ -26,12 +51,16 @@ class ResponsesOptions:
         reasoning: additional fields of `reasoning`, sent unchanged.
         verbosity: length of the response.
         text: additional fields of `text`, sent unchanged. Fields of its `format` are merged into the requested format.
-        allowed_tools: the declared tools that the model may call now: names, or raw tool choices.
+        allowed_tools: names or raw tool choices of the declared tools that the model may call in this request.
         tool_choice: a raw tool choice that `ChatOptions.tool_choice` cannot express.
         max_tool_calls: maximum number of calls to server-side tools.
         top_logprobs: number of alternatives returned for each token. `include` must request log probabilities.
         truncation: whether the server may drop items from the middle of a conversation that is too long.
-        background: `True` is rejected, because background responses cannot be retrieved yet.
+        background: whether the server creates the response in the background. The provider waits until the response is
+            finished, and continues over a new connection if a connection breaks.
+        on_background: function that receives the `BackgroundResponse` when the server has accepted the request, and
+            after each batch of events of a stream. Store it to wait for the response in another process.
+        resume: a `BackgroundResponse` to wait for instead of sending the first request of the run.
         conversation: id of a conversation stored on the server. Its items precede the items of the request.
         prompt: a prompt stored on the server, with its variables.
         metadata: data that the server stores with the response.
@@ -42,9 +71,6 @@ class ResponsesOptions:
         tools: raw tools, sent after the tools of the chat. A raw tool replaces the tool of the chat with the same name.
         extra_body: additional fields of the request, sent unchanged. They cannot replace fields of the library.
         provider: name of the provider that these options are for.
-
-    Raises:
-        UnsupportedOptionError: `background` is `True`.
     """
 
     store: bool | None = None
@@ -59,6 +85,8 @@ class ResponsesOptions:
     top_logprobs: int | None = None
     truncation: Literal["auto", "disabled"] | None = None
     background: bool | None = None
+    on_background: Callable[[BackgroundResponse], object] | None = field(default=None, hash=False, repr=False)
+    resume: BackgroundResponse | None = None
     conversation: str | None = None
     prompt: Mapping[str, object] | None = field(default=None, hash=False)
     metadata: Mapping[str, str] | None = field(default=None, hash=False)
@@ -71,23 +99,6 @@ class ResponsesOptions:
     extra_body: Mapping[str, object] | None = field(default=None, hash=False, repr=False)
     provider: str = DEFAULT_PROVIDER
 
-    def __post_init__(self) -> None:
-        refuse_background(self.background)
-
-
-def refuse_background(background: object) -> None:
-    """Raise an error if a request would run in the background.
-
-    Raises:
-        UnsupportedOptionError: `background` is true.
-    """
-    if background:
-        msg = (
-            f"background={background!r} is not supported, because the server would return an unfinished response: "
-            "omit it, and use stream() for long responses"
-        )
-        raise UnsupportedOptionError(msg)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +108,8 @@ class ResponsesDialect:
     Attributes:
         model: name of the model, or empty if the URL names it.
         provider: name of the provider. Opaque data with this name in a history belongs to the provider.
-        instructions: whether leading system turns are sent as `instructions` instead of messages. Later ones are always
-            messages.
+        instructions: whether leading system turns are sent as `instructions` instead of messages. Later system turns
+            are always sent as messages.
         system_role: role of system messages.
         store: whether the server stores responses. `None` uses the server's default, which is usually to store.
         previous_response: whether a request refers to the last response instead of sending the whole conversation,
@@ -152,5 +163,5 @@ class ResponsesDialect:
 
     @property
     def sends_ids(self) -> bool:
-        """Whether items are sent with their ids. Without storage the ids are unknown to the server."""
+        """Whether items are sent with their ids, which the server does not know without storage."""
         return self.item_ids and self.stores

@@ -7,7 +7,8 @@ Data that only this provider understands is in `Opaque` data with the provider's
 - `File`: `file_id` is the id of an uploaded file, `detail` the resolution. `item` is the `image_generation_call` that
   created the file, without the bytes.
 - `Reasoning`: `item` is the whole item without `encrypted_content`, which is the signature.
-- `FunctionCall`: `item` holds the additional fields of the item, and its `type` unless it is `function_call`.
+- `FunctionCall`: `item` holds the additional fields of the item, and its `type` unless it is `function_call`. For a
+  client action and for an approval request, `item` is the whole item.
 
 A `ProviderPart` of kind `refusal` or `content` is a content part of a model's message. A `ProviderPart` of kind `part`
 is a content part of another message. A `ProviderPart` of any other kind is a whole item; its kind is the item's type or
@@ -28,6 +29,7 @@ from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
 from chat_responses import model_texts
+from chat_responses.actions import ACTION_TYPES, action_outputs
 from chat_responses.files import content_part, file_part, reject
 from chat_responses.options import ResponsesDialect
 
@@ -50,7 +52,7 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
 
     Args:
         role: role of the turn.
-        turn: the turn.
+        turn: the turn to encode.
         dialect: settings of the provider.
 
     Raises:
@@ -88,7 +90,7 @@ def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
     """Return the request item that a `ProviderPart` contains.
 
     Args:
-        part: the part.
+        part: the part to unwrap.
         dialect: settings of the provider.
 
     Returns:
@@ -107,7 +109,7 @@ def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
     """Return the request items for a model turn, without the outputs of its tool calls.
 
     Args:
-        turn: the turn.
+        turn: the model turn to encode.
         dialect: settings of the provider.
 
     Raises:
@@ -123,11 +125,13 @@ def call_outputs(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
     """Return request items with the outputs of a model turn's tool calls, in the order of the calls.
 
     Args:
-        turn: the turn.
+        turn: the model turn with the resolved calls.
         dialect: settings of the provider.
     """
     ids = wire_ids(turn, dialect)
-    return [_call_output(tool, call_id, dialect) for tool, call_id in zip(turn.tools, ids, strict=True)]
+    return [
+        item for tool, call_id in zip(turn.tools, ids, strict=True) for item in _call_outputs(tool, call_id, dialect)
+    ]
 
 
 # --- Calls -------------------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def wire_ids(turn: Turn, dialect: ResponsesDialect) -> list[str]:
     A turn from another provider may have ids that are too long for this API. Such an id is replaced by its hash.
 
     Args:
-        turn: the turn.
+        turn: the model turn with the calls.
         dialect: settings of the provider.
     """
     own = is_own(turn, dialect)
@@ -150,7 +154,7 @@ def is_own(turn: Turn, dialect: ResponsesDialect) -> bool:
     """Return whether a turn is from this provider or names no provider.
 
     Args:
-        turn: the turn.
+        turn: a turn of the conversation.
         dialect: settings of the provider.
     """
     return turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
@@ -179,27 +183,31 @@ def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool
     kind = item.pop("type", "function_call")
     if kind == "mcp_approval_request":
         return {"type": kind, **item}
-    if not dialect.sends_ids:
+    if not dialect.sends_ids and (kind not in ACTION_TYPES or kind in ID_OPTIONAL):
         item.pop("id", None)
+    if kind in ACTION_TYPES:
+        return {"type": kind, **item, "call_id": call_id}
     name = tool.name if own else INVALID_IN_NAME.sub("_", tool.name)
     field = "input" if kind == "custom_tool_call" else "arguments"
     return {"type": kind, "call_id": call_id, "name": name, field: tool.call.text, **item}
 
 
-def _call_output(tool: Tool, call_id: str, dialect: ResponsesDialect) -> Json:
-    """Return the request item with the output of a tool call."""
+def _call_outputs(tool: Tool, call_id: str, dialect: ResponsesDialect) -> list[Json]:
+    """Return the request items with the output of a tool call."""
     item = stored_item_fields(tool, dialect)
     kind = item.get("type")
     if kind == "mcp_approval_request":
-        return _approval_response(tool, str(item.get("id")))
+        return [_approval_response(tool, str(item.get("id")))]
+    if kind in ACTION_TYPES:
+        return action_outputs(tool, item, call_id)
     output: object = tool.result_text()
     if files := tool.result_files:
         texts = [{"type": "input_text", "text": output}] if output else []
         output = [*texts, *[file_part(file, dialect) for file in files]]
     output_type = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
-    # A call made by a program on the server is answered to that program.
+    # If a program on the server made the call, the output must name that program.
     caller = {"caller": item["caller"]} if is_mapping(item.get("caller")) else {}
-    return {"type": output_type, "call_id": call_id, "output": output, **caller}
+    return [{"type": output_type, "call_id": call_id, "output": output, **caller}]
 
 
 def _approval_response(tool: Tool, request: str) -> Json:
@@ -297,7 +305,7 @@ class _ItemBuilder:
         if not self._dialect.sends_ids:
             item.pop("id", None)
             if part.signature is None and not item.get("content"):
-                return None  # without storage the server does not have it
+                return None  # without storage, the server does not have the item
         return item
 
     def _file(self, file: File) -> Json:

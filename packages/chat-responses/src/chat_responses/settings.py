@@ -13,6 +13,7 @@ from chat_core.wire.connection import (
     credentials_for,
     default_transport,
     read_environment,
+    without_frames,
 )
 from chat_core.wire.endpoint import Endpoint
 
@@ -47,6 +48,7 @@ class Settings(Connection):
         return websocket_transport() if self.dialect.socket else default_transport()
 
 
+@without_frames
 def endpoint_for(settings: Settings) -> Endpoint:
     """Return the endpoint that requests are sent to, including credentials.
 
