@@ -410,7 +410,7 @@ async def test_a_rate_limit_raises_with_retry_after_without_retries() -> None:
     assert (error.value.retry_after, error.value.request_id) == (9.0, "req_1")
 
 
-async def test_a_html_page_with_status_200_raises_invalid_response() -> None:
+async def test_an_html_page_with_status_200_raises_invalid_response() -> None:
     transport = MockTransport()
     transport.answer(200, {"content-type": "text/html"}, b"<html>")
     chat = ChatBuilder().with_model(provider(transport)).build()

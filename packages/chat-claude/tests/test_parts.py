@@ -147,7 +147,7 @@ def test_the_mime_type_of_a_file_selects_its_block_type(file: File, block: dict[
         (File("text/plain", data=b"\xff\xfe"), "not valid UTF-8"),
         (File("text/plain", data=b" "), "it is empty"),
         (File("image/png", data=b""), "has no bytes"),
-        (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "only another provider"),
+        (File("image/png", opaque=Opaque("openai", {"file_id": "f"})), "stored with another provider"),
     ],
 )
 def test_a_file_that_cannot_be_sent_is_rejected_with_advice(file: File, why: str) -> None:

@@ -173,6 +173,13 @@ def test_a_tool_choice_without_tools_is_omitted_or_rejected() -> None:
     assert body(tool_choice="required", extras=native)["tool_choice"] == {"type": "any"}
 
 
+def test_a_named_tool_choice_must_be_a_declared_tool_if_no_native_tool_exists() -> None:
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+        body(tools=TOOLS, tool_choice=NamedTool("lookup"))
+    native = ClaudeOptions(tools=(WebSearch(),))
+    assert body(tools=TOOLS, tool_choice=NamedTool("web_search"), extras=native)["tool_choice"]["name"] == "web_search"
+
+
 # --- Structured answers ---------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_claude.schema import input_schema, strict_schema
+from chat_claude.schema import StrictLimits, input_schema, strict_schema
 from chat_core.errors import UnsupportedOptionError
 
 
@@ -160,3 +160,36 @@ def test_a_schema_that_is_nested_too_deeply_has_no_strict_form() -> None:
     for _ in range(80):
         schema = {"type": "array", "items": schema}
     assert inner(schema) is None
+
+
+TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+ONE_OPTIONAL = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("strict", "optional", "unions"),
+    [
+        ({"properties": {"a": TEXT_OR_NULL}, "required": ["a"]}, 0, 1),
+        ({"properties": {"a": {"type": "array", "items": TEXT_OR_NULL}}, "required": ["a"]}, 0, 1),
+        ({"properties": {"a": {"$ref": "#/$defs/d"}}, "required": ["a"], "$defs": {"d": TEXT_OR_NULL}}, 0, 1),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/d"}, "b": {"$ref": "#/$defs/d"}},
+                "required": ["a", "b"],
+                "$defs": {"d": ONE_OPTIONAL},
+            },
+            2,
+            0,
+        ),
+        ({"properties": {"enum": TEXT_OR_NULL, "const": ONE_OPTIONAL}, "required": ["enum", "const"]}, 1, 1),
+        ({"properties": {"properties": ONE_OPTIONAL}, "required": ["properties"]}, 1, 0),
+        ({"properties": {"a": {"enum": [{"properties": {"b": 1}}]}}, "required": ["a"]}, 0, 0),
+    ],
+)
+def test_optional_properties_and_unions_are_counted_wherever_they_are_used(
+    strict: dict[str, Any], optional: int, unions: int
+) -> None:
+    exact, smaller = StrictLimits((1, optional, unions)), [(1, optional - 1, unions), (1, optional, unions - 1)]
+    assert exact.take(strict, tools=1)
+    assert exact.remaining == (0, 0, 0)
+    assert not any(StrictLimits(remaining).take(strict, tools=1) for remaining in smaller if min(remaining) >= 0)

@@ -21,7 +21,7 @@ BlockFields: TypeAlias = Mapping[str, Any]
 CALL_FIELDS: Final = ("id", "name", "input")
 
 DEFAULT_CALLER: Final = {"type": "direct"}
-"""Value of `caller` if the model itself makes the call. This default is not stored."""
+"""Value of `caller` if the model itself makes the call, a default that is not stored."""
 
 
 class Block(Protocol):
@@ -40,7 +40,7 @@ class Block(Protocol):
         ...
 
     def end(self, out: list[Delta]) -> None:
-        """Finish the block and append its remaining deltas to `out`. Late deltas may still follow."""
+        """Append the block's remaining deltas to `out` when the block ends, although some gateways send more later."""
         ...
 
     def part(self, provider: str) -> Part:
@@ -85,7 +85,7 @@ class TextBlock:
             self._citations.append(citation)
 
     def end(self, out: list[Delta]) -> None:
-        """Do nothing."""
+        """Do nothing, because all deltas of a text have already been appended."""
 
     def extra_fields(self) -> Json:
         """Return all fields of the block except its text and type. Citations are included."""
@@ -121,7 +121,7 @@ class ThinkingBlock:
             self._signature = require_text(signature, "delta.signature")
 
     def end(self, out: list[Delta]) -> None:
-        """Do nothing."""
+        """Do nothing, because all deltas of a thinking block have already been appended."""
 
     def part(self, provider: str) -> Part:
         """Return the thinking as a `Reasoning` part. Its opaque data marks the signature as the provider's."""
@@ -233,7 +233,7 @@ class OtherBlock:
             self._texts.pop(key, None)
 
     def end(self, out: list[Delta]) -> None:
-        """Do nothing."""
+        """Do nothing, because blocks of other types have no deltas for the caller."""
 
     def part(self, provider: str) -> Part:
         """Return the whole block as a `ProviderPart` of its type."""

@@ -22,11 +22,13 @@ from chat_core.wire.connection import (
     require_model,
     require_provider_name,
     require_url,
+    without_frames,
 )
 
+from chat_claude.bedrock import Bedrock
 from chat_claude.client import ClaudeProvider
 from chat_claude.options import McpServer, NativeTool
-from chat_claude.settings import Settings, dialect_for, endpoint_for, paths_for
+from chat_claude.settings import Settings, dialect_for, endpoint_for, paths_for, without_version
 
 
 class _Configurable(ConnectionBuilder[Settings]):
@@ -37,8 +39,9 @@ class _Configurable(ConnectionBuilder[Settings]):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(settings or Settings())
 
+    @without_frames
     def with_bearer_token(self, token: ApiKey) -> Self:
-        """Send a bearer token instead of an API key. `token` is the token or an async function that returns one."""
+        """Send a bearer token instead of an API key. `token` is the token or an async function that returns it."""
         secret = require_key("with_bearer_token", token, "a token")
         return self._with(self._settings.with_credentials(AUTHORIZATION, secret))
 
@@ -72,7 +75,7 @@ class _Configurable(ConnectionBuilder[Settings]):
         """Make the API enforce the parameter schemas of tools. Schemas that cannot be enforced are sent unchanged.
 
         The API limits the strict schemas of a request (20 tools, 24 optional properties, 16 properties with a union).
-        Tools are strict in their order until a limit is reached.
+        Tools are sent as strict, in order, until a limit is reached.
         """
         return self._with(replace(self._settings, strict_tools=True))
 
@@ -81,7 +84,7 @@ class _Configurable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, native_schemas=False))
 
     def with_system_in_place(self) -> Self:
-        """Send system messages at their position in the conversation, for models that accept them there.
+        """Send system messages at their position in the conversation, for models that accept this.
 
         By default every system message is sent in the `system` field of the request.
         """
@@ -137,7 +140,7 @@ class _Ready(_Configurable):
             )
         if name in {"with_native_tools", "with_mcp_servers"}:
             # The query and the user information of the URL may be secret.
-            server = (self._settings.base_url or "").partition("?")[0].rpartition("@")[2]
+            server = (self._settings.base_url or "Bedrock").partition("?")[0].rpartition("@")[2]
             return f"{name}() is only available for the Anthropic API: for {server} use ClaudeOptions(tools=…)"
         if name == "with_base_url":
             return "with_base_url() must be called before server-side tools: only the Anthropic API runs them"
@@ -174,6 +177,24 @@ class ClaudeBuilder(_WithoutModel):
             url: URL up to `/projects/PROJECT/locations/REGION/publishers/anthropic`.
         """
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url), vertex=True))
+
+    def with_bedrock(
+        self, region: str | None = None, *, profile: str | None = None, url: str | None = None
+    ) -> GatewayClaudeBuilder:
+        """Send requests to Amazon Bedrock (`InvokeModel`), signed with AWS credentials.
+
+        The credentials are read as by the AWS command line. With `with_bearer_token()`, or if
+        `AWS_BEARER_TOKEN_BEDROCK` is set, an API key of Bedrock is sent instead. Signatures need the extra
+        `chat-claude[bedrock]`.
+
+        Args:
+            region: AWS region. Default: `AWS_REGION`, or the region of the profile.
+            profile: name of the AWS profile, instead of a key in the environment.
+            url: base URL, such as that of a private endpoint. Default: `ANTHROPIC_BEDROCK_BASE_URL`, or the endpoint of
+                the region.
+        """
+        address = None if url is None else require_url("with_bedrock", url, "https://bedrock.example")
+        return GatewayClaudeBuilder(replace(self._settings, bedrock=Bedrock(region, profile, address)))
 
 
 @final
@@ -212,7 +233,7 @@ class ReadyClaudeBuilder(_Ready):
         return NativeClaudeBuilder(self._settings).with_native_tools(*tools)
 
     def with_mcp_servers(self, *servers: McpServer) -> NativeClaudeBuilder:
-        """Add MCP servers to every request. The API itself connects to these servers."""
+        """Add MCP servers to every request, to which the API itself connects."""
         return NativeClaudeBuilder(self._settings).with_mcp_servers(*servers)
 
 
@@ -231,7 +252,7 @@ class NativeClaudeBuilder(_Ready):
         return self._with(replace(self._settings, tools=(*self._settings.tools, *tools)))
 
     def with_mcp_servers(self, *servers: McpServer) -> Self:
-        """Add MCP servers to every request. The API itself connects to these servers."""
+        """Add MCP servers to every request, to which the API itself connects."""
         for server in servers:
             if not isinstance(server, McpServer):  # pyright: ignore[reportUnnecessaryIsInstance]
                 # The value may contain a token, so the message names only its type.
@@ -240,6 +261,7 @@ class NativeClaudeBuilder(_Ready):
         return self._with(replace(self._settings, mcp_servers=(*self._settings.mcp_servers, *servers)))
 
 
+@without_frames
 def claude(model: str, *, api_key: str | None = None) -> ClaudeProvider:
     """Return a Claude provider for `model` with default settings.
 
@@ -255,6 +277,4 @@ def claude(model: str, *, api_key: str | None = None) -> ClaudeProvider:
 
 
 def _base_url(url: str) -> str:
-    address, separator, query = require_url("with_base_url", url, "https://gateway.example/anthropic").partition("?")
-    # The paths of this API begin with the version, so a base URL may end with or without it.
-    return f"{address.rstrip('/').removesuffix('/v1')}{separator}{query}"
+    return without_version(require_url("with_base_url", url, "https://gateway.example/anthropic"))

@@ -63,12 +63,13 @@ def on_bedrock(model: str, *, provider: str = DEFAULT_PROVIDER) -> Dialect:
     )
 
 
-def decode_count(body: bytes, provider: str) -> int:
+def decode_count(body: bytes, provider: str, field: str = "input_tokens") -> int:
     """Return the number of input tokens from a response of the token count endpoint.
 
     Args:
         body: body of the response.
         provider: provider name for errors.
+        field: name of the field with the number.
 
     Raises:
         InvalidResponseError: the body is not JSON or has no `input_tokens`.
@@ -81,8 +82,8 @@ def decode_count(body: bytes, provider: str) -> int:
         raise InvalidResponseError(msg, raw=body) from error
     if (error_object := find_error(response, "")) is not None:
         raise error_from_object(error_object, provider)
-    count = mapping(response).get("input_tokens")
+    count = mapping(response).get(field)
     if not isinstance(count, int):
-        msg = f"{provider}: `input_tokens` must be a number, not {count!r}"
-        raise InvalidResponseError(msg, path="input_tokens", raw=body)
+        msg = f"{provider}: `{field}` must be a number, not {count!r}"
+        raise InvalidResponseError(msg, path=field, raw=body)
     return count

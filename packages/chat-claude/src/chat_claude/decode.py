@@ -7,12 +7,13 @@ with `message_stop`. The `[DONE]` that some gateways send is ignored.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 from chat_core.errors import ChatError, StreamTruncatedError
 from chat_core.events import TextDelta
-from chat_core.json import loads
+from chat_core.json import loads_limited
 from chat_core.messages import FinishReason, Part, ProviderPart, Tool, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
@@ -21,7 +22,7 @@ from chat_core.wire.event_decoder import EventDecoder, lost_calls
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object, require_text
 
 from chat_claude.answer import Block, CallBlock, OtherBlock, OutputBlock, TextBlock, ThinkingBlock
-from chat_claude.errors import error_from_object, find_error
+from chat_claude.errors import BEDROCK_CLASSES, error_from_object, find_error
 from chat_claude.parts import REFUSAL, UNKNOWN, declined_call
 from chat_claude.usage import extra_usage_fields, merge_usage, read_usage
 
@@ -50,18 +51,31 @@ MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "us
 REFUSED: Final = "the model refused to go on, so the call was not run"
 
 
+BEDROCK_CHUNK: Final = "chunk"
+"""Type of the events in which Bedrock wraps the events of the Messages API."""
+
+
+def unwrap_chunk(chunk: object) -> object:
+    """Return the event that a chunk of Bedrock contains in base64, or the chunk itself if it contains none."""
+    data = mapping(chunk).get("bytes")
+    return loads_limited(base64.b64decode(data)) if isinstance(data, str) else chunk
+
+
 def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
 def is_last(event: Event, /) -> bool:
     """Return whether `event` is the last event of a stream."""
-    if event.type in {STOP, "error"}:
+    if event.type in {STOP, "error"} or event.type.lower() in BEDROCK_CLASSES:
         return True
-    if event.type != "message" or STOP_BYTES not in event.data:
+    is_wrapped = event.type == BEDROCK_CHUNK
+    if not is_wrapped and (event.type != "message" or STOP_BYTES not in event.data):
         return False
     try:
-        chunk = loads(event.data)
+        chunk = loads_limited(event.data)
+        if is_wrapped:
+            chunk = unwrap_chunk(chunk)
     except ValueError:
         return False
     return is_object(chunk) and chunk.get("type") == STOP
@@ -141,7 +155,7 @@ class StreamDecoder(EventDecoder):
                 return None
             if event.type == "error":
                 return event.data.decode(errors="replace")
-            if event.type in EVENTS or event.type in {"message", "content_block_delta"}:
+            if event.type in EVENTS or event.type in {"message", "content_block_delta", BEDROCK_CHUNK}:
                 raise
             return None
 
@@ -149,9 +163,10 @@ class StreamDecoder(EventDecoder):
         """Implement `EventDecoder.take`: decode one event. Data that is not an object is ignored, except in errors."""
         if name in IGNORED_EVENTS:
             return
+        if name == BEDROCK_CHUNK:
+            chunk = unwrap_chunk(chunk)
         if chunk.__class__ is not dict:
-            if name == "error":
-                raise error_from_object(chunk, self.provider)
+            self._take_non_object(chunk, name)
             return
         kind = chunk.get("type")
         if kind == "content_block_delta":
@@ -170,6 +185,10 @@ class StreamDecoder(EventDecoder):
             self.take({**chunk, "type": name}, name, out)
         elif (error := find_error(chunk, name)) is not None:
             raise error_from_object(error, self.provider)
+
+    def _take_non_object(self, chunk: object, name: str) -> None:
+        if name == "error":
+            raise error_from_object(chunk, self.provider)
 
     # --- Events ------------------------------------------------------------------------------------------------
 
@@ -324,7 +343,7 @@ class StreamDecoder(EventDecoder):
         parts = self._response_parts()
         for index, part in enumerate(parts[: self._declined]):
             if isinstance(part, Tool):
-                # A tool would run, and its result would be sent although the response is complete.
+                # As a `Tool`, the call would run and be sent back, but the API rejects calls of a model that refused.
                 parts[index] = declined_call(part, self.provider)
         tools = [part for part in parts if isinstance(part, Tool)]
         finish: FinishReason = self._finish_reasons.get((self._finish or "").lower(), "other")

@@ -31,7 +31,7 @@ NO_CACHE: Final = Cache()
 URL_SOURCE: Final = b'"type":"url"'
 FILE_ID: Final = b'"file_id":"'
 FILES_BETA: Final = "files-api-2025-04-14"
-"""Beta feature required by requests with `FILE_ID`. JSON strings cannot contain these bytes, as quotes are escaped."""
+"""Beta feature required if the body contains `FILE_ID`, which cannot occur inside a JSON string: quotes are escaped."""
 
 COUNT_FIELDS: Final = frozenset(
     {"tool_choice", "thinking", "output_config", "cache_control", "mcp_servers", "context_management", "speed"}
@@ -47,7 +47,8 @@ class Encoded:
     Attributes:
         body: JSON body.
         betas: values of the `anthropic-beta` header.
-        output_tool: name of the tool whose arguments are the structured output, if it is requested that way.
+        output_tool: name of the tool whose arguments are the structured output, if structured output is requested by a
+            tool.
     """
 
     body: bytes = field(repr=False)  # may contain the token of an MCP server
@@ -165,7 +166,8 @@ def encode_turns(
     Args:
         view: the turns to send.
         dialect: model and platform.
-        cache: cache points to set. Default: none. The system cache point precedes changing instructions.
+        cache: cache points to set. Default: none. The system cache point is set before instructions that may change
+            with each request.
         options: options of the request, for its instructions.
 
     Raises:
@@ -336,7 +338,7 @@ def _encode_mcp_toolset(server: McpServer) -> Json:
 class _ToolEncoder:
     """Callable that encodes the chat's tools, except those with a native declaration of the same name.
 
-    Tools are strict in their order until a limit of the API is reached. The schemas of the others are sent unchanged.
+    Tools are sent as strict, in order, until a limit of the API is reached. The other schemas are sent unchanged.
     """
 
     __slots__ = ("_dialect", "_excluded", "_fields", "_limits", "_ttl")

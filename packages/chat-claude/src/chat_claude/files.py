@@ -25,7 +25,7 @@ def uploaded(file_id: str, mime: str, *, name: str | None = None, provider: str 
         file_id: the id of the upload.
         mime: mime type of the file.
         name: title of a document.
-        provider: provider name of the model that receives the file, if it is not the default one.
+        provider: provider name of the model that receives the file, if it is not the default name.
     """
     return File(mime, name=name, opaque=Opaque(provider, {"file_id": file_id}))
 
@@ -47,7 +47,7 @@ def document(
         title: title of the document.
         context: information about the document that the model reads but cannot cite.
         citations: whether the model may cite the document.
-        provider: provider name of the model that receives the file, if it is not the default one.
+        provider: provider name of the model that receives the file, if it is not the default name.
     """
     fields: Json = {"citations": {"enabled": citations}}
     if title is not None:
@@ -65,7 +65,7 @@ def cached(part: PartT, ttl: CacheTtl = "5m", *, provider: str = DEFAULT_PROVIDE
     Args:
         part: a text or file.
         ttl: lifetime of the cache entry, `"5m"` or `"1h"`.
-        provider: provider name of the model that receives the part, if it is not the default one.
+        provider: provider name of the model that receives the part, if it is not the default name.
     """
     return _with_fields(part, {"cache_control": cache_point(ttl)}, provider)
 
@@ -80,7 +80,7 @@ def search_result(
         source: URL or other name of the source.
         *texts: the text of the result, in pieces that are cited separately.
         citations: whether the model may cite the result.
-        provider: provider name of the model that receives the result, if it is not the default one.
+        provider: provider name of the model that receives the result, if it is not the default name.
 
     Raises:
         UsageError: `texts` is empty.

@@ -28,7 +28,7 @@ Longer responses could exceed the idle timeouts of connections.
 """
 
 UNKNOWN: Final = (99, 0)
-"""Version assumed for model names without a version. It is later than any other version."""
+"""Version assumed for model names without a version, later than any other version."""
 
 
 @final

@@ -50,8 +50,8 @@ class WebSearch:
 
     Attributes:
         max_uses: maximum number of searches per response.
-        allowed_domains: domains to search; excludes `blocked_domains`.
-        blocked_domains: domains to leave out; excludes `allowed_domains`.
+        allowed_domains: domains to search. Cannot be combined with `blocked_domains`.
+        blocked_domains: domains to leave out. Cannot be combined with `allowed_domains`.
         user_location: location for local results.
         version: date in the type of the tool.
     """
@@ -85,12 +85,12 @@ class WebSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFetch:
-    """A tool that fetches web pages and PDFs whose URLs are in the conversation. The API runs it.
+    """A tool, run by the API, that fetches web pages and PDFs whose URLs are in the conversation.
 
     Attributes:
         max_uses: maximum number of fetches per response.
-        allowed_domains: domains to fetch from; excludes `blocked_domains`.
-        blocked_domains: domains to leave out; excludes `allowed_domains`.
+        allowed_domains: domains to fetch from. Cannot be combined with `blocked_domains`.
+        blocked_domains: domains to leave out. Cannot be combined with `allowed_domains`.
         citations: whether the model may cite the fetched documents.
         max_content_tokens: limit of the tokens of a document.
         version: date in the type of the tool.
@@ -166,7 +166,7 @@ class ToolSearch:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advisor:
-    """A tool with which the model consults a stronger model. The API runs it.
+    """A tool, run by the API, with which the model consults a stronger model.
 
     Attributes:
         model: name of the consulted model.

@@ -144,7 +144,7 @@ class ClaudeOptions:
         cache: cache points.
         betas: values of the `anthropic-beta` header, in addition to those of the builder and of the tools.
         extra_body: further fields of the request. It cannot replace fields that the library sets.
-        provider: name of the provider that these options apply to, if it is not the default one.
+        provider: name of the provider that these options apply to, if it is not the default name.
     """
 
     thinking: Thinking | None = None
@@ -174,14 +174,15 @@ class Dialect:
     Attributes:
         model: name of the model.
         provider: provider name in errors and metadata; only opaque data with this name is sent.
-        max_tokens: limit of output tokens for requests without `ChatOptions.max_tokens`; the API requires one.
+        max_tokens: limit of output tokens for requests without `ChatOptions.max_tokens`, because the API requires a
+            limit.
         budget, adaptive: whether the model supports thinking with a token budget, and adaptive thinking.
         schemas: whether structured output is requested by schema; if not, as the arguments of a tool.
         forced: whether a tool call can be forced during adaptive thinking.
         strict_tools: whether the API enforces the parameter schemas of tools.
         system_in_place: whether system messages are sent at their position in the conversation; if not, all of them are
             sent in the `system` field.
-        anthropic_version: API version for the body, on platforms that require it there.
+        anthropic_version: API version for the body, on platforms that require the version in the body.
         model_in_body, stream_in_body: whether the body has the fields `model` and `stream`.
         betas_in_body: whether beta features are sent in the body instead of a header.
         urls: whether images and documents may be sent by URL.

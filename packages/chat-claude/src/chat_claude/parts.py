@@ -45,19 +45,19 @@ RESULT_ONLY_BLOCKS: Final = frozenset({"tool_reference", "search_result"})
 """Types of blocks that a tool may return in a list: found tools and citable search results."""
 
 RESULT_BLOCKS: Final = RESULT_ONLY_BLOCKS | {"text", "image", "document"}
-"""Types of all blocks that may be in such a list."""
+"""Types of all blocks that a list returned by a tool may contain."""
 
 REFUSAL: Final = "refusal"
-"""Kind of a part with the model's explanation of a refusal. It is not sent."""
+"""Kind of a part with the model's explanation of a refusal, which is not sent."""
 
 UNKNOWN: Final = "unknown"
-"""Kind of a received block without a type. It is stored but not sent."""
+"""Kind of a received block without a type, which is stored but not sent."""
 
 FALLBACK: Final = "fallback"
 """Kind of the part after which another model continues, because the first one refused."""
 
 DECLINED: Final = "tool_use"
-"""Kind of a part with a tool call of a model that refused afterwards. It is not sent."""
+"""Kind of a part with a tool call of a model that refused afterwards, which is not sent."""
 
 NOT_SENT: Final = frozenset({REFUSAL, UNKNOWN, DECLINED})
 """Kinds of `ProviderPart` that are not sent."""
@@ -80,7 +80,7 @@ def input_blocks(turn: Turn, provider: str, place: str) -> list[Json]:
     """Return the content blocks for a user or system turn.
 
     Args:
-        turn: the turn.
+        turn: the turn to encode.
         provider: provider name of the dialect.
         place: `"user"` or `"system"`, where files are not allowed.
 
@@ -160,7 +160,7 @@ def file_block(file: File, provider: str) -> Json:
             | extra_fields
         )
     if file.data is None and file.url is None:
-        _raise_unsupported(file, provider, "only another provider has its content; attach its bytes")
+        _raise_unsupported(file, provider, "it is stored with another provider; attach its bytes")
     mime = _mime_essence(file.mime)
     if mime.startswith("image/"):
         return {"type": "image", "source": _image_source(file, mime, provider)} | extra_fields
@@ -267,7 +267,7 @@ def model_blocks(turn: Turn, provider: str) -> tuple[list[Json], list[Json]]:
 
 
 def _count_declined_parts(turn: Turn, provider: str) -> int:
-    """Return the number of leading parts that came from models that refused. The API rejects tool calls in them."""
+    """Return the number of leading parts from models that refused, in which the API rejects tool calls."""
     fallbacks = [
         number
         for number, part in enumerate(turn.parts)
@@ -402,7 +402,7 @@ def cache_point(ttl: str) -> Json:
 
 
 def _raise_unsupported(part: Part, provider: str, reason: str) -> NoReturn:
-    raise unsupported_part(part, f"the Messages API of {provider}", reason, show_url=True)
+    raise unsupported_part(part, f"the Messages API (provider {provider!r})", reason, show_url=True)
 
 
 def _has_type(block: Json, types: frozenset[str]) -> bool:

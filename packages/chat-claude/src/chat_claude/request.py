@@ -306,7 +306,7 @@ def _tool_choice_for_output(
     if isinstance(options.tool_choice, NamedTool):
         return wire  # the output follows in a later step
     if not can_force:
-        # The tool's description asks for the call. If the model responds with text, the chat asks it to correct that.
+        # The description of the tool asks the model to call it. After an answer without a call, the chat asks again.
         return {"type": "auto"} if options.tool_choice == "none" else wire
     if not tools or options.tool_choice == "none":
         return {"type": "tool", "name": name}

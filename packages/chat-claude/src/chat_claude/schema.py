@@ -35,10 +35,10 @@ DESCRIBED: Final = frozenset(
         "contentEncoding", "contentMediaType",
     }
 )  # fmt: skip
-"""Keywords that the API rejects. They are added to the description, which the model reads."""
+"""Keywords that the API rejects, and that are added to the description, which the model reads."""
 
 IGNORED: Final = frozenset({"$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "discriminator"})
-"""Keywords without effect on the accepted values. They are left out."""
+"""Keywords without effect on the accepted values, which are left out."""
 
 IGNORED_BY_REF: Final = frozenset({"description", "title", "default", "examples"}) | IGNORED
 """Keywords that are dropped next to `$ref`, where the API accepts no other keyword."""
@@ -105,7 +105,7 @@ def strict_schema(schema: Mapping[str, object]) -> Json | None:
 
 @final
 class StrictLimits:
-    """The strict schemas that one request may still contain. The API rejects a request that exceeds a limit.
+    """The strict schemas that one request may still contain, because the API rejects a request that exceeds a limit.
 
     Attributes:
         remaining: numbers of tools, optional properties and properties with a union that may follow.
@@ -123,7 +123,7 @@ class StrictLimits:
             strict: result of `strict_schema()`.
             tools: 1 for the parameters of a tool, 0 for an output schema.
         """
-        optional, unions = _count_optional_and_unions(strict)
+        optional, unions = _Counter(strict).count(strict)
         left = (self.remaining[0] - tools, self.remaining[1] - optional, self.remaining[2] - unions)
         if min(left) < 0:
             return False
@@ -131,17 +131,34 @@ class StrictLimits:
         return True
 
 
-def _count_optional_and_unions(schema: object) -> tuple[int, int]:
-    if is_list(schema):
-        counts = [_count_optional_and_unions(item) for item in schema]
-    elif is_mapping(schema):
-        properties = mapping(schema.get("properties"))
-        required = _list_or_empty(schema.get("required"))
-        counts = [_count_optional_and_unions(item) for key, item in schema.items() if key not in {"enum", "const"}]
-        counts += [(name not in required, "anyOf" in mapping(item)) for name, item in properties.items()]
-    else:
-        return 0, 0
-    return sum([optional for optional, _ in counts]), sum([unions for _, unions in counts])
+@final
+class _Counter:
+    """Counter of the optional properties and the unions in a strict schema. A definition counts each time it is used.
+
+    Args:
+        root: result of `strict_schema()`, which has no recursive references.
+    """
+
+    __slots__ = ("_definitions", "_root")
+
+    def __init__(self, root: Mapping[str, object]) -> None:
+        self._root = root
+        self._definitions: dict[str, tuple[int, int]] = {}
+
+    def count(self, schema: object) -> tuple[int, int]:
+        """Return the numbers of optional properties and of unions in `schema`."""
+        found = mapping(schema)
+        if not found:
+            return 0, 0
+        if isinstance(name := found.get("$ref"), str):
+            if name not in self._definitions:
+                self._definitions[name] = self.count(_find_definition(self._root, name))
+            return self._definitions[name]
+        properties, required = mapping(found.get("properties")), _list_or_empty(found.get("required"))
+        members = [item for key in UNIONS for item in _list_or_empty(found.get(key))]
+        counts = [self.count(item) for item in (*properties.values(), *members, found.get("items"))]
+        counts.append((sum([name not in required for name in properties]), int("anyOf" in found)))
+        return sum([optional for optional, _ in counts]), sum([unions for _, unions in counts])
 
 
 # --- References -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ EXTRA_FIELDS: Final = (
     "server_tool_use", "service_tier", "cache_creation", "iterations", "speed", "inference_geo", "fallback_credit",
     "cost",
 )  # fmt: skip
-"""Usage fields without a field in `Usage`. They are stored in the metadata."""
+"""Usage fields without a field in `Usage`, which are stored in the metadata."""
 
 INPUT_FIELDS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """Fields whose sum is the number of input tokens."""
@@ -20,8 +20,8 @@ INPUT_FIELDS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creatio
 def merge_usage(known: Json, usage: object) -> Json:
     """Return the usage fields in `known`, updated with the fields in `usage` from a later event.
 
-    Counts are cumulative, so later values replace earlier ones. Missing fields keep their values. Input counts that are
-    all zero are ignored: some gateways send them at the end of a stream, but every request has input.
+    Counts are cumulative, so later values replace earlier values. Missing fields keep their values. Input counts that
+    are all zero are ignored: some gateways send them at the end of a stream, but every request has input.
 
     Args:
         known: usage fields of earlier events.
