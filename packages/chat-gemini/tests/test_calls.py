@@ -59,7 +59,7 @@ def test_a_fragment_with_null_value_sets_null() -> None:
     assert grown({"partialArgs": [piece("$.a", nullValue="NULL_VALUE")]}).arguments == {"a": None}
 
 
-def test_a_repeated_string_replaces_a_finished_one() -> None:
+def test_a_second_string_for_the_same_path_replaces_the_first() -> None:
     once = {"partialArgs": [piece("$.a", stringValue="x")]}
     assert grown(once, once).arguments == {"a": "x"}
 

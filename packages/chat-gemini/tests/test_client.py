@@ -229,7 +229,9 @@ async def test_embed_sends_texts_in_batches() -> None:
         transport.answer(body={"embeddings": [{"values": [first, 0.5]}]})
     builder = GeminiBuilder().with_api_key("k").with_transport(transport)
     model = builder.with_embedding_model("gemini-embedding-001", dimensions=2, task_type="CLUSTERING", max_batch=1)
-    chat = ChatBuilder().with_model(model.build()).with_embeddings().build()
+    embedder = model.build()
+    assert embedder.metadata.dimensions == 2
+    chat = ChatBuilder().with_model(embedder).with_embeddings().build()
     response = await chat.embed(["one", "two"])
     assert response.vectors == ((0.0, 0.5), (1.0, 0.5))
     assert transport.last.path.endswith("/models/gemini-embedding-001:batchEmbedContents")

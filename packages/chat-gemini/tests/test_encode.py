@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from chat_core.errors import PendingToolsError, UnsupportedOptionError
+from chat_core.errors import PendingToolsError, UnsupportedOptionError, UsageError
 from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
 from chat_core.options import ChatOptions, Instructions, NamedTool, ReasoningEffort
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
@@ -151,6 +151,11 @@ def test_a_tool_choice_that_needs_tools_is_rejected_without_tools() -> None:
         with pytest.raises(UnsupportedOptionError, match="requires tools"):
             calling(tools=NO_TOOLS, tool_choice=choice)
     assert calling(tools=NO_TOOLS, tool_choice="auto") is None
+
+
+def test_a_named_tool_choice_must_be_a_declared_tool() -> None:
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+        calling(tool_choice=NamedTool("lookup"))
 
 
 def test_parallel_tool_calls_false_is_rejected() -> None:

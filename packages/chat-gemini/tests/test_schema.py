@@ -248,7 +248,7 @@ def test_a_schema_without_an_openapi_form_raises_with_keyword_and_path(schema: J
     with pytest.raises(InexpressibleError) as error:
         openapi_form(schema)
     assert (error.value.keyword, error.value.path) == (keyword, path)
-    assert f"`{keyword}` at {path or 'its root'}" in str(error.value)
+    assert f"`{keyword}` at {path or 'the root'}" in str(error.value)
 
 
 def test_a_percent_encoded_reference_is_resolved() -> None:

@@ -102,6 +102,8 @@ async def test_closing_twice_is_allowed() -> None:
     await decoding.aclose()
     await decoding.aclose()
 
+    assert await anext(decoding, None) is None
+
 
 async def test_closing_a_queued_decoding_returns_immediately_and_never_runs_it() -> None:
     worker, held, never = Worker(), threading.Event(), Model()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from chat_core import ChatBuilder, Messages, embedder, model
-from chat_core.errors import AuthenticationError, ChatError, UsageError
+from chat_core.errors import AuthenticationError, ChatError, InvalidRequestError, UsageError
 from chat_core.events import TextDelta
 from chat_core.testing import MockTransport
 from chat_testing import Exchange
@@ -134,14 +135,53 @@ async def test_embeddings_send_one_text_per_request(google: Google) -> None:
 
     assert response.vectors == ((1.0,), (2.0,), (3.0,))
     assert {call.path for call in google.calls} == {GEMINI_PATH.rpartition("/")[0] + "/gemini-embedding-001:predict"}
-    assert sent(google.calls[1]) == {
+    assert {
         "instances": [{"content": "bb", "task_type": "CLUSTERING"}],
         "parameters": {"outputDimensionality": 1},
-    }
+    } in [sent(call) for call in google.calls]
     assert len(google.tokens) == 1
-    several = vertex(google).with_embedding_model("text-embedding-005", max_batch=250).build()
-    assert several.metadata.max_embedding_batch == 250
-    await several.aclose()
+
+
+async def test_embeddings_send_four_requests_at_once_and_report_failed_texts(google: Google) -> None:
+    lock, barrier = threading.Lock(), threading.Barrier(4, timeout=10)
+    active: list[int] = [0, 0]
+
+    def vectors(exchange: Exchange) -> None:
+        text = sent(exchange)["instances"][0]["content"]
+        with lock:
+            active[0] += 1
+            active[1] = max(active)
+        barrier.wait()
+        with lock:
+            active[0] -= 1
+        if text == "bad":
+            exchange.answer(400, JSON, json.dumps({"error": {"message": "bad text"}}).encode())
+        else:
+            prediction = {"embeddings": {"values": [float(text)], "statistics": {"token_count": 1}}}
+            exchange.answer(200, JSON, json.dumps({"predictions": [prediction]}).encode())
+
+    google.answer_call = vectors
+    provider = vertex(google).with_embedding_model("gemini-embedding-001").build()
+    async with ChatBuilder().with_model(provider).with_embeddings().build() as chat:
+        response = await chat.embed(["0", "1", "bad", "3", "4", "5", "6", "7"], allow_failures=True)
+
+    assert response.vectors == ((0.0,), (1.0,), (), (3.0,), (4.0,), (5.0,), (6.0,), (7.0,))
+    assert [(index, type(error)) for index, error in response.failures.items()] == [(2, InvalidRequestError)]
+    assert active[1] == 4
+
+
+async def test_the_limits_of_embedding_requests_are_settings(google: Google) -> None:
+    several = vertex(google).with_embedding_model(
+        "text-embedding-005", max_batch=250, max_characters=9_000, concurrency=2
+    )
+    async with several.build() as provider:
+        meta = provider.metadata
+    assert (meta.max_embedding_batch, meta.max_embedding_characters, meta.embedding_concurrency) == (250, 9_000, 2)
+    async with vertex(google).with_embedding_model("gemini-embedding-001").build() as provider:
+        meta = provider.metadata
+    assert (meta.max_embedding_batch, meta.max_embedding_characters, meta.embedding_concurrency) == (1, 80_000, 4)
+    with pytest.raises(UsageError, match="concurrency must be at least 1, not 0"):
+        vertex(google).with_embedding_model("m", concurrency=0)
 
 
 async def test_the_quota_project_of_user_credentials_is_sent(google: Google) -> None:

@@ -89,8 +89,8 @@ def test_credentials_are_read_from_a_file_whose_path_appears_in_errors(tmp_path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("secret", "not"),
-        (b"\xff\xfe secret", "not"),
+        ("secret", "must be a JSON object"),
+        (b"\xff\xfe secret", "must be a JSON object"),
         ("[]", "credentials must be a JSON object"),
         ({"type": "external_account"}, r"type 'external_account' are not supported.*with_token\(\)"),
         ({}, "type None are not supported"),

@@ -19,6 +19,7 @@ from chat_core.wire.connection import (
     require_key,
     require_model,
     require_provider_name,
+    without_frames,
 )
 
 from chat_gemini.client import GeminiEmbeddings, GeminiProvider, model_path
@@ -30,13 +31,13 @@ PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """Value that the API accepts as the signature of a call made by another model."""
 
 PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]*")
-"""Ids and numbers of Google Cloud projects, which are part of the URL path."""
+"""Pattern for the id or number of a Google Cloud project, which is part of the URL path."""
 
 LOCATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
-"""Names of Google Cloud locations, which are part of the host name."""
+"""Pattern for the name of a Google Cloud location, which is part of the host name."""
 
 NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
-"""Names of models since Gemini 3.
+"""Pattern for the names of Gemini 3 and later models.
 
 These models have thinking levels, sign their function calls, and read files in function results.
 """
@@ -68,6 +69,7 @@ class _Configurable(AddressBuilder[Settings]):
             raise UsageError(msg)
         return self._with(replace(self._settings, vertex=(project, location)))
 
+    @without_frames
     def with_token(self, token: ApiKey) -> Self:
         """Send a bearer token instead of an API key.
 
@@ -108,6 +110,8 @@ class GeminiBuilder(_Configurable):
         task_type: str | None = None,
         auto_truncate: bool | None = None,
         max_batch: int | None = None,
+        max_characters: int | None = None,
+        concurrency: int = 1,
     ) -> GeminiEmbeddingsBuilder:
         """Set the embedding model and its settings.
 
@@ -117,11 +121,14 @@ class GeminiBuilder(_Configurable):
             task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT` or `SEMANTIC_SIMILARITY`.
             auto_truncate: whether the server truncates texts that are too long instead of rejecting them.
             max_batch: maximum number of texts per request. Default: the limit of the API method.
+            max_characters: maximum number of characters per request. A longer text is sent in a request of its own.
+            concurrency: maximum number of requests at the same time.
 
         Raises:
-            UsageError: `dimensions` or `max_batch` is less than 1.
+            UsageError: `dimensions`, `max_batch`, `max_characters` or `concurrency` is less than 1.
         """
-        for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
+        limits = {"max_batch": max_batch, "max_characters": max_characters, "concurrency": concurrency}
+        for name, value in {"dimensions": dimensions, **limits}.items():
             if value is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value!r}"
                 raise UsageError(msg)
@@ -132,6 +139,8 @@ class GeminiBuilder(_Configurable):
             task_type=task_type,
             auto_truncate=auto_truncate,
             max_batch=max_batch,
+            max_characters=max_characters,
+            concurrency=concurrency,
         )
         return GeminiEmbeddingsBuilder(settings)
 
@@ -295,9 +304,12 @@ class GeminiEmbeddingsBuilder(_WithModel):
             owns_transport=settings.transport is None,
             description=settings.description,
             max_batch=settings.max_batch,
+            max_characters=settings.max_characters,
+            concurrency=settings.concurrency,
         )
 
 
+@without_frames
 def gemini(model: str, *, api_key: str | None = None) -> GeminiProvider:
     """Return a Gemini chat provider for `model` with default settings.
 
@@ -318,6 +330,7 @@ def _model_name(method: str, model: str) -> str:
     return name
 
 
+@without_frames
 def gemini_embedder(model: str, *, api_key: str | None = None, dimensions: int | None = None) -> GeminiEmbeddings:
     """Return a Gemini embeddings provider for `model`.
 

@@ -28,7 +28,7 @@ MAX_STEPS: Final = 100
 """Maximum number of steps in a path. Deeper arguments could not be stored with the conversation."""
 
 MAX_GAP: Final = 64
-"""Maximum number of items that a piece may skip in a list. Without a limit a short piece could fill the memory."""
+"""Maximum number of items that a piece may skip in a list, so that a short piece cannot fill the memory."""
 
 
 @final
@@ -76,7 +76,7 @@ class Call:
         """Add a received `functionCall` object to this call.
 
         Args:
-            call: the object: a complete call, or a piece of a streamed one.
+            call: the object: a complete call, or a piece of a streamed call.
             path: path of the object in the response, for errors.
 
         Raises:

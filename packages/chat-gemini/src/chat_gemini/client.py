@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
-from typing import Final, Literal, TypeVar, final
-from urllib.parse import quote
+from typing import Final, Literal, Self, TypeVar, final
+from urllib.parse import quote, urlsplit
 
-from chat_core.errors import ProviderError, UsageError
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus
+from chat_core.errors import InvalidResponseError, ProviderError, UnsupportedOptionError, UsageError
+from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, Abilities, EmbeddingsResponse, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.transport.protocol import Transport
+from chat_core.transport.values import Request
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
+from chat_gemini.batches import (
+    FILE_TYPE,
+    PAGE_SIZE,
+    InlineItems,
+    decode_item,
+    decode_list,
+    decode_name,
+    decode_output,
+    decode_status,
+    encode_file_batch,
+    encode_inline,
+    encode_lines,
+)
 from chat_gemini.codec import (
     NO_OPTIONS,
     StreamDecoder,
@@ -29,12 +47,12 @@ from chat_gemini.codec import (
     encode_embeddings,
 )
 from chat_gemini.errors import error_from_response
-from chat_gemini.options import Dialect, EmbeddingDialect
+from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions
 
 ResultT = TypeVar("ResultT")
 
 INVALID_IN_MODEL: Final = re.compile(r"[\0-\x20\x7f\ud800-\udfff]")
-"""Characters that are invalid in model names: control characters, spaces and lone surrogates."""
+"""Pattern for characters that are invalid in model names: control characters, spaces and lone surrogates."""
 
 UNSAFE_STEPS: Final = frozenset({"", ".", ".."})
 """Path segments that servers and proxies would resolve to another path."""
@@ -44,7 +62,7 @@ MAX_BATCH = {"batchEmbedContents": 100, "predict": 250, "embedContent": 1}
 
 
 class _Client(TransportProvider):
-    """Base class of the providers, which send requests for one model to a Gemini server."""
+    """Base class for the providers, which send requests for one model to a Gemini server."""
 
     __slots__ = ("_path",)
 
@@ -101,11 +119,23 @@ class GeminiProvider(_Client):
         framing: Literal["sse", "json-array"] = "sse",
         flat_counts: bool = False,
     ) -> None:
-        metadata = ProviderMeta(dialect.provider, dialect.model, description, abilities=Abilities(streaming=True))
+        metadata = ProviderMeta(
+            dialect.provider,
+            dialect.model,
+            description,
+            abilities=Abilities(streaming=True),
+            extras=(GeminiOptions,),
+        )
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
         self._framing: Literal["sse", "json-array"] = framing
         self._flat_counts = flat_counts
+
+    def with_provider_name(self, name: str) -> Self:
+        """Implement `TransportProvider.with_provider_name`. The new name also replaces the name in the dialect."""
+        clone = super().with_provider_name(name)
+        object.__setattr__(clone, "_dialect", replace(self._dialect, provider=name))
+        return clone
 
     async def complete(
         self,
@@ -170,6 +200,119 @@ class GeminiProvider(_Client):
         read = partial(decode_count, provider=dialect.provider)
         return await self._send_and_decode("countTokens", body, options, read)
 
+    # --- Batches --------------------------------------------------------------------------------------------
+
+    def encode_batch_request(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> BatchRequest:
+        """Implement `BatchProvider.encode_batch_request`.
+
+        Raises:
+            UsageError: the request cannot be encoded, or the provider uses Vertex AI, whose batches are different.
+        """
+        if self._flat_counts:
+            msg = f"{self._dialect.provider}: batches are only supported on the Gemini API"
+            raise UnsupportedOptionError(msg)
+        return BatchRequest(encode(messages, tools, options, structured_output, dialect=self._dialect))
+
+    async def submit_batch(self, requests: Sequence[BatchRequest], *, name: str) -> Batch:
+        """Implement `BatchProvider.submit_batch`. The requests of a large batch are uploaded as a file first.
+
+        Raises:
+            ChatError: the batch was rejected, or it is unknown whether the server has received it.
+        """
+        read = partial(decode_name, provider=self._dialect.provider)
+        body = encode_inline(requests, name)
+        if body is None:
+            body = encode_file_batch(await self._upload(encode_lines(requests, name), name), name)
+        return Batch(await self._send_and_decode("batchGenerateContent", body, NO_OPTIONS, read), name)
+
+    async def _upload(self, lines: bytes, name: str) -> str:
+        """Upload a file and return its name."""
+        provider = self._dialect.provider
+        start = self.endpoint.request(
+            "/files",
+            dump_bytes({"file": {"displayName": name, "mimeType": FILE_TYPE}}),
+            None,
+            stream=False,
+            headers=(
+                ("x-goog-upload-protocol", "resumable"),
+                ("x-goog-upload-command", "start"),
+                ("x-goog-upload-header-content-length", str(len(lines))),
+                ("x-goog-upload-header-content-type", FILE_TYPE),
+            ),
+        )
+        response = await self.fetch_response(replace(start, path=f"/upload{start.path}"))
+        url = urlsplit(response.headers.get("x-goog-upload-url", ""))
+        if url.netloc != start.host or url.scheme != start.scheme:
+            msg = f"{provider}: the upload URL must be on {start.host}, not on {url.netloc!r}"
+            raise InvalidResponseError(msg, path="x-goog-upload-url")
+        headers = (("x-goog-upload-offset", "0"), ("x-goog-upload-command", "upload, finalize"))
+        upload = self.endpoint.request("/files", lines, None, stream=False, headers=headers)
+        upload = replace(upload, path=f"{url.path}?{url.query}")
+        return await self.fetch_decoded(upload, partial(decode_name, provider=provider))
+
+    async def find_batch(
+        self, requests: Sequence[BatchRequest], *, name: str, size: int, since: datetime
+    ) -> Batch | None:
+        """Implement `BatchProvider.find_batch`: search the list of batches for the display name.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        del requests, size, since
+        token, query = "", ""
+        while True:
+            request = self._get(f"/batches?pageSize={PAGE_SIZE}{query}")
+            batches, token = await self.fetch_decoded(request, partial(decode_list, provider=self._dialect.provider))
+            for id_, found in batches:
+                if found == name:
+                    return Batch(id_, name)
+            if not token:
+                return None
+            query = f"&pageToken={quote(token, safe='')}"
+
+    async def batch_status(self, batch: Batch) -> BatchStatus:
+        """Implement `BatchProvider.batch_status`.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        read = partial(decode_status, provider=self._dialect.provider)
+        return await self.fetch_decoded(self._get(f"/{quote(batch.id, safe='/')}"), read)
+
+    @asynccontextmanager
+    async def batch_results(self, batch: Batch) -> AsyncGenerator[AsyncIterator[BatchItem], None]:
+        """Implement `BatchProvider.batch_results`: stream the lines of the results, or read them at once.
+
+        Raises:
+            ChatError: the results cannot be read.
+        """
+        provider = self._dialect.provider
+        read = partial(decode_output, batch=batch, provider=provider)
+        output = await self.fetch_decoded(self._get(f"/{quote(batch.id, safe='/')}"), read)
+        if isinstance(output, list):
+            yield InlineItems(output)
+            return
+        request = self._get(f"/{quote(output, safe='/')}:download?alt=media", stream=True)
+        async with self.open_lines(request, partial(decode_item, provider=provider)) as items:
+            yield items
+
+    async def cancel_batch(self, batch: Batch) -> None:
+        """Implement `BatchProvider.cancel_batch`.
+
+        Raises:
+            ChatError: the request failed.
+        """
+        await self.fetch(self.endpoint.request(f"/{quote(batch.id, safe='/')}:cancel", b"{}", None, stream=False))
+
+    def _get(self, path: str, *, stream: bool = False) -> Request:
+        return self.endpoint.request(path, b"", None, stream=stream, framing="json-lines", method="GET")
+
 
 @final
 class GeminiEmbeddings(_Client):
@@ -190,11 +333,27 @@ class GeminiEmbeddings(_Client):
         owns_transport: bool = False,
         description: str = "",
         max_batch: int | None = None,
+        max_characters: int | None = None,
+        concurrency: int = 1,
     ) -> None:
-        limit = max_batch or MAX_BATCH[dialect.method]
-        metadata = ProviderMeta(dialect.provider, dialect.model, description, limit, dimensions=dialect.dimensions)
+        metadata = ProviderMeta(
+            dialect.provider,
+            dialect.model,
+            description,
+            max_batch or MAX_BATCH[dialect.method],
+            dimensions=dialect.dimensions,
+            max_embedding_characters=max_characters,
+            embedding_concurrency=concurrency,
+            extras=(EmbeddingOptions,),
+        )
         super().__init__(metadata, endpoint, transport, owns_transport=owns_transport)
         self._dialect = dialect
+
+    def with_provider_name(self, name: str) -> Self:
+        """Implement `TransportProvider.with_provider_name`. The new name also replaces the name in the dialect."""
+        clone = super().with_provider_name(name)
+        object.__setattr__(clone, "_dialect", replace(self._dialect, provider=name))
+        return clone
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed`: send one request and return one vector per text, in order.

@@ -58,7 +58,8 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
         dialect: model and API method.
 
     Raises:
-        UnsupportedOptionError: an option applies only to chat, or `texts` has several texts and the method accepts one.
+        UnsupportedOptionError: an option applies only to chat, or `texts` has several texts and the API method accepts
+            only one text.
     """
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
@@ -108,7 +109,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
         provider: provider name for errors.
 
     Raises:
-        InvalidResponseError: the response does not contain `count` vectors.
+        InvalidResponseError: the body is not a JSON object, or does not contain exactly `count` vectors.
         ProviderError: the body contains an error object.
     """
     response = _parse_response(body, provider)

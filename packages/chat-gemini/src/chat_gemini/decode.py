@@ -156,7 +156,7 @@ class StreamDecoder(EventDecoder):
         for candidate in candidates or ():
             if candidate.get("index") in FIRST_INDEXES:
                 self._read_candidate(candidate, out)
-                break  # the others are other answers
+                break  # other candidates are alternative responses
 
     def _read_candidate(self, candidate: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         content = candidate.get("content")
@@ -214,7 +214,7 @@ class StreamDecoder(EventDecoder):
             if not self._whole_body:
                 raise self.truncated(len(self._answer.calls))
             if not self._has_content:
-                raise self.invalid("there is no candidate with a content or a finish reason", "candidates", b"")  # noqa: TRY003
+                raise self.invalid("no candidate has content or a finish reason", "candidates", b"")  # noqa: TRY003
         if (
             failure := failed_generation(self._finish_reason, self._extra.get("finishMessage"), self.provider)
         ) is not None:

@@ -55,7 +55,7 @@ BUDGETS: Final[Mapping[str, int]] = {"none": 0, "minimal": 1024, "low": 1024, "m
 """Thinking budgets in tokens by effort, as in the vendor's table for clients of other APIs."""
 
 NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-"""Valid function names."""
+"""Pattern for valid function names."""
 
 LEVELS: Final = ("minimal", "low", "medium", "high")
 
@@ -119,7 +119,7 @@ def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | Non
 
 
 class _TurnEncoder:
-    """Callable that encodes turns of one role. It is called only for turns that are not in the cache."""
+    """Callable that encodes turns of one role, and is called only for turns that are not in the cache."""
 
     __slots__ = ("_dialect", "_role")
 

@@ -40,7 +40,7 @@ REASONS: Final[Mapping[str, type[ProviderError]]] = {
 """Error classes by the reason of an `ErrorInfo`, for reasons that are more specific than the status."""
 
 NAMES: Final[Mapping[str, type[ProviderError]]] = {
-    "CANCELLED": ServerError,  # cancelled by the server: after a cancellation here no response is read
+    "CANCELLED": ServerError,  # canceled by the server; if the client cancels, no response is read
     "DEADLINE_EXCEEDED": ServerError,
     "ABORTED": ServerError,
     "INTERNAL": ServerError,
@@ -60,7 +60,7 @@ FAILED_GENERATIONS: Final[Mapping[str, tuple[str, bool]]] = {
         True,
     ),
     "TOO_MANY_TOOL_CALLS": (
-        "the model called too many tools of the server in succession; ask for less at a time",
+        "the model called too many server-side tools in a row; split the task into smaller requests",
         False,
     ),
     "MISSING_THOUGHT_SIGNATURE": ("a call in the history has lost its signature; send the turns as received", False),

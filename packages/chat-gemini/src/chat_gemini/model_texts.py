@@ -9,4 +9,4 @@ from __future__ import annotations
 from typing import Final
 
 ARGUMENTS_TRUNCATED: Final = "the arguments were cut: the server said that more of them would follow"
-"""The `problem` of a tool call whose last piece of arguments is missing."""
+"""Value of `FunctionCall.problem` for a call whose last piece of arguments is missing."""

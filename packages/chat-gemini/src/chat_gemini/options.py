@@ -73,7 +73,7 @@ class GeminiOptions:
         tools: server-side tools in the API's format, sent after the chat's tools.
         generation_config: further fields of `generationConfig`. It cannot replace fields that the library sets.
         extra_body: further fields of the request. It cannot replace fields that the library sets.
-        provider: name of the provider that these options apply to, if it is not the default one.
+        provider: name of the provider that these options apply to, if it is not the default name.
     """
 
     top_k: int | float | None = None
@@ -109,7 +109,7 @@ class EmbeddingOptions:
     Attributes:
         task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT` or `SEMANTIC_SIMILARITY`.
         title: title of the document that contains the texts.
-        provider: name of the provider that these options apply to, if it is not the default one.
+        provider: name of the provider that these options apply to, if it is not the default name.
     """
 
     task_type: str | None = None

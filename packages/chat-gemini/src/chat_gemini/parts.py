@@ -62,7 +62,7 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
     """Return the parts for a system turn in the API's format.
 
     Args:
-        turn: the turn.
+        turn: the turn to encode.
         dialect: model and request format.
 
     Raises:
@@ -77,10 +77,12 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
 
 
 def user_content(turn: Turn, dialect: Dialect) -> Json | None:
-    """Return the content for a user turn in the API's format, or `None` if no part is for this provider.
+    """Return the content for a user turn in the API's format, or `None` if nothing of the turn is sent.
+
+    Empty texts and parts of other providers are not sent.
 
     Args:
-        turn: the turn.
+        turn: the turn to encode.
         dialect: model and request format.
 
     Raises:
@@ -123,9 +125,15 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
 
 
 def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:
-    """Return a part other than a tool call in the API's format, as a list.
+    """Convert a part that is not a tool call to the API's format.
 
-    The list is empty if the part is not for this provider. `made` is whether this provider generated the part.
+    Args:
+        part: the part to convert.
+        dialect: model and request format.
+        made: whether this provider generated the part.
+
+    Returns:
+        A list with the converted part, or an empty list for an empty text or a part of another provider.
     """
     match part:
         case Text(text, opaque):
@@ -140,7 +148,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
         case ProviderPart(provider, _, data):
             return [dict(data)] if provider == dialect.provider else []
         case _:
-            return _raise_unsupported(part, dialect, "it has no place for it")
+            return _raise_unsupported(part, dialect)
 
 
 def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
@@ -190,7 +198,7 @@ def _blob_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     if isinstance(uri, str):
         mime, content = _from_data_url(uri, file, dialect)
     if content is None:
-        _raise_unsupported(file, dialect, "only another provider has its content; attach its bytes")
+        _raise_unsupported(file, dialect, "it is stored with another provider; attach its bytes")
     if not made:
         _check_mime(mime, file, dialect)
     blob: Json = {"mimeType": mime, "data": base64.b64encode(content).decode()}
@@ -254,5 +262,5 @@ def _response_object(tool: Tool) -> Json:
     return dict(result) if is_mapping(result) else {"result": result}
 
 
-def _raise_unsupported(part: Part, dialect: Dialect, why: str) -> NoReturn:
-    raise unsupported_part(part, f"the Gemini API of {dialect.provider}", why)
+def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
+    raise unsupported_part(part, f"the Gemini API (provider {dialect.provider!r})", why)

@@ -37,7 +37,7 @@ class InexpressibleError(Exception):
     """
 
     def __init__(self, keyword: str, path: str, reason: str) -> None:
-        super().__init__(f"`{keyword}` at {path or 'its root'}: {reason}")
+        super().__init__(f"`{keyword}` at {path or 'the root'}: {reason}")
         self.keyword = keyword
         self.path = path
 
@@ -156,12 +156,12 @@ FIELDS: Final = frozenset(
 DESCRIBED: Final = frozenset(
     {"multipleOf", "uniqueItems", "examples", "contentEncoding", "contentMediaType", "minContains", "maxContains"}
 )
-"""Keywords that the OpenAPI format lacks. They are added to the description, which the model reads."""
+"""Keywords that the OpenAPI format lacks, and that are added to the description, which the model reads."""
 
 IGNORED: Final = frozenset(
     {"$schema", "$id", "$anchor", "$comment", "$defs", "deprecated", "readOnly", "writeOnly", "discriminator"}
 )
-"""Keywords without effect on the accepted values. They are left out."""
+"""Keywords without effect on the accepted values, which are left out."""
 
 FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"enum", "date-time"}),
@@ -170,7 +170,9 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Supported values of `format` by type. The server rejects other values."""
 
-REMEDY: Final = "the OpenAPI format does not support this; send JSON Schema, or rewrite the schema without it"
+_UNSUPPORTED: Final = "which the OpenAPI format does not support"
+_ANY_VALUE: Final = "the schema accepts any value, which the OpenAPI format cannot express"
+REMEDY: Final = "or do not call with_openapi_schemas()"
 
 
 def openapi_form(schema: Mapping[str, object]) -> Json:
@@ -194,7 +196,7 @@ class _OpenApiRewriter:
 
     def rewrite(self, schema: object, path: str, within: tuple[str, ...]) -> Json:
         if schema is True or schema == {}:
-            raise InexpressibleError("type", path, f"a schema that accepts any value has no type; {REMEDY}")
+            raise InexpressibleError("type", path, f"{_ANY_VALUE}. Give it a type, {REMEDY}")
         if not is_mapping(schema):
             raise InexpressibleError("false", path, "no value satisfies it")
         source, within = self._resolve(_with_defs(schema), path, within)
@@ -222,7 +224,9 @@ class _OpenApiRewriter:
             if key not in self._defs:
                 raise InexpressibleError("$ref", path, f"{name!r} is not defined; add it to `$defs`")
             if key in within:
-                raise InexpressibleError("$ref", path, f"{name!r} is recursive; {REMEDY}")
+                raise InexpressibleError(
+                    "$ref", path, f"{name!r} is recursive, {_UNSUPPORTED}. Remove the recursion, {REMEDY}"
+                )
             within = (*within, key)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             schema = {**mapping(self._defs[key]), **rest}
@@ -232,7 +236,7 @@ class _OpenApiRewriter:
             schema = _merge_all_of({**schema, "allOf": [part for part, _ in parts]})
             within = tuple(dict.fromkeys([*within, *[name for _, names in parts for name in names]]))
             if "allOf" in schema:
-                raise InexpressibleError("allOf", path, f"its members cannot be merged into one schema; {REMEDY}")
+                raise InexpressibleError("allOf", path, f"its members cannot be merged. Write one schema, {REMEDY}")
         return schema, within
 
     def _add_keyword(self, key: str, value: Any, result: Json, described: list[str], path: str) -> None:  # noqa: ANN401 - JSON
@@ -241,7 +245,7 @@ class _OpenApiRewriter:
         elif key in DESCRIBED:
             described.append(f"{key}: {dumps(value)}")
         elif key not in IGNORED and key not in HANDLED and not key.startswith("x-"):
-            raise InexpressibleError(key, path, REMEDY)
+            raise InexpressibleError(key, path, f"the OpenAPI format does not support it. Remove it, {REMEDY}")
 
     def _add_bounds(self, source: Mapping[str, Any], result: Json, described: list[str]) -> None:
         for exclusive, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
@@ -282,7 +286,9 @@ class _OpenApiRewriter:
         if not is_list(members):
             return
         if "oneOf" in source and "anyOf" in source:
-            raise InexpressibleError("oneOf", path, f"combined with anyOf; {REMEDY}")
+            raise InexpressibleError(
+                "oneOf", path, f"it is combined with anyOf, {_UNSUPPORTED}. Use one of them, {REMEDY}"
+            )
         forms = [self.rewrite(item, f"{path}.anyOf[{index}]", within) for index, item in enumerate(members)]
         result.pop("anyOf", None)
         if len(forms) == 1:
@@ -303,10 +309,12 @@ class _OpenApiRewriter:
         if is_mapping(further := source.get("additionalProperties")) or (further is True and "properties" in source):
             described.append(f"further properties: {dumps(further)}")
         if str(result.get("type")).lower() == "object" and not result.get("properties") and path:
-            raise InexpressibleError("additionalProperties", path, f"an object without named properties; {REMEDY}")
+            raise InexpressibleError(
+                "additionalProperties", path, f"the object has no named properties, {_UNSUPPORTED}. Name them, {REMEDY}"
+            )
         self._rewrite_items(source, result, described, path, within)
         if not result.keys() & {"type", "anyOf"}:
-            raise InexpressibleError("type", path, f"missing; {REMEDY}")
+            raise InexpressibleError("type", path, f"the OpenAPI format requires a type. Add it, {REMEDY}")
 
     def _rewrite_items(
         self, source: Mapping[str, Any], result: Json, described: list[str], path: str, within: tuple[str, ...]
@@ -317,11 +325,13 @@ class _OpenApiRewriter:
             described.append(f"in this order: {dumps(places)}")
             result["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
         elif is_list(source.get("items")):
-            raise InexpressibleError("items", path, f"a list of schemas; {REMEDY}")
+            raise InexpressibleError(
+                "items", path, f"it is a list of schemas, {_UNSUPPORTED}. Use one schema, {REMEDY}"
+            )
         elif "items" in source:
             result["items"] = self.rewrite(source["items"], f"{path}.items", within)
         elif str(result.get("type")).lower() == "array" and "items" not in result:
-            raise InexpressibleError("items", path, f"required for an array; {REMEDY}")
+            raise InexpressibleError("items", path, f"the OpenAPI format requires it for an array. Add it, {REMEDY}")
 
 
 HANDLED: Final = frozenset(
@@ -344,7 +354,9 @@ def _split_types(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     if len(rest) <= 1:
         return {**schema, **nullable, "type": rest[0] if rest else "null"}
     if "anyOf" in schema or "oneOf" in schema:
-        raise InexpressibleError("type", path, f"several types combined with a union; {REMEDY}")
+        raise InexpressibleError(
+            "type", path, f"several types and a union are combined, {_UNSUPPORTED}. Use one, {REMEDY}"
+        )
     own = {kind: {key: schema[key] for key in TYPE_KEYWORDS.get(kind.lower(), ()) if key in schema} for kind in rest}
     moved = {"type", *[key for fields in own.values() for key in fields]}
     common = {key: value for key, value in schema.items() if key not in moved}

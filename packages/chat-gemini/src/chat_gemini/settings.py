@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-from chat_core.wire.connection import Connection, MissingKeyError, credentials_for, read_environment
+from chat_core.wire.connection import Connection, MissingKeyError, credentials_for, read_environment, without_frames
 from chat_core.wire.endpoint import Endpoint
 
 from chat_gemini.native import NativeTool
@@ -46,6 +46,8 @@ class Settings(Connection):
     task_type: str | None = None
     auto_truncate: bool | None = None
     max_batch: int | None = None
+    max_characters: int | None = None
+    concurrency: int = 1
 
     @property
     def key_header(self) -> str:
@@ -53,6 +55,7 @@ class Settings(Connection):
         return KEY_HEADER
 
 
+@without_frames
 def endpoint_for(settings: Settings) -> Endpoint:
     """Return the endpoint that requests are sent to, including credentials.
 

@@ -71,14 +71,14 @@ class Decoding:
 
     async def __anext__(self) -> list[Chunk]:
         while True:
-            ended = self._ended  # read before the chunks: no chunk is added after it is set
+            ended = self._ended  # read before the chunks: no chunk is added after this field is set
             if self._chunks:
                 return [self._chunks.popleft() for _ in range(len(self._chunks))]
             if ended:
                 if self._failure is not None:
                     raise self._failure
                 raise StopAsyncIteration
-            await self._wait_for_change()
+            await self._wait_for_worker()
 
     async def aclose(self) -> None:
         """Stop the decoding and wait until it has ended, even if the calling task is canceled.
@@ -95,7 +95,12 @@ class Decoding:
                 await self._ready.wait()
                 self._ready = anyio.Event()
 
-    async def _wait_for_change(self) -> None:
+    async def _wait_for_worker(self) -> None:
+        """Wait until the worker begins, adds a chunk or ends.
+
+        Raises:
+            TransportError: the idle timeout was exceeded.
+        """
         begun = self._begun
         with anyio.move_on_after(self._idle if begun else None) as scope:
             await self._ready.wait()
@@ -133,7 +138,7 @@ class Decoding:
     def _wake_reader_in_loop(self) -> None:
         try:
             self._call_in_loop(self._wake_reader)
-        except RuntimeError:  # asyncio and trio raise it when the loop is closed
+        except RuntimeError:  # asyncio and trio raise this error when the loop is closed
             self._stopped = True
 
 

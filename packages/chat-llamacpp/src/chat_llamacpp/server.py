@@ -244,8 +244,8 @@ def _engine_params(settings: Settings, *, embedding: bool) -> object:
     params.embedding = embedding
     if embedding and settings.pooling is not None:
         params.pooling_type = getattr(native.llama_pooling_type, f"LLAMA_POOLING_TYPE_{settings.pooling.upper()}")
-    # Each doubles the loading time. `fit_params` fits a model to GPU memory; `warmup` only saves the first request a
-    # part of that time.
+    # Each of these steps doubles the loading time. `fit_params` fits a model to GPU memory; `warmup` only makes the
+    # first request faster.
     params.fit_params = params.warmup = False
     # The embedded server listens on a loopback port that is not used here: bind any free port and set a random key.
     params.hostnames = ["127.0.0.1"]

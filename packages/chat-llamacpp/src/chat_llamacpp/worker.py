@@ -47,7 +47,7 @@ class Worker:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run_jobs, name="llama.cpp", daemon=True)
                 _busy.add(self)
-                atexit.register(_close_busy_workers)  # repeated registration is harmless: later calls find no worker
+                atexit.register(_close_busy_workers)  # a repeated registration has no effect
                 self._thread.start()
 
     def withdraw(self, job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Gemini and Claude on Google Cloud, with credentials that renew themselves."""
+"""Gemini and Claude on Google Cloud, with access tokens that are renewed automatically."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _CLAUDE_AND_KEYS: Final = (
 
 
 class _Models(ABC):
-    """Base class of the builder states."""
+    """Base class for the builder states."""
 
     __slots__ = ("_settings",)
 
@@ -90,6 +90,8 @@ class _Models(ABC):
         task_type: str | None = None,
         auto_truncate: bool | None = None,
         max_batch: int | None = None,
+        max_characters: int = 80_000,
+        concurrency: int = 4,
     ) -> GeminiEmbeddingsBuilder:
         """Return the builder for an embedding model.
 
@@ -99,9 +101,11 @@ class _Models(ABC):
             task_type: purpose of the vectors, such as `RETRIEVAL_DOCUMENT`.
             auto_truncate: whether the server truncates texts that are too long.
             max_batch: maximum number of texts per request. Default: 1 on Vertex AI, 100 with an API key.
+            max_characters: maximum number of characters per request. A longer text is sent in a request of its own.
+            concurrency: maximum number of requests at the same time.
 
         Raises:
-            UsageError: the credentials or the project are missing or malformed.
+            UsageError: the credentials or the project are missing or malformed, or a number is less than 1.
         """
         return self._gemini_builder().with_embedding_model(
             model,
@@ -109,6 +113,8 @@ class _Models(ABC):
             task_type=task_type,
             auto_truncate=auto_truncate,
             max_batch=max_batch or self._batch_limit(),
+            max_characters=max_characters,
+            concurrency=concurrency,
         )
 
 
@@ -190,12 +196,12 @@ class VertexBuilder(_Models):
         """Use the service account whose key is `account`, the content of a JSON file as text or as a mapping.
 
         Raises:
-            UsageError: the content is no service account.
+            UsageError: the content is not the key of a service account.
         """
         return self.with_credentials(ServiceAccount.from_json(account))
 
     def with_default_credentials(self) -> Self:
-        """Use application default credentials, also if an API key is in the environment."""
+        """Use application default credentials, even if an API key is in the environment."""
         return self._with(replace(self._settings, use_default=True, credentials=None, token=None))
 
     def with_metadata_server(self) -> Self:

@@ -41,7 +41,7 @@ class Credentials(Protocol):
 
     @property
     def project(self) -> str | None:
-        """The project that the credentials belong to, if they name one."""
+        """The project that the credentials belong to, if they name a project."""
         ...
 
     @property
@@ -65,8 +65,8 @@ class ServiceAccount:
 
     Attributes:
         email: email address of the account.
-        key_id: id of the private key, if the file names one.
-        project: project of the account, if the file names one.
+        key_id: id of the private key, if the file names it.
+        project: project of the account, if the file names it.
         token_uri: URL of the token server.
         quota_project: always `None`: the project of the resource is charged.
     """
@@ -115,7 +115,7 @@ class AuthorizedUser:
         client_secret, refresh_token: secrets that are exchanged for an access token. Not part of `repr()`.
         quota_project: project that is charged for requests.
         token_uri: URL of the token server.
-        project: always `None`: a person belongs to no project.
+        project: always `None`, because a user account belongs to no project.
     """
 
     client_id: str
@@ -215,7 +215,7 @@ def _parse_account(content: AccountJson) -> Mapping[str, object]:
         except ValueError:
             fields = None
     if not is_object(fields):
-        msg = "the credentials must be a JSON object, and this content is not"
+        msg = "the credentials must be a JSON object: pass the content of a credentials file"
         raise UsageError(msg)
     return fields
 

@@ -77,7 +77,7 @@ class Account:
         region: region of the project, or `global`.
         server: URL of the server, without a path.
         token: token, or function that returns the current token.
-        quota_project: project that is charged for requests, if it is another one.
+        quota_project: project that is charged for requests, if it differs from `project`.
     """
 
     project: str
@@ -123,7 +123,10 @@ def account_for(settings: Settings) -> Account:
 
 @final
 class MachineTokens:
-    """Tokens of the metadata server for a program without other credentials, which may run on another machine.
+    """Tokens from the metadata server, used if no credentials are configured.
+
+    The server exists only on Google Cloud. If it cannot be reached before the first token, the error lists the ways to
+    provide credentials.
 
     Args:
         source: source of the tokens.

@@ -1,4 +1,4 @@
-"""Signatures of JSON Web Tokens by `google-auth`."""
+"""Signatures of JSON Web Tokens with `google-auth`."""
 
 from __future__ import annotations
 

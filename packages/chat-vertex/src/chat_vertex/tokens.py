@@ -35,7 +35,7 @@ NAME: Final = "the token server"
 _TEMPORARY: Final = frozenset({408, 429})
 _LONGEST_DESCRIPTION: Final = 500
 _SECRETS: Final = frozenset({"assertion", "client_secret", "refresh_token"})
-"""Form fields of token requests that a server must not quote in errors."""
+"""Form fields of token requests whose values are redacted if an error response quotes them."""
 
 
 def _utc_now() -> datetime:
@@ -66,12 +66,12 @@ class TokenSource:
     """An `ApiKey` function that returns the current access token of `credentials`.
 
     A token is cached and renewed before it expires. If several tasks need a new token, one of them requests it and the
-    others wait. Instances are safe to share between tasks, providers and event loops.
+    other tasks wait. Instances are safe to share between tasks, providers and event loops.
 
     Args:
         credentials: identity whose tokens are requested.
         transport: transport for token requests, which stays open. Default: a new one for each renewal.
-        early: seconds before its expiry from which a token is renewed.
+        early: how many seconds before its expiry a token is renewed.
         timeout: maximum duration of one attempt, in seconds.
         attempts: maximum number of attempts per renewal. Only temporary failures are attempted again.
         pause: seconds between two attempts.
@@ -121,10 +121,10 @@ class TokenSource:
                 return await self._renew_token()
             await renewal.ended.wait()
             if renewal.error is not None:
-                raise copy(renewal.error)  # each task that raises an error adds to it
+                raise copy(renewal.error)  # a copy, because each task adds its traceback
             if renewal.token is not None:
                 return renewal.token
-            # The renewal was cancelled: this task may be the next to renew.
+            # The renewal was canceled, so another waiting task has to renew the token.
         return token.value
 
     def reject(self, key: str, /) -> None:

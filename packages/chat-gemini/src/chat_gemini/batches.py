@@ -1,0 +1,244 @@
+"""Encoder and decoder for batches of the Gemini API, without I/O.
+
+A small batch contains its requests, and its responses are part of its description. The requests of a large batch are an
+uploaded file of JSON lines, and so are its responses. The name of a batch is its display name.
+
+Source: https://ai.google.dev/gemini-api/docs/batch-api, and the batches and files of the Google Gen AI SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, final
+
+from chat_core.batches import Batch, BatchItem, BatchOutcome, BatchRequest, BatchState, BatchStatus, request_id
+from chat_core.errors import ChatError, InvalidResponseError
+from chat_core.json import dump_bytes, loads_limited
+from chat_core.wire.credentials import Redactor
+from chat_core.wire.shapes import Json, is_list, is_object, mapping
+
+from chat_gemini.decode import decode
+from chat_gemini.errors import error_from_object, find_error
+
+MAX_INLINE_BYTES: Final = 15_000_000
+"""Size from which the requests are uploaded as a file, because the API accepts requests of up to 20 MB."""
+PAGE_SIZE: Final = 100
+"""Number of batches in one page of the list."""
+FILE_TYPE: Final = "application/jsonl"
+
+STATES: Final[Mapping[str, tuple[BatchState, BatchOutcome | None]]] = {
+    "UNSPECIFIED": ("running", None),
+    "QUEUED": ("running", None),
+    "PENDING": ("running", None),
+    "RUNNING": ("running", None),
+    "PAUSED": ("running", None),
+    "UPDATING": ("running", None),
+    "CANCELLING": ("cancelling", None),
+    "SUCCEEDED": ("ended", "completed"),
+    "PARTIALLY_SUCCEEDED": ("ended", "completed"),
+    "CANCELLED": ("ended", "cancelled"),
+    "EXPIRED": ("ended", "expired"),
+    "FAILED": ("ended", "failed"),
+}
+"""States by the end of their name, which begins with `BATCH_STATE_` or `JOB_STATE_`."""
+
+
+def encode_inline(requests: Sequence[BatchRequest], name: str) -> bytes | None:
+    """Encode a batch that contains its requests, or return `None` if they are too large.
+
+    The body of each request equals the body of `complete()`.
+
+    Args:
+        requests: requests of the batch.
+        name: name of the batch.
+    """
+    if sum([len(item.body) for item in requests]) > MAX_INLINE_BYTES:
+        return None
+    entries = [
+        b'{"request":' + item.body + b',"metadata":' + dump_bytes({"key": request_id(name, index)}) + b"}"
+        for index, item in enumerate(requests)
+    ]
+    head = dump_bytes({"displayName": name})[:-1] + b',"inputConfig":{"requests":{"requests":['
+    return b'{"batch":' + head + b",".join(entries) + b"]}}}}"
+
+
+def encode_lines(requests: Sequence[BatchRequest], name: str) -> bytes:
+    """Encode the file of the requests. The body of each request equals the body of `complete()`.
+
+    Args:
+        requests: requests of the batch.
+        name: name of the batch.
+    """
+    lines = [
+        b'{"key":' + dump_bytes(request_id(name, index)) + b',"request":' + item.body + b"}\n"
+        for index, item in enumerate(requests)
+    ]
+    return b"".join(lines)
+
+
+def encode_file_batch(file: str, name: str) -> bytes:
+    """Encode a batch whose requests are in a file.
+
+    Args:
+        file: name of the uploaded file.
+        name: name of the batch.
+    """
+    return dump_bytes({"batch": {"displayName": name, "inputConfig": {"fileName": file}}})
+
+
+def decode_name(body: bytes, provider: str) -> str:
+    """Return the name of the batch or of the file in a response.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the response has no name.
+        ProviderError: the response contains an error.
+    """
+    response = parse(body, provider)
+    name = mapping(response.get("file", response)).get("name")
+    if isinstance(name, str) and name:
+        return name
+    if (reported := find_error(response)) is not None:
+        raise error_from_object(reported, provider)
+    msg = f"{provider}: `name` must be a string, not {name!r}"
+    raise InvalidResponseError(msg, path="name", raw=body)
+
+
+def decode_status(body: bytes, provider: str) -> BatchStatus:
+    """Return the state of the batch in a response.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the response is not a batch, or its state is unknown.
+    """
+    operation = parse(body, provider)
+    described = mapping(operation.get("metadata", operation))
+    name = described.get("state")
+    state, outcome = STATES.get(str(name).partition("STATE_")[2], (None, None))
+    if state is None:
+        msg = f"{provider}: the state {name!r} of a batch is unknown"
+        raise InvalidResponseError(msg, path="metadata.state", raw=body)
+    if outcome != "failed":
+        return BatchStatus(state, outcome)
+    return BatchStatus(state, outcome, 0, error_from_object(operation, provider))
+
+
+def decode_list(body: bytes, provider: str) -> tuple[Sequence[tuple[str, object]], str]:
+    """Return the name and the display name of each batch in a page of the list, and the token of the next page.
+
+    The token of the last page is empty.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+    """
+    page = parse(body, provider)
+    items = page.get("operations")
+    operations = [mapping(item) for item in items] if is_list(items) else []
+    batches = [(str(item.get("name")), mapping(item.get("metadata", item)).get("displayName")) for item in operations]
+    token = page.get("nextPageToken")
+    return batches, token if isinstance(token, str) else ""
+
+
+def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchItem]:
+    """Return the name of the file with the results of an ended batch, or the results in its description.
+
+    Args:
+        body: body of the response that describes the batch.
+        batch: the ended batch. Its name is part of the request ids.
+        provider: provider name for errors.
+    """
+    operation = parse(body, provider)
+    output = mapping(mapping(operation.get("metadata")).get("output")) or mapping(operation.get("response"))
+    file = output.get("responsesFile")
+    if isinstance(file, str) and file:
+        return file
+    entries = mapping(output.get("inlinedResponses")).get("inlinedResponses")
+    # The responses are in the order of the requests, and servers omit the metadata of some responses.
+    return [
+        _decode_entry(mapping(entry), request_id(batch.name, index), provider)
+        for index, entry in enumerate(entries if is_list(entries) else [])
+    ]
+
+
+def decode_item(line: bytes, redactor: Redactor, *, provider: str) -> BatchItem:
+    """Decode a line of the results.
+
+    A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
+
+    Args:
+        line: line of the results.
+        redactor: redactor for errors.
+        provider: provider name for errors.
+    """
+    try:
+        item = _decode_entry(parse(line, provider), "", provider)
+    except ChatError as error:
+        item = BatchItem("", error=error)
+    if item.error is not None:
+        redactor.redact_error(item.error, line)
+    return item
+
+
+def _decode_entry(entry: Mapping[str, Any], default_id: str, provider: str) -> BatchItem:
+    key = mapping(entry.get("metadata")).get("key", entry.get("key"))
+    id_ = key if isinstance(key, str) and key else default_id
+    try:
+        if is_object(entry.get("response")):
+            return BatchItem(id_, decode(dump_bytes(entry["response"]), provider))
+        if (reported := find_error(dict(entry))) is not None:
+            raise error_from_object(reported, provider)
+        msg = f"{provider}: a result of a batch has neither a response nor an error"
+        raise InvalidResponseError(msg, raw=dump_bytes(dict(entry)))
+    except ChatError as error:
+        return BatchItem(id_, error=error)
+
+
+@final
+class InlineItems:
+    """Asynchronous iterator over results that were received with the description of the batch.
+
+    Args:
+        items: the results.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Sequence[BatchItem]) -> None:
+        self._items = iter(items)
+
+    def __aiter__(self) -> AsyncIterator[BatchItem]:
+        return self
+
+    async def __anext__(self) -> BatchItem:
+        """Return the next result."""
+        for item in self._items:
+            return item
+        raise StopAsyncIteration
+
+
+def parse(body: bytes, provider: str) -> Json:
+    """Return the JSON object in a body.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the body is not a JSON object.
+    """
+    try:
+        value = loads_limited(body)
+    except ValueError as error:
+        msg = f"{provider}: the response is not JSON"
+        raise InvalidResponseError(msg, raw=body) from error
+    if is_object(value):
+        return value
+    msg = f"{provider}: the response must be a JSON object"
+    raise InvalidResponseError(msg, raw=body)
