@@ -182,7 +182,7 @@ def test_empty_or_unprintable_session_name_is_a_usage_error(chat: Any, user_dir:
     ended = chat("Name a river.", "--session", name, *user_dir.talker)
 
     assert (ended.code, ended.out) == (MISUSED, "")
-    assert "a text that can be seen" in ended.err
+    assert "must be visible text" in ended.err
     assert chat("sessions").out == ""
 
 

@@ -63,7 +63,7 @@ def test_python_reference_loads_a_provider_object(user_dir: Any) -> None:
         ("nobody:x", None, "there is no provider 'nobody'"),
         ("openai", None, "'openai' needs the name of a model"),
         ("completions:x", None, "needs --base-url"),
-        ("openai:x", "http://localhost/v1", "--base-url is for completions:NAME"),
+        ("openai:x", "http://localhost/v1", "--base-url needs --model completions:NAME"),
         ("python:json:loads", None, "is not a streaming model"),
         ("python:nowhere_at_all:x", None, "nowhere_at_all cannot be imported"),
     ],

@@ -73,7 +73,7 @@ def test_format_outcome_returns_one_line_of_json(tmp_path: Path) -> None:
 def test_resume_of_a_deleted_session_raises(tmp_path: Path) -> None:
     user_dir = runner(tmp_path, "The Loire.")
 
-    with pytest.raises(UsageError, match="there is nothing in the session 'a'"):
+    with pytest.raises(UsageError, match="the session 'a' is empty"):
         user_dir.resume("a")
     with pytest.raises(UnknownConversationError):
         stored(user_dir.sessions, "a")

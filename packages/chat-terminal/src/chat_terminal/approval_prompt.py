@@ -13,7 +13,7 @@ from chat_core.approvals import has_invisible
 from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
-"""Applies one decision of the user to a conversation."""
+"""Applies one of the user's decisions to a conversation."""
 
 _VERBS: Final = {
     "approval": ("approve", "edit", "reject", "later"),
@@ -28,15 +28,15 @@ def prompt_decisions(waiting: Sequence[Wait], screen: Screen, person: str) -> li
     """Prompt the user to decide about each waiting tool call.
 
     Args:
-        waiting: Waiting calls. Scheduled calls are shown without a prompt.
-        screen: Screen that shows the calls.
-        person: Name under which decisions are recorded.
+        waiting: waiting calls. Scheduled calls are shown without a prompt.
+        screen: screen that shows the calls.
+        person: name under which decisions are recorded.
 
     Returns:
         The decisions. The list is empty if the user postponed every call.
 
     Raises:
-        click.Abort: The user pressed ctrl-C, or the input ended. Nothing is decided.
+        click.Abort: the user pressed ctrl-C, or the input ended. Nothing is decided.
     """
     decisions: list[Decision] = []
     for wait in waiting:
@@ -77,12 +77,12 @@ def _build_decision(verb: str, wait: Wait, person: str) -> Decision | None:
 
 
 def apply_decisions(decisions: Sequence[Decision], messages: Messages, screen: Screen) -> None:
-    """Apply decisions to a conversation. A decision that is no longer possible is reported, and the others still apply.
+    """Apply decisions to a conversation. Report decisions that are no longer possible, and apply all others.
 
     Args:
-        decisions: Decisions to apply.
-        messages: Conversation to modify.
-        screen: Screen that shows the errors.
+        decisions: decisions to apply.
+        messages: conversation to modify.
+        screen: screen that shows the errors.
     """
     for decision in decisions:
         try:
@@ -129,5 +129,5 @@ class _VerbType(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = [verb for verb in self.verbs if value and verb.startswith(value.strip().lower())]
         if len(found) != 1:
-            self.fail(f"say one of {', '.join(self.verbs)}", param, ctx)
+            self.fail(f"choose one of {', '.join(self.verbs)}", param, ctx)
         return found[0]

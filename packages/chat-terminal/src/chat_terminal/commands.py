@@ -18,6 +18,7 @@ from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
 from chat_terminal.controlling_terminal import find_approver
+from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, read_piped_input
 from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
 from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome, user_may_decide
@@ -133,25 +134,31 @@ _STORE: Final = click.option(
 def _model_options(command: F) -> F:
     """Decorate a Click command with the options that select a model and its tools."""
     options = [
-        click.option("--model", "-m", default=LOCAL, envvar="CHAT_MODEL", show_default=True, help="PROVIDER:NAME."),
-        click.option("--base-url", envvar="CHAT_BASE_URL", help="Of a server, for --model completions:NAME."),
-        click.option("--tools", "-t", multiple=True, metavar="MODULE", help="Tools: a module or file.py, with :NAME."),
+        click.option(
+            "--model", "-m", default=LOCAL, envvar="CHAT_MODEL", show_default=True, help="Model: PROVIDER:NAME."
+        ),
+        click.option("--base-url", envvar="CHAT_BASE_URL", help="URL of the server for --model completions:NAME."),
+        click.option(
+            "--tools", "-t", multiple=True, metavar="MODULE", help="Tools: a module or file.py, or MODULE:NAME."
+        ),
         click.option(
             "--approve",
             type=click.Choice(["ask", "all", "none"]),
             default="ask",
             show_default=True,
-            help="Who decides about calls that have no policy.",
+            help="How calls without a policy are decided.",
         ),
         click.option(
             "--tool-choice",
             metavar="auto|required|none|TOOL",
-            help="Whether the model must call a tool before it answers, or which one.",
+            help="Whether the model must call a tool before it answers, and which one.",
         ),
         click.option(
-            "--temperature", type=float, help="Of the answer; 0 for the local model, else the provider's own."
+            "--temperature",
+            type=float,
+            help="Sampling temperature. Default: 0 for the local model, else the provider's default.",
         ),
-        click.option("--max-tokens", type=click.IntRange(min=1), help="Of the answer, at most."),
+        click.option("--max-tokens", type=click.IntRange(min=1), help="Maximum number of tokens of an answer."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end."),
     ]
     for option in reversed(options):
@@ -181,18 +188,18 @@ def chat(ctx: click.Context, store: Path | None) -> None:
 
     Args:
         ctx: Click context, whose `obj` becomes the `Sessions`.
-        store: Session file; None selects the file in the application directory of the user.
+        store: session file; None selects the file in the application directory of the user.
     """
     ctx.obj = Sessions(store or Path(click.get_app_dir("chat-core")) / "chats.db")
 
 
-@chat.command(help="Ask a question. What is piped in, and files, come before it.")
+@chat.command(help="Ask a question. Piped input and files are placed before it.")
 @_STORE
 @click.argument("words", nargs=-1)
 @click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), help="Attach a file.")
-@click.option("--system", "-s", help="What the model is told first, in a new session.")
-@click.option("--session", help="The session to go on with, or to begin under this name.")
-@click.option("--continue", "-c", "resume_last", is_flag=True, help="Go on with the last session.")
+@click.option("--system", "-s", help="System prompt of a new session.")
+@click.option("--session", help="Name of the session to continue or to create.")
+@click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
 @_model_options
 @click.pass_obj
 def ask(
@@ -209,23 +216,17 @@ def ask(
     """Ask the model a question in a session, print the response, and return the exit code.
 
     Args:
-        sessions: Session file.
-        words: Words of the question.
-        files: Files to attach.
-        system: System prompt of a new session.
-        session: Name of the session; it is created if it does not exist.
-        resume_last: Whether to use the last session.
-        **model_options: Values of the options from `_model_options`.
+        sessions: session file.
+        words: words of the question.
+        files: files to attach.
+        system: system prompt of a new session.
+        session: name of the session; it is created if it does not exist.
+        resume_last: whether to use the last session.
+        **model_options: values of the options from `_model_options`.
     """
-    if resume_last and session is not None:
-        msg = f"--continue is for the last session, and --session for {session!r}: use one of them"
-        raise click.UsageError(msg)
-    if session is not None and not (session.strip() and session.isprintable()):
-        msg = f"the name of a session is a text that can be seen, not {session!r}"
-        raise click.UsageError(msg)
+    _require_session_name(session, resume_last=resume_last)
     parts = build_parts(words, read_piped_input(sys.stdin), files)
-    known = sessions.last() if resume_last else next((one for one in sessions.list_all() if one.id == session), None)
-    settings = _resolve_settings(known, model_options)
+    known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
     if system is None and str(settings["model"]).startswith(LOCAL):
         system = _LOCAL_SYSTEM
     runner = _build_runner(sessions, **cast("Any", model_options | settings))
@@ -239,7 +240,45 @@ def ask(
     return _print_outcome(name, outcome, as_json=bool(model_options["as_json"]))
 
 
-@chat.command(help="Go on with what waits in a session, the last one unless named.")
+@chat.command(help="Talk with the model. Type messages; a message interrupts the response. Ctrl-D ends the dialog.")
+@_STORE
+@click.option("--system", "-s", help="System prompt of a new session.")
+@click.option("--session", help="Name of the session to continue or to create.")
+@click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
+@_model_options
+@click.pass_obj
+def talk(
+    sessions: Sessions,
+    /,
+    *,
+    system: str | None,
+    session: str | None,
+    resume_last: bool,
+    **model_options: object,
+) -> int:
+    """Talk with the model until the input ends, and return the exit code.
+
+    Args:
+        sessions: session file.
+        system: system prompt of a new session.
+        session: name of the session; it is created if it does not exist.
+        resume_last: whether to use the last session.
+        **model_options: values of the options from `_model_options`.
+    """
+    if model_options["as_json"] or not sys.stdin.isatty():
+        msg = 'a dialog needs a terminal, without --json: for one question, use chat "a question"'
+        raise click.UsageError(msg)
+    _require_session_name(session, resume_last=resume_last)
+    known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
+    if system is None and str(settings["model"]).startswith(LOCAL):
+        system = _LOCAL_SYSTEM
+    runner = _build_runner(sessions, **cast("Any", model_options | settings), plain=True)
+    name = sessions.record_use(known.id if known else session, "a dialog", settings)
+    paused = Dialog(runner, name, system).run()
+    return ANSWERED if paused is None else _print_outcome(name, paused, as_json=False)
+
+
+@chat.command(help="Decide the waiting calls of a session and continue it. Default: the last session.")
 @_STORE
 @click.argument("session", required=False)
 @_model_options
@@ -248,9 +287,9 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     """Resume a session, print the response, and return the exit code.
 
     Args:
-        sessions: Session file.
-        session: Name of the session; None selects the last one.
-        **model_options: Values of the options from `_model_options`.
+        sessions: session file.
+        session: name of the session; None selects the last session.
+        **model_options: values of the options from `_model_options`.
     """
     known = sessions.get(session) if session else sessions.last()
     settings = _resolve_settings(known, model_options)
@@ -260,16 +299,16 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     return _print_outcome(known.id, runner.resume(known.id), as_json=bool(model_options["as_json"]))
 
 
-@chat.command("sessions", help="List the sessions, the last used one first, and what waits in them.")
+@chat.command("sessions", help="List the sessions and their waiting calls, the last used session first.")
 @_STORE
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.pass_obj
 def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
     """Print each session with its number of waiting tool calls, and return the exit code.
 
     Args:
-        sessions: Session file.
-        as_json: Whether to print one JSON object per session.
+        sessions: session file.
+        as_json: whether to print one JSON object per session.
     """
     waiting = anyio.run(_count_waiting, sessions)
     for session in sessions.list_all():
@@ -287,18 +326,18 @@ def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
     return ANSWERED
 
 
-@chat.command(help="Show a session, the last one unless named.")
+@chat.command(help="Show a session. Default: the last session.")
 @_STORE
 @click.argument("session", required=False)
-@click.option("--json", "as_json", is_flag=True, help="The whole document, as it is stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole stored document.")
 @click.pass_obj
 def show(sessions: Sessions, /, session: str | None, *, as_json: bool) -> int:
     """Print the conversation of a session, and return the exit code.
 
     Args:
-        sessions: Session file.
-        session: Name of the session; None selects the last one.
-        as_json: Whether to print the stored document.
+        sessions: session file.
+        session: name of the session; None selects the last session.
+        as_json: whether to print the stored document.
     """
     name = (sessions.get(session) if session else sessions.last()).id
     document, contents = anyio.run(_load_session, sessions, name)
@@ -319,8 +358,8 @@ def forget(sessions: Sessions, /, session: str) -> int:
     """Delete a session and its conversation, and return the exit code.
 
     Args:
-        sessions: Session file.
-        session: Name of the session.
+        sessions: session file.
+        session: name of the session.
     """
     name = sessions.get(session).id
     anyio.run(_delete_conversation, sessions, name)
@@ -329,6 +368,24 @@ def forget(sessions: Sessions, /, session: str) -> int:
 
 
 # --- Helpers ----------------------------------------------------------------------------------------------------------
+
+
+def _require_session_name(session: str | None, *, resume_last: bool) -> None:
+    """Raise if the options do not select one session with a visible name."""
+    if resume_last and session is not None:
+        msg = f"--continue is for the last session, and --session for {session!r}: use one of them"
+        raise click.UsageError(msg)
+    if session is not None and not (session.strip() and session.isprintable()):
+        msg = f"the name of a session must be visible text, not {session!r}"
+        raise click.UsageError(msg)
+
+
+def _find_session(
+    sessions: Sessions, session: str | None, model_options: Mapping[str, object], *, resume_last: bool
+) -> tuple[Session | None, dict[str, object]]:
+    """Return the selected session, or None if it is new, and the settings to use."""
+    known = sessions.last() if resume_last else next((one for one in sessions.list_all() if one.id == session), None)
+    return known, _resolve_settings(known, model_options)
 
 
 def _resolve_settings(session: Session | None, options: Mapping[str, object]) -> dict[str, object]:
@@ -360,6 +417,7 @@ def _build_runner(
     temperature: float | None,
     max_tokens: int | None,
     as_json: bool,
+    plain: bool = False,
 ) -> Runner:
     scopes = load_scopes(tools, approve)
     choice = parse_tool_choice(tool_choice, scopes)
@@ -369,7 +427,7 @@ def _build_runner(
         temperature = _LOCAL_TEMPERATURE
     options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
     person = find_approver() if approve == "ask" else None
-    screen = Screen(quiet=as_json)
+    screen = Screen(quiet=as_json, plain=plain)
     return Runner(build_model(model, base_url), options, scopes, sessions, screen, user_may_decide, person)
 
 
@@ -381,7 +439,7 @@ def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if not as_json:
         for wait in outcome.waiting:
             click.echo(f"⏸ {format_call(wait.name, wait.arguments)} waits", err=True)
-        click.echo(f"stored; go on with: chat resume {shlex.quote(session)}", err=True)
+        click.echo(f"stored; continue with: chat resume {shlex.quote(session)}", err=True)
     return WAITS
 
 

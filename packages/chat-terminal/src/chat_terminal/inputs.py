@@ -17,12 +17,12 @@ def build_parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) 
     Text files are quoted as text, which every model can read. Other files are attached.
 
     Args:
-        words: Words of the question.
-        piped: Piped input, if there is any.
-        files: Paths of the files.
+        words: words of the question.
+        piped: piped input, if there is any.
+        files: paths of the files.
 
     Raises:
-        click.UsageError: There is nothing to ask, or a file cannot be read or attached.
+        click.UsageError: there is nothing to ask, or a file cannot be read or attached.
     """
     question = " ".join(words).strip()
     given: list[str | File] = [piped] if piped and piped.strip() else []
@@ -42,7 +42,7 @@ def read_piped_input(stdin: TextIO) -> str | None:
     """Read the piped input, or return None if the input is a terminal.
 
     Raises:
-        click.UsageError: The input is not valid UTF-8.
+        click.UsageError: the input is not valid UTF-8.
     """
     if stdin.isatty():
         return None

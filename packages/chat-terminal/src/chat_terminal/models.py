@@ -38,11 +38,11 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
         base_url: URL of a Chat Completions server; only for `completions:…`.
 
     Raises:
-        click.UsageError: The provider does not exist, or a required value is missing.
+        click.UsageError: the provider does not exist, or a required value is missing.
     """
     provider, _, model = name.partition(":")
     if base_url is not None and provider != COMPLETIONS:
-        msg = f"--base-url is for completions:NAME; {name!r} knows its own address"
+        msg = f"--base-url needs --model completions:NAME; the address of {name!r} is fixed"
         raise click.UsageError(msg)
     if provider == COMPLETIONS and base_url is None:
         msg = "completions:NAME needs --base-url, such as http://localhost:8000/v1"
@@ -71,7 +71,7 @@ def load_module(reference: str) -> ModuleType:
     The directory of the file, or the current directory for a dotted name, is added to the import path.
 
     Raises:
-        click.UsageError: The module does not exist or cannot be imported.
+        click.UsageError: the module does not exist or cannot be imported.
     """
     path = Path(reference)
     if path.suffix == ".py" and not path.is_file():
@@ -102,7 +102,7 @@ def make_absolute(reference: str) -> str:
 
 
 def _add_import_path(folder: Path) -> None:
-    """Append a directory to `sys.path`, unless it is already there."""
+    """Append a directory to `sys.path`, unless `sys.path` contains it already."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # last, so that it shadows no other module
 

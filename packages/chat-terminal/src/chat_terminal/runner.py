@@ -39,13 +39,13 @@ class Runner:
     """A runner that continues stored sessions with one model and one set of tools.
 
     Attributes:
-        model: Provider of the model.
-        options: Options of every model call.
-        scopes: Tools with their policies.
-        sessions: Session file.
-        screen: Screen that shows the run.
-        may_decide: Rule that determines which calls the user is prompted for.
-        person: Name of the user who decides at this terminal; None if there is no prompt and calls keep waiting.
+        model: provider of the model.
+        options: options of every model call.
+        scopes: tools with their policies.
+        sessions: session file.
+        screen: screen that shows the run.
+        may_decide: rule that determines which calls the user is prompted for.
+        person: name of the user who decides at this terminal; None if there is no prompt and calls keep waiting.
     """
 
     model: ChatProvider
@@ -62,13 +62,13 @@ class Runner:
         Each run has its own event loop, and no loop is active during a prompt. Ctrl-C at a prompt ends the program.
 
         Args:
-            session: Name of the session.
-            parts: Parts of the user turn.
-            system: System prompt of a new session.
+            session: name of the session.
+            parts: parts of the user turn.
+            system: system prompt of a new session.
 
         Raises:
-            ChatError: The run failed. The session has everything up to its last completed step.
-            PendingToolsError: A call of this session already waits for a decision.
+            ChatError: the run failed. The session has everything up to its last completed step.
+            PendingToolsError: a call of this session already waits for a decision.
         """
 
         def push(messages: Messages) -> None:
@@ -82,27 +82,40 @@ class Runner:
         """Run a session until the model has answered or a tool call waits, and return the outcome.
 
         Args:
-            session: Name of the session.
-            prepare: Modifies the history before the first run.
+            session: name of the session.
+            prepare: modifies the history before the first run.
         """
-        chat = self._build_chat()
+        chat = self.build_chat()
         decisions: Sequence[Decision] = ()
         try:
             while True:
                 outcome = anyio.run(self._run_chat, chat, session, decisions, prepare)
                 prepare = None
-                if not isinstance(outcome, Paused) or self.person is None:
+                if not isinstance(outcome, Paused):
                     return outcome
-                principal = Principal(self.person)
-                allowed = [wait for wait in outcome.waiting if is_allowed(self.may_decide, principal, wait)]
-                with redirect_to_terminal():
-                    decisions = prompt_decisions(allowed, self.screen, self.person)
+                decisions = self.prompt(outcome)
                 if not decisions:
                     return outcome
         finally:
             anyio.run(chat.aclose)
 
-    def _build_chat(self) -> StreamingChat[ChatResponse, Paused]:
+    def prompt(self, paused: Paused) -> Sequence[Decision]:
+        """Prompt the user to decide about the waiting calls. Without a user, return no decisions.
+
+        No event loop may run in this thread, because ctrl-C must end the prompt.
+
+        Args:
+            paused: the pause with the waiting calls.
+        """
+        if self.person is None:
+            return ()
+        principal = Principal(self.person)
+        allowed = [wait for wait in paused.waiting if is_allowed(self.may_decide, principal, wait)]
+        with redirect_to_terminal():
+            return prompt_decisions(allowed, self.screen, self.person)
+
+    def build_chat(self) -> StreamingChat[ChatResponse, Paused]:
+        """Return a chat with the model, the options and the tools of this runner."""
         builder = ChatBuilder().with_model(self.model).with_options(self.options).with_interrupted(RequireApproval())
         for scope in self.scopes:
             builder = builder.with_scoped_tools(scope)
@@ -119,7 +132,7 @@ class Runner:
             if prepare is not None:
                 prepare(conversation.messages)
             elif not conversation.messages.contents:
-                msg = f"there is nothing in the session {session!r}"
+                msg = f"the session {session!r} is empty: ask a question first"
                 raise UsageError(msg)
             apply_decisions(decisions, conversation.messages, self.screen)
             try:
@@ -132,11 +145,11 @@ class Runner:
 
 
 def user_may_decide(principal: Principal, wait: Wait, /) -> bool:
-    """Return whether the user of a terminal may decide a call: in sessions of their own, and in sessions of no one.
+    """Return whether a terminal user may decide a call: if the user owns the session, or if nobody owns it.
 
     Args:
-        principal: User of the terminal.
-        wait: Waiting call. Sessions of earlier versions, and those begun without a terminal, have no owner.
+        principal: user of the terminal.
+        wait: waiting call. Sessions of earlier versions, and sessions begun without a terminal, have no owner.
     """
     return wait.owner in {None, principal.name}
 
@@ -145,8 +158,8 @@ def format_outcome(session: str, outcome: Outcome) -> str:
     """Format the outcome of a run as one line of JSON.
 
     Args:
-        session: Name of the session.
-        outcome: Result of the run.
+        session: name of the session.
+        outcome: result of the run.
     """
     usage = outcome.usage
     document: dict[str, object] = {
@@ -165,8 +178,8 @@ def format_failure(session: str | None, error: Exception) -> str:
     """Format an error as one line of JSON.
 
     Args:
-        session: Name of the session, or None if the error occurred before a session was chosen.
-        error: The error.
+        session: name of the session, or None if the error occurred before a session was chosen.
+        error: the error that ended the run.
     """
     kind, message = type(error).__name__, str(error)
     if isinstance(error, click.UsageError):

@@ -45,13 +45,15 @@ class Screen:
     """Terminal output for the events of a run.
 
     Args:
-        quiet: Show no events; for `--json`, which prints one object at the end.
+        quiet: show no events; for `--json`, which prints one object at the end.
+        plain: write the text unchanged on a terminal too; for a dialog, in which the user types while text arrives.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, plain: bool = False) -> None:
         self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
         self._err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
         self._quiet = quiet
+        self._formats = self._out.is_terminal and not plain
         self._text: list[str] = []
         self._live: Live | None = None
         self._first = True
@@ -80,7 +82,7 @@ class Screen:
         """Print a status line on standard error, unless the screen is quiet.
 
         Args:
-            text: The line.
+            text: the line.
             style: Rich style of the line.
         """
         if not self._quiet:
@@ -90,11 +92,16 @@ class Screen:
         """Print a line on standard error, even if the screen is quiet.
 
         Args:
-            text: The line.
+            text: the line.
             style: Rich style of the line.
         """
         self.finish_text()
         self._err.print(Text(escape_invisible(replace_control_characters(text)), style=style))
+
+    def show_input_prompt(self) -> None:
+        """Show that the user can type a message."""
+        self.finish_text()
+        self._err.print("> ", end="")
 
     def finish_text(self) -> None:
         """Finish the response text that is being streamed, so that other lines can be printed after it."""
@@ -102,7 +109,7 @@ class Screen:
             self._live.update(_MarkdownBlock("".join(self._text), first=self._first), refresh=True)
             self._live.stop()
             self._live, self._first = None, True
-        elif self._text and not self._out.is_terminal and not self._quiet:
+        elif self._text and not self._formats and not self._quiet:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._text.clear()
@@ -110,9 +117,9 @@ class Screen:
     def _append_text(self, text: str) -> None:
         if self._quiet:
             return
-        if not self._out.is_terminal:
+        if not self._formats:
             self._text.append(text)
-            sys.stdout.write(text)
+            sys.stdout.write(replace_control_characters(text) if self._out.is_terminal else text)
             sys.stdout.flush()
             return
         self._text.append(replace_control_characters(text))
@@ -191,8 +198,8 @@ def format_call(name: str, arguments: Mapping[str, object]) -> str:
     """Format a tool call like a Python call, with escapes for invisible characters.
 
     Args:
-        name: Name of the tool.
-        arguments: Arguments of the call.
+        name: name of the tool.
+        arguments: arguments of the call.
     """
     words = ", ".join([f"{format_value(key)[1:-1]}={format_value(value)}" for key, value in arguments.items()])
     return f"{format_value(name)[1:-1]}({words})"

@@ -31,10 +31,10 @@ class Session:
     """A session in the list of sessions.
 
     Attributes:
-        id: Name of the session, and id of its conversation.
-        title: Beginning of the first question.
-        last_used: Time of the last question.
-        settings: Model and tools of the last question.
+        id: name of the session, and id of its conversation.
+        title: beginning of the first question.
+        last_used: time of the last question.
+        settings: model and tools of the last question.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Sessions:
     """The list of sessions in a session file.
 
     Args:
-        path: The file. On first use, its directory is created if necessary, accessible only to this user.
+        path: the file. On first use, its directory is created if necessary, accessible only to this user.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,9 +62,9 @@ class Sessions:
         """Record that a session is used now, and create the session if necessary.
 
         Args:
-            session: Name of the session; None creates a session with a random name.
-            title: Title of a new session.
-            settings: Settings to remember.
+            session: name of the session; None creates a session with a random name.
+            title: title of a new session.
+            settings: settings to remember.
 
         Returns:
             The name of the session.
@@ -82,7 +82,7 @@ class Sessions:
         """Return the session that was used last.
 
         Raises:
-            click.UsageError: There are no sessions.
+            click.UsageError: there are no sessions.
         """
         found = self.list_all()
         if not found:
@@ -94,7 +94,7 @@ class Sessions:
         """Return a session by name.
 
         Raises:
-            click.UsageError: The session does not exist.
+            click.UsageError: the session does not exist.
         """
         found = next((known for known in self.list_all() if known.id == session), None)
         if found is None:
@@ -103,7 +103,7 @@ class Sessions:
         return found
 
     def list_all(self) -> list[Session]:
-        """Return all sessions, starting with the one that was used last."""
+        """Return all sessions, most recently used first."""
         with self._open_table() as table:
             rows = table.execute("SELECT id, title, used, settings FROM cli_sessions ORDER BY used DESC, id").fetchall()
         return [
@@ -112,7 +112,7 @@ class Sessions:
         ]
 
     def remove(self, session: str) -> None:
-        """Remove a session from the list. Its conversation stays in the store."""
+        """Remove a session from the list, but keep its conversation in the store."""
         with self._open_table() as table:
             table.execute("DELETE FROM cli_sessions WHERE id = ?", (session,))
 

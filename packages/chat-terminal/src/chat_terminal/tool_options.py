@@ -32,10 +32,10 @@ def load_scopes(references: Iterable[str], approve: Approve) -> list[ToolScope[P
 
     Args:
         references: `module`, `file.py`, or `file.py:name` for one collection of the module.
-        approve: Value of `--approve`.
+        approve: value of `--approve`.
 
     Raises:
-        click.UsageError: The module does not exist or contains no tools.
+        click.UsageError: the module does not exist or contains no tools.
     """
     return [scope for reference in references for scope in _load_scopes_from(reference, approve)]
 
@@ -45,10 +45,10 @@ def parse_tool_choice(value: str | None, scopes: Sequence[ToolScope[Paused]]) ->
 
     Args:
         value: `auto`, `required`, `none`, the name of a tool, or None if the option is missing.
-        scopes: Tools that are available.
+        scopes: tools that are available.
 
     Raises:
-        click.UsageError: There are no tools, or none has this name.
+        click.UsageError: there are no tools, or no tool has this name.
     """
     if value is None:
         return None

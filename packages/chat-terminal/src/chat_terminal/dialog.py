@@ -1,0 +1,124 @@
+"""The dialog of `chat talk`: the user types messages, also while the model responds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, final
+
+import anyio
+from chat_core import ChatError, ChatResponse, Done, Paused, StreamingChat
+from chat_realtime import ResponseInterrupted, Talk, TalkCancelled, TalkEndedError, converse
+
+from chat_terminal.approval_prompt import Decision, apply_decisions
+from chat_terminal.runner import Runner
+
+_READ_SIZE: Final = 65536
+_MAX_QUEUED: Final = sys.maxsize
+"""The queue is never full, so a line is either in the queue or still in `_typed`, whenever `send()` is cancelled."""
+
+
+@final
+class Dialog:
+    """A session in which each typed line is a message. A line that is typed while the model responds interrupts it.
+
+    Args:
+        runner: runner of the session, with its model, tools and screen.
+        session: name of the session.
+        system: system prompt of a new session.
+    """
+
+    def __init__(self, runner: Runner, session: str, system: str | None) -> None:
+        self._runner = runner
+        self._session = session
+        self._system = system
+        self._typed = b""
+
+    def run(self) -> Paused | None:
+        """Run the dialog until the input ends. Return the pause if the user has postponed the waiting calls.
+
+        During a prompt for a decision, no event loop runs, so that ctrl-C ends the program.
+        """
+        chat = self._runner.build_chat()
+        decisions: Sequence[Decision] = ()
+        try:
+            while True:
+                paused = anyio.run(self._talk, chat, decisions)
+                if paused is None:
+                    return None
+                decisions = self._runner.prompt(paused)
+                if not decisions:
+                    return paused
+        finally:
+            for line in self._typed.decode(errors="replace").splitlines():
+                self._runner.screen.print_line(f"✖ not sent: {line}", "red")
+            anyio.run(chat.aclose)
+
+    async def _talk(self, chat: StreamingChat[ChatResponse, Paused], decisions: Sequence[Decision]) -> Paused | None:
+        runner = self._runner
+        paused: Paused | None = None
+        async with runner.sessions.store() as store, store.open(self._session, owner=runner.person) as conversation:
+            messages = conversation.messages
+            if self._system is not None and not messages.contents:
+                messages.system(self._system)
+            apply_decisions(decisions, messages, runner.screen)
+            talk = converse(chat, conversation, max_queued=_MAX_QUEUED)
+            try:
+                async with talk, anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read_input, talk)
+                    if not messages.pending():
+                        runner.screen.show_input_prompt()
+                    try:
+                        paused = await self._show_events(talk)
+                    finally:
+                        runner.screen.finish_text()
+                        tasks.cancel_scope.cancel()
+            finally:
+                # The next talk reads the lines that no request contained, as if they were typed again.
+                self._typed = b"".join(turn.text.encode() + b"\n" for turn in talk.queued) + self._typed
+        return paused
+
+    async def _show_events(self, talk: Talk[ChatResponse, Paused]) -> Paused | None:
+        """Show the events of the talk until it ends or pauses. Errors of runs are shown, and the dialog continues."""
+        screen = self._runner.screen
+        while True:
+            try:
+                async for event in talk:
+                    match event:
+                        case Paused():
+                            return event
+                        case ResponseInterrupted():
+                            screen.print_progress("⏹ interrupted", "yellow")
+                        case TalkCancelled():
+                            return None
+                        case _:
+                            screen.show_event(event)
+                    if isinstance(event, Done):
+                        screen.show_input_prompt()
+            except ChatError as error:
+                screen.print_line(f"✖ {error}", "red")
+                screen.show_input_prompt()
+            else:
+                return None
+
+    async def _read_input(self, talk: Talk[ChatResponse, Paused]) -> None:
+        """Send each typed line as a message. At the end of the input, the talk ends after its last answer."""
+        try:
+            while True:
+                while b"\n" not in self._typed:
+                    await anyio.wait_readable(sys.stdin)
+                    data = os.read(sys.stdin.fileno(), _READ_SIZE)
+                    if not data:
+                        talk.end()
+                        return
+                    self._typed += data
+                line, _, rest = self._typed.partition(b"\n")
+                text = line.decode(errors="replace").strip()
+                if text:
+                    await talk.send(text)
+                else:
+                    self._runner.screen.show_input_prompt()
+                self._typed = rest  # a line that `send()` did not accept stays for the next talk
+        except TalkEndedError:
+            return
