@@ -5,10 +5,11 @@ DBOS stores the outcome of each step, so it contains only small JSON values. The
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
-from chat_core import AnyChat, Paused
+from chat_core import Conversation, Paused
 from chat_core.errors import (
     ChatError,
     ConflictError,
@@ -54,40 +55,42 @@ class Failed(TypedDict):
 Outcome: TypeAlias = Answered | Halted | Busy | Failed
 
 
-async def run(store: ConversationStore, chat: AnyChat, conversation_id: str) -> Outcome:
-    """Run `chat` on a stored conversation and return the outcome. A repeated run does not repeat any effect.
+async def run_conversation(
+    store: ConversationStore, conversation_id: str, work: Callable[[Conversation], Awaitable[object]]
+) -> Outcome:
+    """Run a chat on a stored conversation, and return the outcome. A repeated run does not repeat any effect.
 
     Args:
         store: the store that contains the conversation.
-        chat: the chat to run.
         conversation_id: id of the conversation in the store.
+        work: runs the chat on the open conversation with `complete()` or `call()`, and returns the result.
     """
     try:
         await store.load(conversation_id)
         async with store.open(conversation_id) as conversation:
-            outcome = await chat.complete(conversation)
+            outcome = await work(conversation)
     except (ConflictError, LeaseLostError):
         return Busy(kind="busy")
     except (InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError):
         # The chat has no rule or no tool for these calls, or its policy failed: an approver resolves them.
         return Halted(kind="halted", until=None)
     except Exception as error:  # noqa: BLE001 - a store or a policy may raise anything; the workflow records it
-        return _failure_of(error)
+        return _create_failure(error)
     if isinstance(outcome, Paused):
         return Halted(kind="halted", until=_earliest_end(outcome.waiting))
     return Answered(kind="answered")
 
 
 def _earliest_end(waiting: tuple[Wait, ...]) -> str | None:
-    ends = [end for wait in waiting if (end := _end_of(wait)) is not None]
+    ends = [end for wait in waiting if (end := _end_time(wait)) is not None]
     return min(ends).isoformat() if ends else None
 
 
-def _end_of(wait: Wait) -> datetime | None:
+def _end_time(wait: Wait) -> datetime | None:
     return wait.at if wait.kind == "schedule" else wait.expires_at
 
 
-def _failure_of(error: Exception) -> Failed:
+def _create_failure(error: Exception) -> Failed:
     # A foreign error may be a database that is unavailable for a while, so it is retried. A bug fails every attempt.
     retryable = error.retryable if isinstance(error, ChatError) else True
     return Failed(

@@ -1,4 +1,4 @@
-"""Functions that end the workflow tasks in this process before DBOS is destroyed.
+"""Shutdown of the workflow tasks in this process before DBOS is destroyed.
 
 `DBOS.destroy()` stops its threads and closes its database, but not the tasks of its workflows, which then fail.
 Cancelling them first leaves each workflow pending, for the next launch to recover.
@@ -72,8 +72,10 @@ class WorkflowTasks:
             self._shutting_down = False
 
 
-TASKS = WorkflowTasks()
-"""The registry of this process. It is global, because DBOS also exists once per process."""
+WORKFLOW_TASKS = WorkflowTasks()
+"""The registry of this process. `launched()` waits for its tasks, also for workflows that other packages define.
+
+It is global, because DBOS also exists once per process."""
 
 
 def _current_task() -> asyncio.Task[object]:

@@ -18,8 +18,8 @@ from chat_core.errors import UsageError
 from chat_store import ConversationStore, UnknownConversationError
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
 
-from chat_dbos._run_step import Busy, Failed, Halted, Outcome, run
-from chat_dbos._shutdown import TASKS
+from chat_dbos._run_step import Busy, Failed, Halted, Outcome, run_conversation
+from chat_dbos._shutdown import WORKFLOW_TASKS
 from chat_dbos.errors import ConversationFailedError
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
@@ -45,7 +45,7 @@ class WorkflowTiming:
         first: delay after the first failure. It doubles with each failure, and is at least a provider's `retry_after`.
         longest: upper limit of that delay.
         busy: delay before the next attempt if another run holds the conversation.
-        look_every: interval at which a paused conversation is run again without a message, in case one was lost.
+        look_every: interval at which a paused conversation is run again without a message, in case a message was lost.
     """
 
     attempts: int = 8
@@ -76,7 +76,7 @@ class WorkflowTiming:
             return max(back_off, outcome["retry_after"] or 0.0)
         if outcome["until"] is None:
             return self.look_every
-        # With a clock behind the store's, the remaining time can be negative.
+        # The time may have passed already, for example if the clock of the store is behind this clock.
         remaining = max(_SHORTEST_WAIT, (datetime.fromisoformat(outcome["until"]) - now).total_seconds())
         return min(remaining, self.look_every)
 
@@ -92,7 +92,7 @@ class DurableChats:
     workflows that it has not registered.
 
     Args:
-        store: holds the conversations. Its database may be the one of DBOS or another.
+        store: holds the conversations. Its database may be that of DBOS or another database.
         chats: chats by name. A name must mean the same chat on every worker.
         name: name of the workflow in DBOS. Needed if a program has several `DurableChats`.
         queue: name of a DBOS queue. If given, `start()` enqueues workflows and any worker runs them. Register the
@@ -121,8 +121,7 @@ class DurableChats:
         """Start a workflow that runs `chat` on a conversation until the chat has answered, and return its handle.
 
         If the conversation is paused and a workflow is waiting for a decision, that workflow is woken and its handle is
-        returned. A message that was added later gets a new workflow, and so does a conversation whose last workflow
-        failed.
+        returned. A new workflow is started if a message was added since, or if the last workflow failed.
 
         Args:
             conversation_id: id of the conversation in the store.
@@ -154,7 +153,7 @@ class DurableChats:
         return sum([await decided(item.conversation) for item in await self._store.due()])
 
     async def take_over(self, executor_id: str) -> list[str]:
-        """Resume the workflows of a worker that does not come back, and return the ids of their conversations.
+        """Resume the workflows of a worker that will not restart, and return the ids of their conversations.
 
         If that worker is still alive, no effect is repeated, because only one worker at a time can run a conversation.
         """
@@ -196,7 +195,7 @@ class DurableChats:
             conversation_id: id of the conversation in the store.
             chat: name of the chat.
             revision: revision of the conversation.
-            replacing: id of a workflow to replace. It is treated as ended even if DBOS still lists it as live.
+            replacing: id of a workflow to replace. It is treated as ended even if DBOS still lists it as running.
         """
         base = f"{prefix_of(conversation_id)}{revision}."
         earlier = [item for item in await workflows_of(conversation_id) if item.workflow_id.startswith(base)]
@@ -214,7 +213,7 @@ class DurableChats:
             serialization_type=WorkflowSerializationFormat.PORTABLE,
         )
         async def conversation(conversation_id: str, chat: str) -> Finished:
-            with TASKS.workflow():
+            with WORKFLOW_TASKS.workflow():
                 return await self._run_until_answered(conversation_id, chat)
 
         return conversation
@@ -226,7 +225,8 @@ class DurableChats:
         """
         runs = failures = 0
         while True:
-            outcome = await TASKS.run(DBOS.run_step_async({"name": "run"}, self._run_once, conversation_id, chat))
+            step = DBOS.run_step_async({"name": "run"}, self._run_once, conversation_id, chat)
+            outcome = await WORKFLOW_TASKS.run(step)
             runs += 1
             if outcome["kind"] == "answered":
                 return Finished(conversation=conversation_id, runs=runs)
@@ -248,4 +248,4 @@ class DurableChats:
             found = self._chat_named(chat)
         except UsageError as error:
             return Failed(kind="failed", error="UsageError", message=str(error), retryable=False, retry_after=None)
-        return await run(self._store, found, conversation_id)
+        return await run_conversation(self._store, conversation_id, found.complete)

@@ -16,7 +16,7 @@ from chat_core.concurrency import finish
 from chat_core.errors import UsageError
 from dbos import DBOS, DBOSConfig
 
-from chat_dbos._shutdown import TASKS
+from chat_dbos._shutdown import WORKFLOW_TASKS
 
 WORKFLOW_VERSION = "chat-dbos-1"
 """The application version for DBOS. It changes only if workflows of the previous version can no longer be recovered."""
@@ -32,13 +32,14 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
 
     Workflows that have not ended by then resume at the next launch.
 
-    Create every `DurableChats` before entering the block. DBOS exists once per process, and so does this block.
+    Create every `DurableChats` before entering the block. A process has only one DBOS, and can therefore enter only one
+    such block.
 
     Args:
         config: settings of DBOS. `executor_id`, or the environment variable `DBOS__VMID`, must be a name that no other
-            live worker has and that is the same after a restart, because a worker recovers the workflows of its name.
-            `application_version` defaults to `WORKFLOW_VERSION`. DBOS's own default changes with any workflow of the
-            program, and workflows of another version are not recovered.
+            running worker has and that is the same after a restart, because a worker recovers the workflows of its
+            name. `application_version` defaults to `WORKFLOW_VERSION`. DBOS's own default changes with any workflow of
+            the program, and workflows of another version are not recovered.
         grace_seconds: seconds that a run may take to finish after the block is exited. Then it is cancelled; a tool
             call that is running at that moment is recorded as interrupted.
 
@@ -48,7 +49,7 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
     _require_usable_database(config)
     if not (config.get("executor_id") or os.environ.get("DBOS__VMID")):
         msg = (
-            "launched() needs executor_id in its config: a name that no other live worker has and that is the same "
+            "launched() needs executor_id in its config: a name that no other running worker has and that is the same "
             "after a restart. Otherwise DBOS names every worker 'local', and each recovers the workflows of the others"
         )
         raise UsageError(msg)
@@ -62,7 +63,7 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
 
 
 async def _shut_down(grace_seconds: float) -> None:
-    async with TASKS.shut_down(grace_seconds):
+    async with WORKFLOW_TASKS.shut_down(grace_seconds):
         loop = asyncio.get_running_loop()
         # DBOS replaces the default executor of the loop and shuts it down; `to_thread()` must keep working.
         loop.set_default_executor(ThreadPoolExecutor())

@@ -51,5 +51,5 @@ async def workflows_of(
 
 
 def prefix_of(conversation_id: str) -> str:
-    """Return the prefix that the ids of all workflows of a conversation have. It is unique to the conversation."""
+    """Return the prefix, unique to a conversation, that the ids of all its workflows have."""
     return f"chat/{quote(conversation_id, safe='')}/"

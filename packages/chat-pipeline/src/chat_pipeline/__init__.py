@@ -1,0 +1,40 @@
+"""Workflows that are described in TOML files and executed durably on DBOS."""
+
+from chat_pipeline.calls import ChatRuntime, ToolRuntime
+from chat_pipeline.definition import Task, Workflow
+from chat_pipeline.errors import Problem, TaskError, WorkflowFileError
+from chat_pipeline.files import FileRead, FileWrite, Folder
+from chat_pipeline.http import Http
+from chat_pipeline.pipelines import PipelineLimits, Pipelines
+from chat_pipeline.runs import Run, TaskStatus
+from chat_pipeline.runtime import ConfigField, Passthrough, Runtime, TaskCall, Transform, Waiting
+from chat_pipeline.waking import wake_due, wake_run
+from chat_pipeline.workflow_file import load_workflow, parse_workflow
+
+__all__ = [
+    "ChatRuntime",
+    "ConfigField",
+    "FileRead",
+    "FileWrite",
+    "Folder",
+    "Http",
+    "Passthrough",
+    "PipelineLimits",
+    "Pipelines",
+    "Problem",
+    "Run",
+    "Runtime",
+    "Task",
+    "TaskCall",
+    "TaskError",
+    "TaskStatus",
+    "ToolRuntime",
+    "Transform",
+    "Waiting",
+    "Workflow",
+    "WorkflowFileError",
+    "load_workflow",
+    "parse_workflow",
+    "wake_due",
+    "wake_run",
+]

@@ -1,0 +1,106 @@
+"""Tasks call tools under the policy of their chat, and ask chats."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from chat_core import Messages
+from chat_core.json import JsonValue
+from chat_pipeline import ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting
+from chat_pipeline.waking import conversation_of
+from pipeline_world import World
+
+pytestmark = pytest.mark.anyio
+
+
+def call(cents: int, **config: JsonValue) -> TaskCall:
+    values: dict[str, JsonValue] = {"chat": "shop", "tool": "pay", "arguments": {"cents": cents}, **config}
+    return TaskCall(run_id="run", task_id="pay", config=values, context={})
+
+
+async def test_a_call_that_the_policy_allows_returns_its_result(world: World) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()}, owner="ana")
+
+    assert await runtime.run(call(1)) == {"paid": 1}
+    assert await runtime.run(call(1)) == {"paid": 1}
+    assert world.paid == [1]
+    meta = await world.store.load(conversation_of("run", "pay"))
+    assert meta.owner == "ana"
+
+
+async def test_a_call_that_needs_approval_waits_and_runs_once_after_it(world: World) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()})
+
+    assert await runtime.run(call(500)) == Waiting()
+    assert await runtime.run(call(500)) == Waiting()
+    (waiting,) = await world.store.waiting()
+    assert waiting.conversation == "pipeline/run/pay"
+    async with world.store.open("pipeline/run/pay") as conversation:
+        conversation.messages.tool("pay").approve(by="ana")
+    assert await runtime.run(call(500)) == {"paid": 500}
+    assert await runtime.run(call(500)) == {"paid": 500}
+    assert world.paid == [500]
+
+
+async def test_a_rejected_call_fails_the_task_with_the_reason(world: World) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()})
+    await runtime.run(call(500))
+    async with world.store.open("pipeline/run/pay") as conversation:
+        conversation.messages.tool("pay").reject("too much", by="ana")
+
+    with pytest.raises(TaskError, match="the call was rejected: too much") as caught:
+        await runtime.run(call(500))
+    assert not caught.value.retryable
+    assert world.paid == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"chat": "shoe"}, "there is no chat 'shoe'; there are: 'shop'"),
+        ({"tool": "steal"}, "steal"),
+        ({"arguments": {"cents": "many"}}, "cents"),
+    ],
+    ids=["chat", "tool", "arguments"],
+)
+async def test_a_wrong_call_fails_the_task(world: World, config: dict[str, JsonValue], message: str) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()})
+
+    with pytest.raises(TaskError, match=message) as caught:
+        await runtime.run(call(1, **config))
+    assert not caught.value.retryable
+    assert world.paid == []
+
+
+async def test_a_call_that_fails_fails_the_task(world: World) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()})
+    assert await runtime.run(call(-5)) == Waiting()
+    async with world.store.open("pipeline/run/pay") as conversation:
+        conversation.messages.tool("pay").approve(by="ana")
+
+    with pytest.raises(TaskError, match="no money back"):
+        await runtime.run(call(-5))
+
+
+async def test_a_task_waits_while_another_worker_holds_its_conversation(world: World) -> None:
+    runtime = ToolRuntime(world.store, {"shop": world.chat()})
+    await world.store.create(Messages(), id="pipeline/run/pay")
+    async with world.store.open("pipeline/run/pay") as other:
+        await other.claim()
+        waiting = await runtime.run(call(1))
+        assert isinstance(waiting, Waiting)
+        assert waiting.until is not None
+        await other.release()
+    assert waiting.until > datetime.now(UTC)
+    assert await runtime.run(call(1)) == {"paid": 1}
+
+
+async def test_a_chat_answers_the_prompt_once(world: World) -> None:
+    runtime = ChatRuntime(world.store, {"shop": world.chat()})
+    ask = TaskCall(run_id="run", task_id="ask", config={"chat": "shop", "prompt": "How is it?"}, context={})
+
+    assert await runtime.run(ask) == "It is sunny."
+    assert await runtime.run(ask) == "It is sunny."
+    messages = (await world.store.load("pipeline/run/ask")).messages
+    assert [content.text for content in messages.contents] == ["How is it?", "It is sunny."]

@@ -1,0 +1,326 @@
+"""A run executes each task as soon as its dependencies have completed, and ends in a state that tells what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from chat_core.errors import UsageError
+from chat_core.json import JsonValue
+from chat_pipeline import FileWrite, Folder, PipelineLimits, Pipelines, WorkflowFileError, wake_run
+from chat_pipeline.waking import conversation_of
+from dbos import DBOS, PortableWorkflowError
+from pipeline_world import Probe, World, failure, probe, running, wait_until, workflow
+
+pytestmark = pytest.mark.anyio
+
+PAY = """id = "pay"
+runtime = "tool"
+config = { chat = "shop", tool = "pay", arguments = { cents = "{{ input.cents }}" } }
+"""
+DIAMOND = workflow(
+    probe("a", value='["{{ input }}", 1]'),
+    probe("b", "a", value='"{{ a.output }}"'),
+    probe("c", "a", value='"c of {{ a.output[1] }}"'),
+    probe("d", "b", "c", value='{ b = "{{ b.output[0] }}", c = "{{ c.output }}", a = "{{ a.output }}" }'),
+)
+
+
+async def test_outputs_keep_their_types_through_the_tasks_of_a_run(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(DIAMOND), {"n": 1}))
+
+    assert run.state == "completed"
+    assert run.outputs["d"] == {"b": {"n": 1}, "c": "c of 1", "a": [{"n": 1}, 1]}
+    assert (run.workflow, run.source, run.input, run.errors) == ("test", DIAMOND, {"n": 1}, {})
+    assert sorted(world.probe.calls) == ["a", "b", "c", "d"]
+
+
+async def test_a_task_starts_when_its_own_dependencies_have_completed(world: World) -> None:
+    gate = world.probe.hold("slow")
+    text = workflow(probe("slow"), probe("a"), probe("b", "a"), probe("end", "slow", "b"))
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(text))
+
+        async def others_ended() -> bool:
+            return set((await pipelines.find(run_id)).outputs) == {"a", "b"}
+
+        await wait_until(others_ended)
+        gate.set()
+        run = await pipelines.wait(run_id)
+    assert run.state == "completed"
+    assert world.probe.calls[-1] == "end"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_the_number_of_tasks_at_once_is_limited(world: World, limit: int) -> None:
+    gates = [world.probe.hold(f"t{index}") for index in range(6)]
+    async with running(world, world.pipelines(limits=PipelineLimits(tasks_at_once=limit))) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(*(probe(f"t{index}") for index in range(6)))))
+
+        async def full() -> bool:
+            return world.probe.active == limit
+
+        await wait_until(full)
+        for gate in gates:
+            gate.set()
+        await pipelines.wait(run_id)
+    assert world.probe.most_active == limit
+
+
+async def test_a_failed_task_fails_the_run_and_only_its_dependents_are_skipped(world: World) -> None:
+    world.probe.errors["bad"] = [failure(retryable=False), failure()]
+    text = workflow(
+        probe("bad", more="retry_attempts = 5"), probe("after", "bad"), probe("good"), probe("end", "after", "good")
+    )
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(text))
+        run = await pipelines.wait(run_id)
+        with pytest.raises(PortableWorkflowError, match="task 'bad': no luck") as caught:
+            await (await DBOS.retrieve_workflow_async(run_id)).get_result()
+    assert run.state == "failed"
+    assert {task: status.state for task, status in run.tasks.items()} == {
+        "bad": "failed", "after": "skipped", "good": "completed", "end": "skipped",
+    }  # fmt: skip
+    assert run.errors == {"bad": "no luck"}
+    assert vars(caught.value)["data"] == {"run": run_id, "status": "failed", "errors": {"bad": "no luck"}}
+    assert sorted(world.probe.calls) == ["bad", "good"]
+
+
+@pytest.mark.parametrize(("attempts", "state"), [(1, "failed"), (2, "completed")])
+async def test_a_temporary_failure_is_retried_after_its_delay(world: World, attempts: int, state: str) -> None:
+    world.probe.errors["a"] = [failure(), ValueError("unexpected")]
+    text = workflow(probe("a", more=f"retry_attempts = {attempts}\nretry_delay_ms = 50"))
+    begin = time.monotonic()
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(text)))
+    assert run.state == state
+    assert world.probe.calls == ["a"] * (attempts + 1)
+    assert time.monotonic() - begin >= 0.05 * attempts
+    assert run.errors == ({} if state == "completed" else {"a": "ValueError: unexpected"})
+
+
+async def test_a_task_that_exceeds_its_time_limit_is_cancelled(world: World) -> None:
+    world.probe.hold("a")
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(
+            await pipelines.start(pipelines.parse(workflow(probe("a", more="timeout_secs = 0.05"))))
+        )
+    assert run.state == "timed_out"
+    assert run.errors == {"a": "the task exceeded 0.05 seconds"}
+    assert world.probe.active == 0
+
+
+async def test_the_time_limit_of_a_run_ends_its_tasks(world: World) -> None:
+    world.probe.hold("a")
+    text = workflow(
+        probe("a", more="retry_attempts = 1\ntimeout_secs = 1"),
+        probe("b", "a"),
+        head="[workflow.runtime]\ntimeout_secs = 0.2",
+    )
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(text)))
+    assert run.state == "timed_out"
+    assert run.errors == {"a": "the task exceeded the time limit of the run"}
+    assert world.probe.calls == ["a"]
+
+
+async def test_a_template_without_a_value_fails_the_task_before_it_runs(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(
+            await pipelines.start(pipelines.parse(workflow(probe("a", value='"{{ input.x }}"'))), {})
+        )
+    assert run.errors == {"a": "{{ input.x }} has no value: input is an object without 'x'"}
+    assert world.probe.calls == []
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (float("nan"), "the output of the task cannot be stored: output"),
+        ("x" * 99, "the output of the task has more than 100 bytes"),
+        ({1: 2}, "has the key 1"),
+        (b"bytes", "the output of the task cannot be stored"),
+    ],
+    ids=["nan", "large", "key", "bytes"],
+)
+async def test_an_output_that_cannot_be_stored_fails_the_task(world: World, output: object, message: str) -> None:
+    world.probe.outputs["a"] = output
+    async with running(world, world.pipelines(limits=PipelineLimits(output_bytes=100))) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(probe("a")))))
+    assert message in run.errors["a"]
+
+
+async def test_a_run_waits_for_a_decision_while_other_tasks_complete(world: World) -> None:
+    text = workflow(PAY, probe("other"), probe("after", "pay", value='"{{ pay.output.paid }}"'))
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(text), {"cents": 500})
+
+        async def waits() -> bool:
+            return (await pipelines.find(run_id)).state == "waiting"
+
+        await wait_until(waits)
+        found = await pipelines.find(run_id)
+        states = {task: status.state for task, status in found.tasks.items()}
+        assert states == {"pay": "waiting", "other": "completed", "after": "open"}
+        (waiting,) = await world.store.waiting()
+        async with world.store.open(waiting.conversation) as conversation:
+            conversation.messages.tool("pay").approve(by="ana")
+        assert await wake_run(conversation_of(run_id, "pay"))
+        run = await pipelines.wait(run_id)
+    assert (run.state, run.outputs["after"], world.paid) == ("completed", 500, [500])
+    assert world.probe.calls == ["other", "after"]
+
+
+async def test_a_waiting_run_continues_after_a_restart(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(probe("first"), PAY)), {"cents": 500})
+
+        async def waits() -> bool:
+            return (await pipelines.find(run_id)).state == "waiting"
+
+        await wait_until(waits)
+    async with world.store.open(conversation_of(run_id, "pay")) as conversation:
+        conversation.messages.tool("pay").approve(by="ana")
+    DBOS.destroy(destroy_registry=True)
+    async with running(world, world.pipelines()) as pipelines:
+        await wake_run(conversation_of(run_id, "pay"))
+        run = await pipelines.wait(run_id)
+    assert (run.state, world.paid, world.probe.calls) == ("completed", [500], ["first"])
+
+
+async def test_a_run_continues_with_the_version_that_it_started_with(world: World) -> None:
+    gate = world.probe.hold("a")
+    async with running(world, world.pipelines()) as pipelines:
+        path = world.folder / "flow.toml"
+        path.write_text(workflow(probe("a", value='"old"')), encoding="utf-8")
+        run_id = await pipelines.start(pipelines.load(path))
+        path.write_text(workflow(probe("a", value='"new"')), encoding="utf-8")
+        gate.set()
+        run = await pipelines.wait(run_id)
+        again = await pipelines.wait(await pipelines.start(pipelines.load(path)))
+    assert (run.outputs, again.outputs) == ({"a": "old"}, {"a": "new"})
+
+
+async def test_a_cancelled_run_starts_no_further_task(world: World) -> None:
+    gate = world.probe.hold("a")
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(probe("a"), probe("b", "a"))))
+        await world.probe.begun["a"].wait()
+        await pipelines.cancel(run_id)
+        assert (await pipelines.wait(run_id)).state == "cancelled"
+
+        async def stopped() -> bool:
+            return world.probe.active == 0
+
+        try:
+            async with asyncio.timeout(20):  # a second passes until the run looks
+                await wait_until(stopped)
+        finally:
+            gate.set()
+    assert world.probe.calls == ["a"]
+
+
+async def test_a_retry_repeats_only_the_tasks_that_did_not_complete(world: World) -> None:
+    world.probe.errors["bad"] = [failure()]
+    text = workflow(probe("good"), probe("bad", "good"), probe("end", "bad"))
+    async with running(world, world.pipelines()) as pipelines:
+        first = await pipelines.start(pipelines.parse(text))
+        await pipelines.wait(first)
+        second = await pipelines.retry(first)
+        run = await pipelines.wait(second)
+        assert (run.state, set(run.outputs)) == ("completed", {"good", "bad", "end"})
+        assert world.probe.calls == ["good", "bad", "bad", "end"]
+        third = await pipelines.wait(await pipelines.retry(second, from_task="bad"))
+        assert third.state == "completed"
+        assert world.probe.calls[4:] == ["bad", "end"]
+        with pytest.raises(UsageError, match="no task 'x'"):
+            await pipelines.retry(second, from_task="x")
+        with pytest.raises(UsageError, match="no run 'x'"):
+            await pipelines.retry("x")
+
+
+async def test_a_run_that_has_not_ended_cannot_be_retried(world: World) -> None:
+    gate = world.probe.hold("a")
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(probe("a"))))
+        with pytest.raises(UsageError, match="has not ended"):
+            await pipelines.retry(run_id)
+        gate.set()
+        await pipelines.wait(run_id)
+
+
+async def test_starting_a_run_twice_with_one_id_executes_the_tasks_once(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        flow = pipelines.parse(workflow(probe("a")))
+        assert {await pipelines.start(flow, run_id="daily-1") for _ in range(3)} == {"daily-1"}
+        await pipelines.wait("daily-1")
+    assert world.probe.calls == ["a"]
+
+
+async def test_runs_are_listed_newest_first_by_workflow(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        other = workflow(probe("a")).replace('"test"', '"other"')
+        for index, text in enumerate([workflow(probe("a")), other, workflow(probe("a"))]):
+            await pipelines.wait(await pipelines.start(pipelines.parse(text), run_id=f"run-{index}"))
+        assert [run.id for run in await pipelines.runs()] == ["run-2", "run-1", "run-0"]
+        assert [run.id for run in await pipelines.runs(workflow="test")] == ["run-2", "run-0"]
+        assert [run.id for run in await pipelines.runs(limit=1)] == ["run-2"]
+
+
+async def test_following_a_run_yields_each_change_until_its_end(world: World) -> None:
+    gate = world.probe.hold("b")
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(probe("a"), probe("b", "a"))))
+        seen: list[tuple[str, list[str]]] = []
+        async for run in pipelines.follow(run_id, every=0.01):
+            seen.append((run.state, sorted(run.outputs)))
+            if run.outputs:
+                gate.set()
+    assert seen[-1] == ("completed", ["a", "b"])
+    assert ("running", ["a"]) in seen
+
+
+@pytest.mark.parametrize("run_id", ["a/b", "../x", "x" * 65, " "])
+async def test_an_invalid_run_id_is_refused(world: World, run_id: str) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        with pytest.raises(UsageError, match="the id of a run"):
+            await pipelines.start(pipelines.parse(workflow(probe("a"))), run_id=run_id)
+        assert await pipelines.runs() == []
+
+
+async def test_an_input_that_is_not_json_is_refused(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        wrong: JsonValue = {"x": [float("inf")]}
+        with pytest.raises(UsageError, match=r"input\.x\[0\] is inf"):
+            await pipelines.start(pipelines.parse(workflow(probe("a"))), wrong)
+
+
+async def test_runtimes_with_the_same_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="two runtimes have the name 'probe'"):
+        Pipelines([Probe(), Probe()])
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "4"])
+def test_limits_must_be_positive_numbers(wrong: int) -> None:
+    with pytest.raises(UsageError, match=r"PipelineLimits\(tasks_at_once=...\) needs a number above 0"):
+        PipelineLimits(tasks_at_once=wrong)
+
+
+async def test_a_runtime_that_was_not_given_does_not_exist(world: World) -> None:
+    pipelines = Pipelines([FileWrite({"out": Folder(world.folder)})])
+
+    assert pipelines.parse(workflow('id = "a"\nruntime = "passthrough"')).name == "test"
+    with pytest.raises(
+        WorkflowFileError, match="unknown runtime 'http'; this pipeline has: file_write, passthrough, transform"
+    ):
+        pipelines.parse(workflow('id = "a"\nruntime = "http"\ncapabilities.network = true\nconfig.url = "http://a/"'))
+
+
+async def test_two_hundred_tasks_complete(world: World) -> None:
+    tasks = [probe(f"t{index}", *([f"t{index - 20}"] if index >= 20 else [])) for index in range(200)]
+    async with running(world, world.pipelines()) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(*tasks))))
+    assert run.state == "completed"
+    assert len(world.probe.calls) == 200
