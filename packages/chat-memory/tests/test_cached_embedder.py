@@ -8,9 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 from chat_core import ChatOptions, EmbeddingsProvider
-from chat_core.errors import InvalidResponseError
+from chat_core.errors import InvalidResponseError, UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
+from chat_memory import Passage, SqliteMemory
 from chat_memory.cached_embedder import CachedEmbedder
+from chat_memory.recall import Recall
 
 NO_OPTIONS = ChatOptions()
 
@@ -93,3 +95,23 @@ def test_the_cache_file_contains_no_text(tmp_path: Path) -> None:
     anyio.run(embed)
     assert list(tmp_path.iterdir())
     assert not any(b"secret" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.anyio
+async def test_questions_are_not_cached(tmp_path: Path) -> None:
+    embedder = Lengths()
+    async with (
+        SqliteMemory(tmp_path / "memory.db") as memory,
+        CachedEmbedder(embedder, tmp_path / "vectors.db") as cached,
+    ):
+        await memory.scope("ana").add_passages([Passage("tea", "a")])
+        recall = Recall(memory, cached)
+        for _ in range(2):
+            await recall.search("ana", "Which drink?")
+    assert embedder.asked == [["tea"], ["Which drink?"], ["Which drink?"]]
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_a_cache_without_a_file_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match="requires the path of a file"):
+        CachedEmbedder(Lengths(), path)

@@ -57,4 +57,5 @@ assert "tokenizers" in sys.modules
 assert "wordllama" not in sys.modules
 assert not logging.getLogger().handlers
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stderr.decode()

@@ -62,7 +62,7 @@ def test_an_unknown_source_is_refused() -> None:
 
 
 def test_a_time_without_a_time_zone_is_refused() -> None:
-    with pytest.raises(UsageError, match="said_at needs a zone"):
+    with pytest.raises(UsageError, match="said_at needs a time zone"):
         Statement("user", "likes", "tea", said_at=datetime(2026, 1, 1))  # noqa: DTZ001 - what is tested
 
 

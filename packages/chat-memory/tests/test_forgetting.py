@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,31 @@ async def test_forgetting_reports_a_busy_conversation_and_redacts_it_later(tmp_p
         assert await notes_of(store, "chat-1") == []
 
 
+async def test_a_run_that_has_recalled_the_fact_is_reported_as_busy(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        ana = memory.scope("ana")
+        secret = await secret_of(ana)
+        results: list[Forgotten] = []
+
+        class Slow:
+            async def recall(self, scope: str, question: str, /) -> Sequence[RecalledNote]:
+                notes = await Recall(memory).recall(scope, question)
+                results.append(await forget_with_notes(ana, secret.id, store, owner="ana", by="ana"))
+                return notes
+
+        chat = ChatBuilder().with_model(ScriptedProvider("Noted."))
+        await ask(
+            chat.with_memory(Slow(), scope=lambda context: context.owner).build(),
+            store,
+            "chat-1",
+            "What is my password?",
+        )
+        assert results == [Forgotten(existed=True, busy=("chat-1",))]
+        assert await notes_of(store, "chat-1") == [secret.text]
+        result = await forget_with_notes(ana, secret.id, store, owner="ana", by="ana")
+        assert (result.redacted, await notes_of(store, "chat-1")) == (("chat-1",), [])
+
+
 async def test_forgetting_continues_after_a_conversation_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,3 +141,23 @@ async def test_forgetting_continues_after_a_conversation_deleted_meanwhile(
         monkeypatch.setattr(SqliteStore, "conversations", stale)
         result = await forget_with_notes(memory.scope("ana"), "fact", store, owner="ana", by="ana")
         assert result.redacted == (listed[1].id,)
+
+
+async def test_forgetting_reports_a_damaged_conversation_and_redacts_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    async with SqliteStore(path) as store, SqliteMemory(tmp_path / "memory.db") as memory:
+        secret = await secret_of(memory.scope("ana"))
+        chat = chat_with(memory)
+        names = ("chat-1", "chat-2", "chat-3")
+        for name in names:
+            await ask(chat, store, name, "What is my password?")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "UPDATE chat_entries SET crc = crc + 1 WHERE conversation = "
+                "(SELECT key FROM chat_conversations WHERE id = 'chat-2')"
+            )
+
+        result = await forget_with_notes(memory.scope("ana"), secret.id, store, owner="ana", by="ana")
+
+        assert (sorted(result.redacted), result.busy, result.damaged) == (["chat-1", "chat-3"], (), ("chat-2",))
+        assert [await notes_of(store, name) for name in ("chat-1", "chat-3")] == [[], []]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from chat_core import ChatOptions
 from chat_core.errors import RequestTimeoutError, ServerError, UsageError
 from chat_core.messages import Messages, Recalled, RecalledNote, Summary, Text, Turn
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
-from chat_memory import Entity, SqliteMemory
+from chat_memory import Entity, SessionCitation, SqliteMemory, Statement
 from chat_memory.extraction import Certainty, ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from chat_memory.facts import MAX_NAME_BYTES
 from chat_memory.indexing import IncompleteIndexError, Indexer, IndexReport, index_job
@@ -307,6 +307,57 @@ async def test_a_forgotten_fact_is_not_stored_by_a_retry(tmp_path: Path) -> None
         await ana.forget(home.id)
         assert (await indexer.index("ana", "chat-1", talk(*FOUR))).complete
         assert await ana.facts(predicate="lives in") == []
+
+
+async def test_a_turn_of_a_forgotten_fact_is_not_indexed_again(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        indexer = Indexer(memory, Script(), scope=lambda meta: meta.owner, recall=Recall(memory, Embedder()))
+        await indexer.index("ana", "chat-1", talk(*FOUR))
+        ana = memory.scope("ana")
+        (home,) = await ana.facts(predicate="lives in")
+        await ana.forget(home.id)
+        script = Script(Extraction())
+        report = await indexer_of(memory, script).index("ana", "chat-1", talk(*FOUR))
+        assert (report.complete, script.asked) == (True, [[1, 2, 3]])
+        assert sorted(item.position or 0 for item in await ana.documents(kind="turn")) == [1, 2, 3]
+
+
+class ForgetfulScript(Script):
+    """An extractor whose user forgets a fact during one of its calls."""
+
+    def __init__(self, moment: str, forget: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(Extraction(facts=[ExtractedFact("Ana", "password", "swordfish", "stated", 0)]))
+        self.moment = moment
+        self.forget = forget
+
+    async def _forget_once(self, moment: str) -> None:
+        if self.moment == moment:
+            self.moment = ""
+            await self.forget()
+
+    async def extract(self, turns: Sequence[TranscriptTurn], known: Sequence[str], /) -> Extraction:
+        await self._forget_once("extract")
+        return await super().extract(turns, known) if turns[0].index == 0 else Extraction()
+
+    async def summarize(self, turns: Sequence[TranscriptTurn], summary: str, /) -> str:
+        await self._forget_once("summarize")
+        return " ".join([summary, *(turn.text for turn in turns)])
+
+
+@pytest.mark.parametrize("moment", ["extract", "summarize"])
+async def test_a_fact_forgotten_during_an_index_run_is_not_stored(tmp_path: Path, moment: str) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        ana = memory.scope("ana")
+        citation = SessionCitation("chat-1", 0)
+        secret = (await ana.add(Statement("Ana", "password", "swordfish", citation=citation))).fact
+        script = ForgetfulScript(moment, lambda: ana.forget(secret.id))
+        messages = talk("My password is swordfish.", "I see.", "Ben works with me.")
+        first = await indexer_of(memory, script).index("ana", "chat-1", messages)
+        assert (first.complete, "swordfish" in str(await ana.export())) == (False, False)
+        second = await indexer_of(memory, script).index("ana", "chat-1", messages)
+        assert (second.complete, "swordfish" in str(await ana.export())) == (True, False)
+        (summary,) = await ana.documents(kind="summary")
+        assert summary.text == "I see. Ben works with me."
 
 
 async def test_a_forgotten_fact_is_stored_if_a_later_turn_states_it(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def ignore_keys(patch: MonkeyPatch) -> None:
     def name(_: Statement) -> str:
         return str(next(numbers))
 
-    patch.setattr(_fact_rows, "_statement_name", name)
+    patch.setattr(_fact_rows, "_statement_key", name)
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,13 @@ ALL_WRONG = [
     ),
     Wrong("a_past_knowledge_is_found_by_its_time", query("AND s.recorded <= :recorded", "")),
     Wrong("a_forgotten_fact_leaves_nothing", query("DELETE FROM chat_memory_facts", "SELECT 1 FROM chat_memory_facts")),
+    Wrong(
+        "a_forgotten_fact_leaves_no_text_that_it_comes_from",
+        query("AND (kind = 'summary' OR position = :turn)", "AND kind = 'summary'"),
+    ),
+    Wrong("a_forgotten_text_is_not_stored_by_an_earlier_reader", query(":length) = :prefix", ":length) = ''")),
+    Wrong("facts_are_listed_by_id", query("AND f.id IN (@texts(ids))", "AND :ids IS NOT NULL")),
+    Wrong("a_vector_of_an_earlier_text_is_not_stored", query("AND d.text = coalesce(:text, d.text)", "")),
     Wrong("touch_marks_the_facts_that_it_names", query("AND id IN (@texts(ids))", "")),
     Wrong("facts_of_another_scope_are_not_listed", query("f.scope = :scope AND p.kind = :status", "p.kind = :status")),
     Wrong("an_id_of_another_scope_is_unknown", query("WHERE f.scope = :scope AND f.id = :id", "WHERE f.id = :id")),

@@ -44,7 +44,7 @@ async def check_all(open_memory: Opens) -> None:
             assert stats.facts == (1 if race % 2 else WRITERS)
 
 
-def race_processes(open_memory: Opens) -> None:
+def assert_racing_processes_leave_one_fact(open_memory: Opens) -> None:
     async def create() -> None:
         async with open_memory() as memory:
             await memory.scopes()
@@ -71,8 +71,8 @@ def race_processes(open_memory: Opens) -> None:
 
 
 def test_processes_with_contradicting_statements_leave_one_current_fact(tmp_path: Path) -> None:
-    race_processes(lambda: SqliteMemory(tmp_path / "memory.db"))
+    assert_racing_processes_leave_one_fact(lambda: SqliteMemory(tmp_path / "memory.db"))
 
 
 def test_postgresql_clients_with_contradicting_statements_leave_one_current_fact(postgres: PostgresServer) -> None:
-    race_processes(lambda: PostgresMemory(postgres.dsn, schema="memory_races"))
+    assert_racing_processes_leave_one_fact(lambda: PostgresMemory(postgres.dsn, schema="memory_races"))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from chat_core import ChatOptions
-from chat_core.errors import InvalidResponseError, ServerError, UsageError
+from chat_core.errors import InvalidRequestError, InvalidResponseError, ServerError, UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
-from chat_memory import Passage, Relation, SqliteMemory, Statement
-from chat_memory.recall import Recall, RecallResult, Weights
+from chat_memory import Fact, Passage, Relation, Source, SqliteMemory, Statement
+from chat_memory._fact_rows import FactRows
+from chat_memory._text_index import TextIndex, TextScores
+from chat_memory.passages import vector_to_bytes
+from chat_memory.recall import Recall, RecallResult
+from chat_memory.weights import Weights
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +33,14 @@ class Embedder:
     """Places each text by the letters a to z that it contains, or gives each text the same vector."""
 
     def __init__(
-        self, model: str = "letters", *, fails_at: int | None = None, vector: tuple[float, ...] | None = None
+        self,
+        model: str = "letters",
+        *,
+        fails_at: int | None = None,
+        vector: tuple[float, ...] | None = None,
+        refuses: str | None = None,
     ) -> None:
+        self.refuses = refuses
         self.vector = vector
         self.metadata = ProviderMeta("test", model)
         self.requests = 0
@@ -41,6 +53,8 @@ class Embedder:
         self.texts += texts
         if self.requests == self.fails_at:
             raise ServerError("the embedder is down")
+        if self.refuses is not None and any(self.refuses in text for text in texts):
+            raise InvalidRequestError("it is refused")
         return EmbeddingsResponse(
             tuple(self.vector or tuple(float(text.lower().count(chr(97 + n))) for n in range(26)) for text in texts)
         )
@@ -229,7 +243,9 @@ async def test_a_database_that_does_not_answer_gives_no_notes(
     await memory.scope("ana").add(Statement("Ana", "plays", "violin"))
     recall = Recall(memory)
     monkeypatch.setattr("chat_memory._base_memory.Scope.touch", wait)
-    assert [note.text for note in await recall.recall("ana", "Who plays the violin?")] == ["Ana plays violin"]
+    notes = await recall.recall("ana", "Who plays the violin?")
+    assert [note.text for note in notes] == ["Ana plays violin"]
+    await recall.received("ana", notes)
     assert "the use of facts was not recorded" in caplog.text
     monkeypatch.setattr("chat_memory._base_memory.Scope.revision", wait)
     assert await recall.recall("ana", "Who plays the violin?") == []
@@ -254,12 +270,163 @@ async def test_an_embedder_orders_texts_with_equal_word_scores(memory: SqliteMem
     assert (await recall.search("ana", "tea qqqqqq")).matches[0].reasons["embedding"] > 0
 
 
-async def test_a_search_without_stored_vectors_is_degraded(memory: SqliteMemory) -> None:
-    await tell(memory, "tea zzz")
+async def test_a_search_embeds_new_texts(memory: SqliteMemory) -> None:
+    await tell(memory, "rain zzz", conversation="a")
     recall = Recall(memory, Embedder())
-    assert (await recall.search("ana", "tea")).degraded
-    await recall.embed("ana")
     assert not (await recall.search("ana", "tea")).degraded
+    await memory.scope("ana").add(Statement("Ana", "drinks", "tea", text="kettle"))
+    result = await recall.search("ana", "tekkle")
+    assert (texts(result), result.degraded) == (["kettle"], False)
+    revision = await memory.scope("ana").revision()
+    await recall.search("ana", "tea")
+    assert await memory.scope("ana").revision() == revision
+
+
+async def test_texts_without_a_vector_do_not_prevent_the_comparison_of_others(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(9):
+        await tell(memory, f"zzz {number}", conversation=str(number))
+    await tell(memory, "kettle", conversation="tea")
+    await Recall(memory, Embedder()).embed("ana")
+    await tell(memory, "qqq", conversation="new")
+    result = await Recall(memory, Embedder(fails_at=1)).search("ana", "tekkle")
+    assert (texts(result), result.degraded) == (["kettle"], True)
+    assert "new texts in the scope 'ana' have no vectors yet: the embedder is down" in caplog.text
+    assert "1 of 11 texts in the scope 'ana' have no vector" in caplog.text
+
+
+async def test_a_refused_text_is_found_by_its_words_and_not_sent_again(
+    memory: SqliteMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await tell(memory, *(f"tea {n}" for n in range(5)), "forbidden tea", "zzz")
+    embedder = Embedder(refuses="forbidden")
+    recall = Recall(memory, embedder)
+    assert await recall.embed("ana") == 7
+    assert "only words find the document 6, because test/letters has no vector for it: it is refused" in caplog.text
+    sent = embedder.texts.count("forbidden tea")
+    result = await recall.search("ana", "tea")
+    assert ("forbidden tea" in texts(result), result.degraded) == (True, False)
+    assert await recall.embed("ana") == 0
+    assert embedder.texts.count("forbidden tea") == sent
+
+
+async def test_an_embedder_that_refuses_every_text_fails_at_once(memory: SqliteMemory) -> None:
+    await tell(memory, *(f"tea {n}" for n in range(50)))
+    embedder = Embedder(refuses="")
+    with pytest.raises(InvalidRequestError):
+        await Recall(memory, embedder).embed("ana")
+    assert embedder.requests == 2
+
+
+async def test_a_vector_that_is_not_finite_does_not_block_the_others(memory: SqliteMemory) -> None:
+    class Wrong(Embedder):
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            found = await super().embed(texts, options)
+            return EmbeddingsResponse((*found.vectors[:-1], (float("nan"),) * 26))
+
+    await tell(memory, "tea", "zzz")
+    assert await Recall(memory, Wrong()).embed("ana") == 2
+    assert not (await Recall(memory, Embedder()).search("ana", "tea")).degraded
+
+
+async def test_long_texts_are_cut_before_they_are_embedded(memory: SqliteMemory) -> None:
+    await tell(memory, "tea " * 5000)
+    embedder = Embedder()
+    recall = Recall(memory, embedder)
+    await recall.embed("ana")
+    await recall.search("ana", "x" * 10_000)
+    assert [len(text) for text in embedder.texts] == [8000, 8000]
+
+
+async def test_a_vector_of_a_text_that_changed_meanwhile_is_not_stored(memory: SqliteMemory) -> None:
+    class Slow(Embedder):
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            if self.requests == 0:
+                await tell(memory, "zzz")
+            return await super().embed(texts, options)
+
+    await tell(memory, "tea")
+    embedder = Slow()
+    await Recall(memory, embedder).embed("ana")
+    assert embedder.texts == ["tea", "zzz"]
+    _, data = await memory.scope("ana").vectors("test/letters")
+    assert data == vector_to_bytes([0.0] * 25 + [3.0])
+
+
+async def test_a_long_question_is_searched_by_its_rarest_words(memory: SqliteMemory) -> None:
+    await tell(memory, " ".join(f"common{n}" for n in range(200)), "violin")
+    pasted = " ".join(f"common{n}" for n in range(199, 20_000)) + " Who plays the violin?"
+    recall = Recall(memory, gate=0, relative_gate=0)
+    assert "violin" in texts(await recall.search("ana", pasted))
+
+
+async def test_scores_are_computed_outside_of_the_event_loop(
+    memory: SqliteMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    score = TextIndex.score
+
+    def record(*arguments: Any) -> TextScores:
+        threads.append(threading.get_ident())
+        return score(*arguments)
+
+    monkeypatch.setattr(TextIndex, "score", record)
+    await tell(memory, "violin")
+    await Recall(memory).search("ana", "violin")
+    assert threads != [threading.get_ident()]
+
+
+async def test_a_search_reads_all_facts_with_one_query(memory: SqliteMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = memory.scope("ana")
+    for n in range(20):
+        await scope.add(Statement("Ana", "likes", f"violin {n}"))
+    reads: list[int] = []
+    find = FactRows.find
+
+    def record(*arguments: Any) -> list[Fact]:
+        found = find(*arguments)
+        reads.append(len(found))
+        return found
+
+    monkeypatch.setattr(FactRows, "find", record)
+    assert len((await Recall(memory).search("ana", "violin", limit=4)).matches) == 4
+    assert reads == [20]
+
+
+async def test_expired_facts_do_not_take_the_place_of_current_ones(tmp_path: Path) -> None:
+    now = [datetime(2024, 1, 1, tzinfo=UTC)]
+    end = datetime(2025, 1, 1, tzinfo=UTC)
+    async with SqliteMemory(tmp_path / "memory.db", now=lambda: now[0]) as memory:
+        scope = memory.scope("ana")
+        for n in range(30):
+            await scope.add(Statement("Ana", "likes", f"violin {n}", text="violin violin", valid_to=end))
+        await scope.add(Statement("Ana", "likes", "violin", text="violin and harp"))
+        recall = Recall(memory, relative_gate=0)
+        await recall.search("ana", "violin")
+        now[0] = end
+        assert texts(await recall.search("ana", "violin", limit=1)) == ["violin and harp"]
+
+
+async def test_the_best_matches_are_the_same_for_every_limit(memory: SqliteMemory) -> None:
+    scope = memory.scope("ana")
+    for n in range(12):
+        source: Source = "stated" if n % 4 == 0 else "inferred"
+        text = "violin" + " and harp" * (n % 3)
+        await scope.add(Statement("Ana", "likes", f"thing {n}", text=text, source=source))
+    recall = Recall(memory, gate=0, relative_gate=0, weights=Weights(confidence=0.3))
+    ranked = texts(await recall.search("ana", "violin", limit=12))
+    assert [texts(await recall.search("ana", "violin", limit=limit)) for limit in (1, 2, 3)] == [
+        ranked[:limit] for limit in (1, 2, 3)
+    ]
+
+
+async def test_equal_matches_are_ordered_from_latest_to_earliest(memory: SqliteMemory) -> None:
+    for year in (2024, 2026, 2025):
+        said_at = datetime(year, 1, 1, tzinfo=UTC)
+        await memory.scope("ana").add_passages([Passage("violin", str(year), said_at=said_at)])
+    result = await Recall(memory).search("ana", "violin")
+    assert [match.document.conversation for match in result.matches] == ["2026", "2025", "2024"]
 
 
 async def test_a_search_with_a_failing_embedder_uses_words(
@@ -318,9 +485,11 @@ async def test_embedding_continues_after_a_failure(memory: SqliteMemory) -> None
 async def test_vectors_of_another_embedder_are_not_used(memory: SqliteMemory) -> None:
     await tell(memory, "tea")
     await Recall(memory, Embedder("one")).embed("ana")
-    other = Recall(memory, Embedder("two"))
+    other = Recall(memory, Embedder("two", fails_at=1))
     assert (await other.search("ana", "tea")).degraded
     assert await other.embed("ana") == 1
+    assert len((await memory.scope("ana").vectors("test/one"))[0]) == 1
+    assert await other.reindex() == 0
     assert (await memory.scope("ana").vectors("test/one"))[0] == []
 
 
@@ -328,13 +497,13 @@ async def test_a_search_after_a_change_of_the_embedder_is_degraded_until_reindex
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     for scope in ("ana", "ben"):
-        await tell(memory, "tea zzz", scope=scope)
-    assert await Recall(memory, Embedder("one")).reindex() == 2
+        await tell(memory, *["tea zzz"] * 120, scope=scope)
+    assert await Recall(memory, Embedder("one")).reindex() == 240
     assert not caplog.text
     other = Recall(memory, Embedder("two"))
     assert (await other.search("ben", "tea")).degraded
-    assert "in the scope 'ben', because not all of its texts have a vector of test/two" in caplog.text
-    assert await other.reindex() == 2
+    assert "20 of 120 texts in the scope 'ben' have no vector of test/two" in caplog.text
+    assert await other.reindex() == 140
     assert not (await other.search("ben", "tea")).degraded
     assert await other.reindex() == 0
 

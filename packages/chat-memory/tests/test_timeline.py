@@ -51,7 +51,7 @@ def at_time(periods: list[Period], at: int) -> set[int]:
     return {period.fact for period in periods if period.kind == "current" and period.begins <= at < period.ends}
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(ENTRIES, st.randoms(use_true_random=False))
 def test_periods_do_not_depend_on_the_order_of_entries(drawn: list[Entry], shuffler: random.Random) -> None:
     order = list(drawn)
@@ -64,7 +64,7 @@ def test_periods_do_not_depend_on_the_order_of_entries(drawn: list[Entry], shuff
     assert result(arrived(order)) == result(arrived(drawn))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(ENTRIES)
 def test_periods_match_the_reference_rule_at_every_time(drawn: list[Entry]) -> None:
     # Equal statements have no order, so the rule does not decide between them.

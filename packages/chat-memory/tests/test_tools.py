@@ -18,7 +18,7 @@ from chat_core import (
 )
 from chat_core.messages import Completed, Failed
 from chat_core.testing import ScriptedProvider
-from chat_memory import Passage, SqliteMemory, Statement
+from chat_memory import Passage, SessionCitation, SqliteMemory, Statement
 from chat_memory.recall import Recall
 from chat_memory.tools import memory_tools
 
@@ -113,8 +113,21 @@ async def test_forget_deletes_a_fact(memory: SqliteMemory) -> None:
     (fact,) = await memory.scope("ana").facts()
 
     assert fact.id in await call(memory, "list")
-    assert await call(memory, "forget", id=fact.id) == "The fact was deleted."
+    assert "was deleted from the memory" in await call(memory, "forget", id=fact.id)
     assert await objects(memory) == []
+
+
+async def test_nothing_of_a_forgotten_fact_is_recalled(memory: SqliteMemory) -> None:
+    ana = memory.scope("ana")
+    await ana.add_passages([Passage("I drink only tea.", "chat-1", 2, speaker="user")])
+    await ana.add_passages([Passage("The user drinks tea.", "chat-1", kind="summary")])
+    fact = (await ana.add(Statement("user", "drinks", "tea", citation=SessionCitation("chat-1", 2)))).fact
+    assert "only tea" in await call(memory, "recall", question="Do I drink tea?")
+
+    await call(memory, "forget", id=fact.id)
+
+    assert await call(memory, "recall", question="Do I drink tea?") == "Nothing was found."
+    assert "tea" not in str(await ana.export())
 
 
 async def test_a_policy_can_require_an_approval_for_memory_tools(memory: SqliteMemory) -> None:

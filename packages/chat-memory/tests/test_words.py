@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, split_words, stems
+from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, date_words, split_words, stems
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,21 @@ def test_may_is_a_word_if_it_is_a_month() -> None:
 
 def test_the_stems_of_a_date_are_day_month_and_year() -> None:
     assert date_stems(datetime(2023, 5, 8, tzinfo=UTC)) == {"8", "may", "2023"}
+
+
+@pytest.mark.parametrize(
+    ("question", "dates"),
+    [
+        ("What happened on 8 May 2023?", {"8", "may", "2023"}),
+        ("And on May 8th, 2023?", {"8", "may", "2023"}),
+        ("On the 21st of June?", {"21", "june"}),
+        ("Where are my 3 pets?", set[str]()),
+        ("Who won 1500 points in March?", {"1500", "march"}),
+        ("Room 45 in May?", {"may"}),
+    ],
+)
+def test_a_number_is_a_day_only_beside_a_month(question: str, dates: set[str]) -> None:
+    assert date_words(question) == dates
 
 
 def test_time_stems_include_words_about_time() -> None:

@@ -1,4 +1,4 @@
-"""Memory for chats: facts that stay true over time, entities and their relations, and passages, per owner.
+"""Memory for chats: facts with periods of validity, entities, relations and passages, separate for each owner.
 
 `SqliteMemory` keeps a memory in a file, `chat_memory.postgres.PostgresMemory` in a PostgreSQL database. Public names
 are imported on first use.

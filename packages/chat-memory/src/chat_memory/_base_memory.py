@@ -1,23 +1,21 @@
-"""The base class of all memories, which implements `Memory` on top of a `Database`."""
+"""The base class for all memories, which implements `Memory` on top of a `Database`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self, TypeVar, cast, final
+from typing import Self, TypeVar, cast
 
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_store.sql.values import to_microseconds
 
-from chat_memory._block_rows import BlockRows
 from chat_memory._database import Database, Session
-from chat_memory._document_rows import DocumentRows
 from chat_memory._fact_queries import FactFilter
 from chat_memory._fact_rows import FactRows, read_multi_valued
-from chat_memory._graph_rows import GraphRows
-from chat_memory._record_rows import RecordRows
+from chat_memory._rows import Rows
 from chat_memory._scope_export import export_scope, read_revision, read_stats
 from chat_memory.citations import Citation, SessionCitation
 from chat_memory.errors import UnknownFactError
@@ -41,9 +39,15 @@ _REQUIRE_SCOPE = (
     "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision + 1 RETURNING key"
 )
 _LOCK_SCOPE = "UPDATE chat_memory_scopes SET revision = revision WHERE scope = :name RETURNING key"
-"""Locks a scope, if it exists, for a change that recall does not depend on."""
+"""Statement that locks a scope, if it exists."""
+_CREATE_SCOPE = (
+    "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 0) "
+    "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision RETURNING key"
+)
+"""Statement that locks a scope, and creates it if it does not exist."""
+_RAISE_REVISION = "UPDATE chat_memory_scopes SET revision = revision + 1 WHERE key = :key"
 _ABSENT = -1
-"""The row of a scope in which nothing is stored. No row has this number."""
+"""The key of a scope in which nothing is stored. No row has this key."""
 
 
 def utc_now() -> datetime:
@@ -51,33 +55,20 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@final
-class Rows:
-    """Access to the tables of one scope within one transaction.
-
-    Attributes:
-        session: the transaction.
-        scope: the row of the scope.
-        name: the name of the scope.
-        now: the time of the transaction.
-    """
-
-    def __init__(self, session: Session, scope: int, name: str, now: datetime) -> None:
-        self.session, self.scope, self.name, self.now = session, scope, name, now
-        self.facts = FactRows(session, scope, name, now)
-        self.graph = GraphRows(session, scope)
-        self.documents = DocumentRows(session, scope, now)
-        self.records = RecordRows(session, scope)
-        self.blocks = BlockRows(session, scope)
-
-
 class Scope:
     """A `MemoryScope` whose methods run transactions of a `Database`."""
 
-    def __init__(self, name: str, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        name: str,
+        database: Database,
+        now: Callable[[], datetime],
+        guard: tuple[str, frozenset[str]] | None = None,
+    ) -> None:
         self._name = require_short(require_name(name, "the name of a scope"), "the name of a scope")
         self._database = database
         self._now = now
+        self._guard = guard
 
     @property
     def name(self) -> str:
@@ -101,10 +92,11 @@ class Scope:
         subject: str | None = None,
         predicate: str | None = None,
         object: str | None = None,  # noqa: A002 - the field's own name
+        ids: Iterable[str] | None = None,
         status: FactStatus = "current",
     ) -> list[Fact]:
         """Implement `MemoryScope.facts()`."""
-        filters = _create_filter(subject, predicate, object)
+        filters = replace(_create_filter(subject, predicate, object), ids=None if ids is None else tuple(ids))
         return await self._read_rows(lambda rows: rows.facts.find(status, filters))
 
     async def as_of(
@@ -163,7 +155,7 @@ class Scope:
 
     async def retract(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.retract()`."""
-        return await self._write_rows(lambda rows: rows.facts.retract(id))
+        return await self._write_rows(lambda rows: rows.facts.retract(id), require=_LOCK_SCOPE)
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.forget()`."""
@@ -172,14 +164,21 @@ class Scope:
             for stored in rows.facts.statements(id):
                 citation = stored.statement.citation
                 if isinstance(citation, SessionCitation):
-                    rows.records.put(citation.conversation, forgotten_record(id, citation.turn), {}, replace=True)
+                    rows.documents.delete_turn(citation.conversation, citation.turn)
+                    rows.records.delete_texts(citation.conversation)
+                    record = forgotten_record(id, citation.turn)
+                    rows.records.put(citation.conversation, record, {"turn": citation.turn}, replace=True)
             return rows.facts.forget(id)
 
-        return await self._write_rows(write)
+        return await self._write_rows(write, require=_LOCK_SCOPE)
+
+    def unless_forgotten(self, conversation: str, known: Iterable[str]) -> Scope:
+        """Implement `MemoryScope.unless_forgotten()`."""
+        return Scope(self._name, self._database, self._now, (conversation, frozenset(known)))
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""
-        await self._write_rows(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE)
+        await self._write_rows(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE, affects_recall=False)
 
     # --- Entities and relations --------------------------------------------------------------------------------------
 
@@ -239,13 +238,13 @@ class Scope:
 
     async def delete_entity(self, entity: str) -> bool:
         """Implement `MemoryScope.delete_entity()`."""
-        return await self._write_rows(lambda rows: rows.graph.delete(normalize(entity)))
+        return await self._write_rows(lambda rows: rows.graph.delete(normalize(entity)), require=_LOCK_SCOPE)
 
     # --- Texts and vectors -------------------------------------------------------------------------------------------
 
     async def add_passages(self, passages: Sequence[Passage]) -> int:
         """Implement `MemoryScope.add_passages()`."""
-        return await self._write_rows(lambda rows: rows.documents.add(passages))
+        return await self._write_rows(lambda rows: rows.documents.add(passages), require=_CREATE_SCOPE)
 
     async def documents(
         self,
@@ -270,9 +269,12 @@ class Scope:
         _require_positive(limit=limit)
         return await self._read_rows(lambda rows: rows.documents.search(words, limit))
 
-    async def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+    async def put_vectors(
+        self, model: str, vectors: Mapping[int, Sequence[float]], *, texts: Mapping[int, str] | None = None
+    ) -> None:
         """Implement `MemoryScope.put_vectors()`."""
-        await self._write_rows(lambda rows: rows.documents.put_vectors(require_name(model, "model"), vectors))
+        require_name(model, "model")
+        await self._write_rows(lambda rows: rows.documents.put_vectors(model, vectors, texts or {}))
 
     async def vectors(self, model: str) -> tuple[list[int], bytes]:
         """Implement `MemoryScope.vectors()`."""
@@ -285,7 +287,7 @@ class Scope:
 
     async def drop_vectors(self, *, keep: str) -> int:
         """Implement `MemoryScope.drop_vectors()`."""
-        return await self._write_rows(lambda rows: rows.documents.drop_vectors(keep))
+        return await self._write_rows(lambda rows: rows.documents.drop_vectors(keep), require=_LOCK_SCOPE)
 
     # --- Records -----------------------------------------------------------------------------------------------------
 
@@ -293,7 +295,11 @@ class Scope:
         self, conversation: str, name: str, document: Mapping[str, object], *, replace: bool = False
     ) -> Mapping[str, object]:
         """Implement `MemoryScope.put_record()`."""
-        return await self._write_rows(lambda rows: rows.records.put(conversation, name, document, replace=replace))
+        return await self._write_rows(
+            lambda rows: rows.records.put(conversation, name, document, replace=replace),
+            require=_CREATE_SCOPE,
+            affects_recall=False,
+        )
 
     async def records(self, conversation: str) -> dict[str, Mapping[str, object]]:
         """Implement `MemoryScope.records()`."""
@@ -311,7 +317,9 @@ class Scope:
 
     async def set_block(self, name: str, text: str, *, replaces: str | None = None) -> bool:
         """Implement `MemoryScope.set_block()`."""
-        return await self._write_rows(lambda rows: rows.blocks.set(name, text, replaces))
+        return await self._write_rows(
+            lambda rows: rows.blocks.set(name, text, replaces), require=_CREATE_SCOPE, affects_recall=False
+        )
 
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
@@ -352,14 +360,31 @@ class Scope:
 
         return await finish_in_thread(read)
 
-    async def _write_rows(self, work: Callable[[Rows], T], *, require: str = _REQUIRE_SCOPE) -> T:
+    async def _write_rows(
+        self, work: Callable[[Rows], T], *, require: str = _REQUIRE_SCOPE, affects_recall: bool = True
+    ) -> T:
+        """Change a scope in a transaction, and return the result of `work`.
+
+        Args:
+            work: changes the scope, and returns a true value if it has changed anything.
+            require: the query that locks the scope. `_REQUIRE_SCOPE` also increments the revision of the scope; with
+                another query, the revision is incremented after a change.
+            affects_recall: whether the change affects the results of recall.
+        """
+
         def write() -> T:
             with self._database.write() as session:
                 self._database.lock_predicates(session, exclusive=False)
                 # The update locks the scope, so that writers of one scope wait for each other.
                 found = session.execute(require, {"name": self._name})
                 scope = cast("int", found[0][0]) if found else _ABSENT
-                return work(Rows(session, scope, self._name, self._now()))
+                rows = Rows(session, scope, self._name, self._now())
+                if self._guard is not None:
+                    rows.records.require_unforgotten(*self._guard)
+                result = work(rows)
+                if affects_recall and result and require != _REQUIRE_SCOPE:
+                    session.execute(_RAISE_REVISION, {"key": scope})
+                return result
 
         return await finish_in_thread(write)
 
@@ -452,8 +477,8 @@ class BaseMemory:
 
 
 def _create_filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:  # noqa: A002
-    names = [None if name is None else normalize(name) for name in (subject, predicate, object)]
-    return FactFilter(*names)
+    subject, predicate, object = (None if name is None else normalize(name) for name in (subject, predicate, object))  # noqa: A001
+    return FactFilter(subject, predicate, object)
 
 
 def _optional_microseconds(time: datetime | None, name: str) -> int | None:

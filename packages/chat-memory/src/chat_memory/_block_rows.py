@@ -1,4 +1,4 @@
-"""Stores core blocks, which are texts with a name, inside a transaction."""
+"""Queries that store core blocks, which are named texts, within a transaction of any database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class BlockRows:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
     """
 
     def __init__(self, session: Session, scope: int) -> None:
@@ -29,7 +29,10 @@ class BlockRows:
         return {str(name): str(text) for name, text in rows}
 
     def set(self, name: str, text: str, replaces: str | None) -> bool:
-        """Store the text of a block, unless another text than `replaces` is stored. An empty text deletes the block."""
+        """Store the text of a block, and return True. If `replaces` differs from the stored text, return False.
+
+        An empty text deletes the block.
+        """
         require_short(require_name(name, "the name of a block"), "the name of a block")
         if replaces is not None and self.find().get(name, "") != replaces:
             return False

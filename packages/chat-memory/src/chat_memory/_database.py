@@ -15,7 +15,7 @@ Row: TypeAlias = tuple[object, ...]
 
 
 def is_storable(number: int) -> bool:
-    """Return whether a database can store an integer, which has 64 bits."""
+    """Return whether a number fits into an integer column, which has 64 bits."""
     return -(1 << 63) <= number < 1 << 63
 
 
@@ -58,7 +58,7 @@ class Session(Protocol):
 
         Args:
             words: words as a user wrote them.
-            scope: the row of the scope.
+            scope: the key of the scope's row.
         """
         ...
 
@@ -67,7 +67,7 @@ class Database(Protocol):
     """A database with the tables of this package."""
 
     def read(self) -> AbstractContextManager[Session]:
-        """Return a context manager for a transaction that reads one state of the database."""
+        """Return a context manager for a read-only transaction, whose queries all see one snapshot of the database."""
         ...
 
     def write(self) -> AbstractContextManager[Session]:

@@ -34,7 +34,7 @@ class DocumentRows:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
         now: the time of the transaction.
     """
 
@@ -64,6 +64,14 @@ class DocumentRows:
                 values[name] = value
         return [_document_from_row(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
 
+    def delete_turn(self, conversation: str, turn: int | None) -> None:
+        """Delete the passages of a turn, and the summary of its conversation, which may repeat it."""
+        self._session.execute(
+            "DELETE FROM chat_memory_documents WHERE scope = :scope AND conversation = :conversation "
+            "AND (kind = 'summary' OR position = :turn)",
+            {"scope": self._scope, "conversation": conversation, "turn": turn},
+        )
+
     def search(self, words: Sequence[str], limit: int) -> list[TextMatch]:
         """Return the documents that contain at least one of the words, best match first."""
         storable = [UNSTORABLE.sub(" ", word) for word in words]
@@ -75,8 +83,8 @@ class DocumentRows:
         )
         return [TextMatch(cast("int", key), cast("float", score)) for key, score in rows]
 
-    def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
-        """Store the vectors of documents by document id. Ids of missing documents are ignored."""
+    def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]], texts: Mapping[int, str]) -> None:
+        """Store the vectors of documents by document id. Documents that are missing or have changed are ignored."""
         require_short(model, "model")
         encoded = {document: vector_to_bytes(vector) for document, vector in vectors.items()}
         stored = self._session.execute(
@@ -92,9 +100,16 @@ class DocumentRows:
         self._session.execute_many(
             "INSERT INTO chat_memory_vectors (document, model, vector) SELECT d.key, :model, :vector "
             "FROM chat_memory_documents d WHERE d.key = :document AND d.scope = :scope "
+            "AND d.text = coalesce(:text, d.text) "
             "ON CONFLICT (document, model) DO UPDATE SET vector = excluded.vector",
             [
-                {"model": model, "document": document, "vector": vector, "scope": self._scope}
+                {
+                    "model": model,
+                    "document": document,
+                    "vector": vector,
+                    "scope": self._scope,
+                    "text": texts.get(document),
+                }
                 for document, vector in encoded.items()
                 if is_storable(document)
             ],

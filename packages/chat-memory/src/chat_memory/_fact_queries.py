@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from chat_core.json import loads
+from chat_core.json import dumps, loads
 from chat_store.sql.values import from_microseconds
 
 from chat_memory._database import Row, Value
 from chat_memory._timeline import FOREVER, Entry
 from chat_memory.citations import Citation, citation_from_dict
-from chat_memory.facts import Fact, FactStatus, Source, Statement, normalize
+from chat_memory.facts import UNSTORABLE, Fact, FactStatus, Source, Statement, normalize
 
 _COLUMNS = (
     "f.id, s.subject, s.predicate, s.object, s.text, s.source, s.confidence, s.said, s.recorded, s.retired, "
@@ -52,7 +52,7 @@ INSERT_PERIOD = (
     "VALUES (:scope, :kind, :fact, :begins, :ends, :statement)"
 )
 SELECT_DESCRIPTION = (
-    "SELECT s.text, s.said, d.key, d.text FROM chat_memory_facts f "  # noqa: S608 - our own names
+    "SELECT s.text, s.said, d.key, d.text, d.said FROM chat_memory_facts f "  # noqa: S608 - our own names
     f"JOIN chat_memory_statements s ON s.key = ({_BEST}) "
     "LEFT JOIN chat_memory_documents d ON d.fact = f.key WHERE f.key = :fact"
 )
@@ -78,11 +78,12 @@ class FactFilter:
     """A filter for lists of facts, with normalized values. None in a field accepts any value.
 
     Attributes:
-        subject: the subject.
-        predicate: the predicate.
-        object: the object.
-        id: the id.
+        subject: what the facts are about.
+        predicate: the property.
+        object: the value of the property.
+        id: the id of a single fact.
         entity: the id of a linked entity.
+        ids: the ids of several facts.
     """
 
     subject: str | None = None
@@ -90,6 +91,7 @@ class FactFilter:
     object: str | None = None
     id: str | None = None
     entity: str | None = None
+    ids: tuple[str, ...] | None = None
 
     def to_sql(self) -> tuple[str, dict[str, Value]]:
         """Return an SQL condition and its parameters. The condition begins with AND, or is empty."""
@@ -100,6 +102,9 @@ class FactFilter:
             given["entity"] = self.entity
             links = "SELECT l.fact FROM chat_memory_links l WHERE l.scope = :scope AND l.entity = :entity"
             condition += f" AND f.key IN ({links})"
+        if self.ids is not None:
+            given["ids"] = dumps([id for id in self.ids if not UNSTORABLE.search(id)])  # noqa: A001
+            condition += " AND f.id IN (@texts(ids))"
         return condition, given
 
 
@@ -126,7 +131,7 @@ def _parse_optional_time(column: object) -> datetime | None:
 
 
 def parse_fact(status: FactStatus, row: Row) -> Fact:
-    """Parse a row with the columns `_COLUMNS`, followed by the beginning and the end of a period."""
+    """Return the fact in a row: the columns `_COLUMNS`, then the start and the end of its validity."""
     source, confidence, said, recorded, retired, citation, statements, accessed, begins, ends = row[5:]
     return Fact(
         id=str(row[0]),

@@ -77,7 +77,7 @@ class FactRows:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
         name: the name of the scope.
         now: the time of the transaction.
     """
@@ -97,7 +97,7 @@ class FactRows:
         )
         id = fact_id(self._name, *place)  # noqa: A001 - the field's own name
         fact = self._find_or_create_fact(id, place)
-        name = require_short(_statement_name(statement), "the key of a statement")
+        name = require_short(_statement_key(statement), "the key of a statement")
         rows = self._session.execute(
             "SELECT outcome FROM chat_memory_statements WHERE fact = :fact AND name = :name",
             {"fact": fact, "name": name},
@@ -117,8 +117,8 @@ class FactRows:
         """List the facts that had a status at a time, sorted by subject, predicate and beginning.
 
         Args:
-            status: the status.
-            filters: which facts.
+            status: the status that the facts had at that time.
+            filters: the conditions on the facts.
             at: the time, in microseconds. Default: now.
         """
         condition, values = filters.to_sql()
@@ -144,9 +144,9 @@ class FactRows:
         """List the facts that were current at the time `at`, according to the statements stored by `recorded`.
 
         Args:
-            at: the time at which the facts are to be true, in microseconds.
-            recorded: the time at which the statements were in the database, in microseconds.
-            filters: which facts.
+            at: the time for which the facts are listed, in microseconds.
+            recorded: a time in microseconds. Statements that were stored later are ignored.
+            filters: the conditions on the facts.
         """
         condition, values = filters.to_sql()
         values |= {"scope": self._scope, "recorded": recorded}
@@ -355,7 +355,7 @@ class FactRows:
     def _store_description(self, fact: int) -> None:
         """Store the searchable text of a fact, taken from the strongest and latest of its statements."""
         (described,) = self._session.execute(SELECT_DESCRIPTION, {"fact": fact})
-        text, said, document, known = described
+        text, said, document, known, known_said = described
         values: dict[str, Value] = {"scope": self._scope, "fact": fact, "text": str(text), "said": cast("int", said)}
         if document is None:
             self._session.execute(
@@ -370,6 +370,8 @@ class FactRows:
             self._session.execute(
                 "DELETE FROM chat_memory_vectors WHERE document = :document", {"document": cast("int", document)}
             )
+        elif known_said != said:
+            self._session.execute("UPDATE chat_memory_documents SET said = :said WHERE fact = :fact", values)
 
 
 def read_multi_valued(session: Session) -> frozenset[str]:
@@ -382,7 +384,7 @@ def _new_entry(fact: int, columns: Mapping[str, Value], object: str, name: str) 
     return parse_entry((0, fact, *(columns[field] for field in fields), object, f"{columns['text']!s} {name}"))
 
 
-def _statement_name(statement: Statement) -> str:
+def _statement_key(statement: Statement) -> str:
     """Return the key of a statement. Without an explicit key, derive it from the cited turn, or create a random key."""
     if statement.key is not None:
         return statement.key

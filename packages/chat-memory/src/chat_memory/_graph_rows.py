@@ -35,7 +35,7 @@ class GraphRows:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
     """
 
     def __init__(self, session: Session, scope: int) -> None:
@@ -61,7 +61,7 @@ class GraphRows:
         return False
 
     def relate(self, relation: Relation, key: str) -> bool:
-        """Store a relation and the entities at its ends that are missing, and return whether the relation is new."""
+        """Store a relation, create the entities at its ends if they are missing, and return whether it is new."""
         require_short(require_text(key, "the key of a relation"), "the key of a relation")
         values: dict[str, Value] = {
             "scope": self._scope,
@@ -89,7 +89,7 @@ class GraphRows:
         return bool(added)
 
     def entities(self, limit: int | None = None) -> list[Entity]:
-        """List the entities by id."""
+        """List the entities, sorted by id."""
         rows = self._session.execute(
             "SELECT name, type, properties FROM chat_memory_entities WHERE scope = :scope ORDER BY id",
             {"scope": self._scope},

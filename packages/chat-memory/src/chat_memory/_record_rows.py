@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast, final
 
+from chat_core.errors import ConflictError
 from chat_core.json import dumps, loads
 
 from chat_memory._database import Session, Value
-from chat_memory.facts import require_name, require_short, require_text
+from chat_memory.facts import FORGOTTEN_PREFIX, require_name, require_short, require_text
 
 
 @final
@@ -17,7 +18,7 @@ class RecordRows:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
     """
 
     def __init__(self, session: Session, scope: int) -> None:
@@ -50,6 +51,34 @@ class RecordRows:
             {"scope": self._scope, "conversation": conversation},
         )
         return {str(name): _parse_record(document) for name, document in rows}
+
+    def require_unforgotten(self, conversation: str, known: Collection[str]) -> None:
+        """Raise if a fact from a conversation was forgotten, and the record of it is not `known`.
+
+        Raises:
+            ConflictError: there is such a fact.
+        """
+        rows = self._session.execute(
+            "SELECT name FROM chat_memory_records WHERE scope = :scope AND conversation = :conversation "
+            "AND substr(name, 1, :length) = :prefix",
+            {
+                "scope": self._scope,
+                "conversation": conversation,
+                "prefix": FORGOTTEN_PREFIX,
+                "length": len(FORGOTTEN_PREFIX),
+            },
+        )
+        if any(name not in known for (name,) in rows):
+            msg = f"nothing was stored, because a fact from the conversation {conversation!r} was forgotten meanwhile"
+            raise ConflictError(msg)
+
+    def delete_texts(self, conversation: str) -> None:
+        """Delete the stored extractions and summaries of a conversation."""
+        self._session.execute(
+            "DELETE FROM chat_memory_records WHERE scope = :scope AND conversation = :conversation "
+            "AND (substr(name, 1, 11) = 'extraction ' OR substr(name, 1, 8) = 'summary ')",
+            {"scope": self._scope, "conversation": conversation},
+        )
 
     def conversations(self) -> list[str]:
         """List the conversations that have records."""

@@ -1,4 +1,4 @@
-"""Functions that read a whole scope, as a JSON object or as counts of its rows."""
+"""Export of a whole scope as a JSON object, and counts of its rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
         now: the current time, in microseconds.
     """
     (row,) = session.execute(_COUNTS, {"scope": scope, "now": now})
@@ -48,7 +48,7 @@ def read_revision(session: Session, scope: int) -> int:
 
     Args:
         session: the transaction.
-        scope: the row of the scope.
+        scope: the key of the scope's row.
     """
     rows = session.execute(_REVISION, {"scope": scope})
     return cast("int", rows[0][0]) if rows else 0

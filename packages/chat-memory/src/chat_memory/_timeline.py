@@ -1,4 +1,4 @@
-"""Functions that compute the periods in which facts are current, from statements that compete with each other.
+"""The periods in which facts are current, computed from statements that compete with each other.
 
 Statements of one subject and one single-valued predicate compete. For a multi-valued predicate only statements of the
 same object compete, which means that they reinforce each other.
@@ -22,8 +22,8 @@ class Entry:
     """The fields of a stored statement that determine when its fact is current.
 
     Attributes:
-        key: the row of the statement.
-        fact: the row of the fact.
+        key: the key of the statement's row.
+        fact: the key of the fact's row.
         rank: the strength of the source. A greater number is stronger.
         valid_from: since when the statement is true, in microseconds.
         valid_to: until when it is true, `FOREVER` if it has no end.
@@ -57,8 +57,8 @@ class Period:
     """A period in which one fact is current or a candidate.
 
     Attributes:
-        fact: the row of the fact.
-        statement: the row of the statement that describes the fact.
+        fact: the key of the fact's row.
+        statement: the key of the row of the statement that describes the fact.
         kind: the status of the fact during this time.
         begins: the beginning, in microseconds.
         ends: the end, which is not part of the period.
@@ -75,7 +75,8 @@ def open_entries(entries: Iterable[Entry], at: int) -> list[Entry]:
     """Return the statements that are in force at a time. The statement of the current fact is first.
 
     A statement is in force from `valid_from` until `valid_to`, or until the `valid_from` of a later statement that is
-    at least as strong. The strongest statement in force makes its fact current. The facts of the others are candidates.
+    at least as strong. The strongest statement in force makes its fact current. The facts of the other statements are
+    candidates.
 
     Args:
         entries: the statements that compete.

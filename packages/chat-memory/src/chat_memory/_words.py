@@ -1,4 +1,4 @@
-"""Functions that split English texts into words, remove frequent words such as "the", and reduce words to stems."""
+"""The words of English texts: split, without frequent words such as "the", and reduced to stems."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class _Stemmer(Protocol):
 
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_DAY: Final = re.compile("0?([1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?")
+_YEAR: Final = re.compile("[0-9]{4}")
 _POSSESSIVE: Final = re.compile(r"(?<=\w)'s\b")
 _STEMMER: Final = cast("_Stemmer", snowballstemmer.stemmer("english"))  # pyright: ignore[reportUnknownMemberType]
 
@@ -74,8 +76,8 @@ def stems(text: str, *, question: bool = False) -> list[str]:
     """Return the stems of a text without stop words, in order.
 
     Args:
-        text: the text.
-        question: whether to leave out the words that only ask, such as "many" and "kind".
+        text: the text to split into words.
+        question: whether to omit words that only introduce a question, such as "many" and "kind".
     """
     ignored = _IGNORED_IN_QUESTIONS if question else _IGNORED_IN_TEXTS
     return [stem(word) for word in split_words(text) if _BASE_FORMS.get(word, word) not in ignored]
@@ -84,6 +86,23 @@ def stems(text: str, *, question: bool = False) -> list[str]:
 def date_stems(time: datetime) -> frozenset[str]:
     """Return the words for the day, the month and the year of a time, as stems."""
     return frozenset((str(time.day), stem(MONTHS[time.month - 1]), str(time.year)))
+
+
+def date_words(question: str) -> frozenset[str]:
+    """Return the days, months and years that a question names, in the form of `date_stems()`.
+
+    A number is a day only next to a month, as in "8 May" and "May 8th", and a year only if it has four digits.
+    """
+    words = split_words(question)
+    found: set[str] = set()
+    for place, word in enumerate(words):
+        if word in MONTHS:
+            found.add(stem(word))
+            beside = (words[other] for other in (place - 2, place - 1, place + 1) if 0 <= other < len(words))
+            found.update(day[1] for name in beside if (day := _DAY.fullmatch(name)))
+        elif _YEAR.fullmatch(word):
+            found.add(word)
+    return frozenset(found)
 
 
 TIME_STEMS: Final = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS)))

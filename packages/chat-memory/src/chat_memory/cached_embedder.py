@@ -14,12 +14,13 @@ from typing import Final, Self, cast, final
 
 from chat_core import ChatOptions
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import ChatError
+from chat_core.errors import ChatError, UsageError
 from chat_core.json import dumps
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
 from chat_store.sql.sqlite_pool import SqlitePool
 
-from chat_memory.passages import embed_texts, vector_to_bytes
+from chat_memory._embedding import embed_texts
+from chat_memory.passages import vector_to_bytes
 
 _log = logging.getLogger("chat_memory")
 _MIGRATIONS: Final = (("CREATE TABLE chat_memory_cache (hash TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID",),)
@@ -28,22 +29,33 @@ _READ: Final = "SELECT hash, vector FROM chat_memory_cache WHERE hash IN (SELECT
 
 @final
 class CachedEmbedder:
-    """An `EmbeddingsProvider` that keeps the vectors of another one in a SQLite file.
+    """An `EmbeddingsProvider` that caches the vectors of another provider in a SQLite file.
 
-    The file contains hashes of texts, and no texts. It belongs to no scope: `delete_all()` does not change it. To
-    forget all vectors, delete the file while no process uses it. Requests with options are not cached. If the file
-    cannot be read or written, a warning is logged, and texts are embedded without it.
+    The file contains hashes of texts, and no texts. It belongs to no scope: `delete_all()` does not change it. It grows
+    with each new text. To forget all vectors, delete the file while no process uses it. Requests with options and the
+    questions of `Recall` are not cached. If the file cannot be read or written, a warning is logged, and texts are
+    embedded without the cache.
 
     Args:
         embedder: computes vectors of new texts.
         path: the file.
         busy_seconds: how long to wait for another writer. Then the vectors are returned without being cached.
+
+    Attributes:
+        embedder: the embedder that computes vectors of new texts.
+        metadata: the metadata of that embedder.
+
+    Raises:
+        UsageError: `path` is not the path of a file.
     """
 
     def __init__(
         self, embedder: EmbeddingsProvider, path: str | os.PathLike[str], *, busy_seconds: float = 10.0
     ) -> None:
-        self._embedder = embedder
+        if os.fspath(path) in ("", ":memory:"):
+            msg = f"CachedEmbedder() requires the path of a file, not {path!r}: use a file in a temporary folder"
+            raise UsageError(msg)
+        self.embedder = embedder
         self.metadata: ProviderMeta = embedder.metadata
         self._pool = SqlitePool(path, busy_seconds, _MIGRATIONS, "chat_memory_cache_schema")
 
@@ -56,11 +68,11 @@ class CachedEmbedder:
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed()`. Only new texts are sent."""
         if options != ChatOptions():
-            return await self._embedder.embed(texts, options)
+            return await self.embedder.embed(texts, options)
         keys = {text: self._hash(text) for text in texts}
         known = await self._read_or_miss(list(keys.values()))
         new = [text for text, key in keys.items() if key not in known]
-        response = await embed_texts(self._embedder, new) if new else EmbeddingsResponse(())
+        response = await embed_texts(self.embedder, new) if new else EmbeddingsResponse(())
         added = {keys[text]: vector_to_bytes(vector) for text, vector in zip(new, response.vectors, strict=True)}
         if added:
             await self._write_or_warn(added)
@@ -73,7 +85,7 @@ class CachedEmbedder:
         await finish_in_thread(self._pool.close)
 
     def _hash(self, text: str) -> str:
-        """Return a hash of the text and of what changes its vector: the provider, the model and its dimensions."""
+        """Return a hash of the text and of everything else that its vector depends on: provider, model, dimensions."""
         key = [self.metadata.name, self.metadata.model, text]
         if self.metadata.dimensions is not None:
             key.append(str(self.metadata.dimensions))

@@ -46,7 +46,7 @@ class FileCitation:
         path: the file.
         line_start: the first line.
         line_end: the last line.
-        commit_hash: the commit in which it was read.
+        commit_hash: the commit in which the file was read.
         content_hash: the hash of the content that was read.
         modified: the modification time of the file when it was read.
     """
@@ -86,7 +86,7 @@ class UserCitation:
 
     Attributes:
         by: the user.
-        stated_at: when.
+        stated_at: the time of the statement or decision.
     """
 
     kind: ClassVar[str] = "user"
@@ -100,7 +100,7 @@ class SystemCitation:
 
     Attributes:
         method: the name of the program or method.
-        derived_at: when.
+        derived_at: the time at which the fact was derived.
     """
 
     kind: ClassVar[str] = "system"
@@ -109,7 +109,7 @@ class SystemCitation:
 
 
 Citation: TypeAlias = SessionCitation | FileCitation | WebCitation | UserCitation | SystemCitation
-"""The place that a statement comes from."""
+"""The source of a statement."""
 
 _KINDS: Mapping[str, type[Citation]] = {
     "session": SessionCitation,
@@ -124,8 +124,8 @@ _TIMES = {"time", "modified", "fetched_at", "stated_at", "derived_at"}
 def staleness(citation: Citation | None, now: datetime) -> Staleness:
     """Return whether the source of a fact may have changed since it was read.
 
-    A file is stale if it is missing or its modification time differs by more than a second, a web page after 7 days.
-    Statements of users and derived facts never become stale.
+    A file is stale if it is missing or its modification time differs by more than a second. A web page is stale after 7
+    days. Statements of users and derived facts never become stale.
 
     Args:
         citation: the source.
@@ -173,7 +173,7 @@ def citation_from_dict(document: Mapping[str, object]) -> Citation:
         for name in _TIMES & set(values):
             values[name] = datetime.fromisoformat(cast("str", values[name]))
         kind = _KINDS[cast("str", values.pop("kind"))]
-        return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # the fields are those of the kind
+        return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # the kind determines the fields
     except (LookupError, TypeError, ValueError) as error:
         msg = f"the JSON object is not a citation of a known kind: {dict(document)!r}"
         raise InvalidDocumentError(msg) from error

@@ -1,4 +1,4 @@
-"""A function that computes the current confidence in a fact, from its source, its reinforcements and its age."""
+"""The current confidence in a fact, which depends on its source, its age and the statements that support it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class ConfidenceSettings:
     """The settings of `effective_confidence()`.
 
     Attributes:
-        boost: how much each reinforcement adds to the factor 1.
+        boost: how much each reinforcement adds to the factor, which is 1 without reinforcements.
         max_boost: the maximum factor for reinforcements.
-        fresh_days: the number of days since the last access during which a fact loses nothing.
-        stale_days: the number of days after which a fact has lost as much as it can.
+        fresh_days: the number of days since the last access during which the confidence is not reduced.
+        stale_days: the number of days after which the confidence is not reduced further.
         floor: the factor for a fact that is at least `stale_days` old.
     """
 
@@ -46,7 +46,7 @@ def effective_confidence(fact: Fact, now: datetime, settings: ConfidenceSettings
     of a fact is the time since its last access, its statement or its storage, whichever is latest.
 
     Args:
-        fact: the fact.
+        fact: the fact whose confidence is computed.
         now: the current time.
         settings: the factors.
     """

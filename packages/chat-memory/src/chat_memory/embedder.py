@@ -19,22 +19,24 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 
+from chat_memory._text_index import normalize_rows
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _PACKAGE: Final = "wordllama"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _MAX_CHARACTERS: Final = 20_000
-"""The rest of a longer text is ignored, because the tokenizer blocks other threads."""
+"""Maximum number of characters that are embedded. The tokenizer blocks other threads, so the rest is ignored."""
 _TOKENS: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
 @final
 class LocalEmbedder:
-    """An `EmbeddingsProvider` whose vectors are the means of vectors of tokens, 256 numbers long.
+    """An `EmbeddingsProvider` that averages the vectors of a text's tokens. Vectors have 256 numbers.
 
-    The weights are those of the package wordllama, which the extra `embedder` installs. They are read from its files
-    at the first use and take 16 MB of memory. English texts only.
+    The weights are those of the package wordllama, which the extra `embedder` installs. They are read from its files at
+    the first use and take 16 MB of memory. English texts only.
 
     Raises:
         UsageError: the extra is not installed.
@@ -51,10 +53,20 @@ class LocalEmbedder:
         self.metadata: ProviderMeta = ProviderMeta(_PACKAGE, f"l2_supercat_256@{version(_PACKAGE)}")
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        """Implement `EmbeddingsProvider.embed()`. There are no options."""
+        """Implement `EmbeddingsProvider.embed()`. Options have no effect."""
         del options
         vectors = await finish_in_thread(lambda: [self._mean(text) for text in texts])
         return EmbeddingsResponse(tuple(vectors))
+
+    def embed_words(self, words: Sequence[str], /) -> npt.NDArray[np.float32]:
+        """Return a vector of length 1 for each word.
+
+        `Recall` adds words of similar meaning to the words of a question.
+        """
+        tokens, weights = self._model
+        ids = [tokens.encode(word, add_special_tokens=False).ids for word in words]
+        sums = [weights[found].sum(axis=0, dtype=np.float32) for found in ids]
+        return normalize_rows(np.array(sums, dtype=np.float32).reshape(len(ids), weights.shape[1]))
 
     def _mean(self, text: str) -> tuple[float, ...]:
         tokens, weights = self._model

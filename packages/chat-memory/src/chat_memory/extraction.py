@@ -1,7 +1,7 @@
 """Knowledge extracted from a transcript, and the protocols of extractors and entity recognizers.
 
-An `Extractor` reads the turns of a conversation and returns an `Extraction`. `chat_memory.model_extractor` has one that
-asks a language model.
+An `Extractor` reads the turns of a conversation and returns an `Extraction`. `chat_memory.model_extractor` contains an
+extractor that asks a language model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExtractedEntity:
     Attributes:
         name: its name.
         type: its type, usually one of `ENTITY_LABELS`.
-        context: its description in the transcript.
+        context: how the transcript describes it.
     """
 
     name: str
@@ -40,9 +40,9 @@ class ExtractedFact:
     """A fact that a transcript supports.
 
     Attributes:
-        subject: the subject.
-        predicate: the property.
-        object: the value.
+        subject: what the fact is about, such as "user" or "parcel 17".
+        predicate: the property, such as "lives in".
+        object: the value of the property, such as "Berlin".
         certainty: how the transcript supports it.
         turn: the index of the turn that supports it. Default: the last turn of the transcript.
     """
@@ -74,9 +74,9 @@ class Extraction:
     """The entities, facts and relations that were extracted from a part of a conversation.
 
     Attributes:
-        entities: the entities.
-        facts: the facts.
-        relations: the relations.
+        entities: the entities that the turns mention.
+        facts: the facts that the turns support.
+        relations: the relations between the entities.
         problems: parts that could not be extracted, for the report.
     """
 
@@ -98,7 +98,7 @@ class Extractor(Protocol):
         """Extract entities, facts and relations.
 
         Args:
-            turns: the turns.
+            turns: the part of the conversation to read.
             known: names of entities that a recognizer found in them.
 
         Raises:
@@ -110,7 +110,7 @@ class Extractor(Protocol):
         """Return a summary of a conversation in two or three sentences.
 
         Args:
-            turns: the turns.
+            turns: the part of the conversation to summarize.
             summary: the summary of the turns before them. Empty for the first turns.
 
         Raises:
@@ -153,10 +153,10 @@ def extraction_from_dict(document: Mapping[str, object]) -> Extraction:
 
 
 def parse_answer(text: str) -> Extraction:
-    """Parse the JSON object in the answer of a model, which may be inside a code fence or between other text.
+    """Parse the JSON object in a model's answer, which may be in a code fence or surrounded by other text.
 
-    An item that is not of the expected form is left out and reported in `problems`. A missing list is empty, and a fact
-    without a valid `confidence` is inferred.
+    Malformed items are left out and reported in `problems`. A missing list counts as empty. The certainty of a fact
+    without a valid `confidence` is "inferred".
     """
     document = _find_object(text)
     if document is None:
@@ -212,7 +212,7 @@ def _find_object(text: str) -> Mapping[str, object] | None:
 def _parse_items(
     document: Mapping[str, object], name: str, fields: Iterable[str], problems: list[str]
 ) -> list[Mapping[str, object]]:
-    """Return the objects in a list of the document whose `fields` are texts. Add a problem for every other item."""
+    """Return the items of the list `name` that are objects with text `fields`. Add a problem for every other item."""
     found: object = document.get(name) or []
     if not isinstance(found, list):
         problems.append(f"{name} is not a list: {found!r:.200}")

@@ -29,13 +29,15 @@ SOURCE_CONFIDENCE: Final[dict[Source, float]] = {"stated": 1.0, "system": 0.9, "
 FactStatus: TypeAlias = Literal["current", "candidate", "historical", "retracted"]
 """The status of a fact at one time.
 
-- `current`: it holds.
-- `candidate`: a weaker source contradicts the current fact with it, and no decision was made.
-- `historical`: it no longer holds, or does not hold yet.
-- `retracted`: all of its statements were retracted.
+- `current`: the fact is true at that time.
+- `candidate`: the fact contradicts the current fact, has a weaker source, and was not confirmed.
+- `historical`: the fact is no longer true, or not true yet.
+- `retracted`: all statements of the fact were retracted.
 """
 
 _SEPARATORS = re.compile(r"[\s_]+")
+FORGOTTEN_PREFIX: Final = "forgotten "
+"""The beginning of the name of each `forgotten_record()`."""
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that a database cannot store: null, and unpaired surrogates."""
 MAX_NAME_BYTES: Final = 1000
@@ -43,7 +45,7 @@ MAX_NAME_BYTES: Final = 1000
 
 
 def normalize(name: str) -> str:
-    """Return the normalized form of a subject, predicate, object or entity name. Names with equal forms are the same.
+    """Return the normalized form of a subject, predicate, object or entity name, by which names are compared.
 
     Unicode is composed (NFC), case is folded, and runs of white space and underscores become one underscore.
     """
@@ -54,8 +56,8 @@ def require_name(name: str, what: str) -> str:
     """Return `name` if it is a valid subject, predicate, object or entity name.
 
     Args:
-        name: the value of a field.
-        what: the field, for the error message.
+        name: the value to check.
+        what: what the value is, for the error message, such as "subject".
 
     Raises:
         UsageError: the name is blank, or a database cannot store it.
@@ -70,8 +72,8 @@ def require_text(text: str, what: str) -> str:
     """Return `text` if every database can store it.
 
     Args:
-        text: the value of a field.
-        what: the field, for the error message.
+        text: the value to check.
+        what: what the value is, for the error message, such as "text".
 
     Raises:
         UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
@@ -83,11 +85,11 @@ def require_text(text: str, what: str) -> str:
 
 
 def require_short(name: str, what: str) -> str:
-    """Return a name that is about to be stored unchanged.
+    """Return `name` if it is short enough to be stored.
 
     Args:
-        name: the value of a field.
-        what: the field, for the error message.
+        name: the value to check.
+        what: what the value is, for the error message, such as "subject".
 
     Raises:
         UsageError: the name is longer than `MAX_NAME_BYTES`.
@@ -103,18 +105,18 @@ class Statement:
     """A subject, a predicate and an object with a source and a time, to be stored with `MemoryScope.add()`.
 
     Attributes:
-        subject: the subject, such as "user" or "parcel 17".
+        subject: what the statement is about, such as "user" or "parcel 17".
         predicate: the property, such as "lives in".
-        object: the value, such as "Berlin".
+        object: the value of the property, such as "Berlin".
         text: the statement as a sentence. Default: subject, predicate and object.
-        source: the kind of source.
-        confidence: the confidence in it, from 0 to 1. Default: that of its source.
-        said_at: the time of the statement itself. Default: the time at which it is stored.
+        source: how the statement became known, such as "stated" or "inferred".
+        confidence: how certain the statement is, from 0 to 1. Default: the confidence of its `source`.
+        said_at: when the statement was made. Default: the time at which it is stored.
         valid_from: the time from which it is true. Default: `said_at`.
         valid_to: the time until which it is true. None if it is still true.
-        citation: the place that it comes from.
-        key: identifies the statement among those of the same fact, so that storing it again changes nothing.
-            Default: the conversation and turn of a `SessionCitation`, or a new key without one.
+        citation: where the statement was made, such as a turn of a conversation.
+        key: identifies the statement among the statements of the same fact, so that storing it again changes nothing.
+            Default: the conversation and turn of a `SessionCitation`, or a new key for other citations.
         entities: names of other entities that it is about, besides subject and object.
     """
 
@@ -160,19 +162,19 @@ class Fact:
 
     Attributes:
         id: identifies the fact in its scope. The same subject, predicate and object always have the same id.
-        subject: the subject.
-        predicate: the property.
-        object: the value.
+        subject: what the fact is about, such as "user" or "parcel 17".
+        predicate: the property, such as "lives in".
+        object: the value of the property, such as "Berlin".
         text: the fact as a sentence.
         status: the status at the requested time.
-        source: the kind of source.
-        confidence: the confidence in the statement, from 0 to 1.
-        said_at: the time of the statement.
+        source: how the statement became known, such as "stated" or "inferred".
+        confidence: how certain the statement is, from 0 to 1.
+        said_at: when the statement was made.
         valid_from: the beginning of the uninterrupted period in which the fact has this status.
         valid_to: the end of that period. None if no end is known.
         recorded_at: the time at which the statement was stored.
         retired_at: the time at which the statement was retracted.
-        citation: the place that the statement comes from.
+        citation: where the statement was made, such as a turn of a conversation.
         reinforcements: the number of other statements that support the fact.
         accessed_at: the last time at which the fact was given to a model.
     """
@@ -200,22 +202,33 @@ def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # no
 
     Args:
         scope: the name of the scope.
-        subject: the subject.
-        predicate: the predicate.
-        object: the object.
+        subject: what the fact is about.
+        predicate: the property.
+        object: the value of the property.
     """
     names = "\0".join([scope, normalize(subject), normalize(predicate), normalize(object)])
     return sha256(names.encode()).hexdigest()[:32]
 
 
 def forgotten_record(id: str, turn: int | None) -> str:  # noqa: A002 - the field's own name
-    """Return the name of the record that a fact was forgotten, so that its conversation does not store it again.
+    """Return the name of the record which states that a fact was forgotten.
+
+    While this record is stored, an `Indexer` does not store the fact again from the same turn.
 
     Args:
         id: the id of the fact.
         turn: the index of the turn that a statement of the fact cites.
     """
-    return f"forgotten {id} {'' if turn is None else turn}"
+    return f"{FORGOTTEN_PREFIX}{id} {'' if turn is None else turn}"
+
+
+def is_forgotten_record(name: str) -> bool:
+    """Return whether `forgotten_record()` returned a name.
+
+    Args:
+        name: the name of a record.
+    """
+    return name.startswith(FORGOTTEN_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

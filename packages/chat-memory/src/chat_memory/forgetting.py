@@ -2,7 +2,7 @@
 
 result = await forget_with_notes(memory.scope("ana"), fact.id, store, owner="ana", by="ana")
 if result.busy:
-...  # call it again when the runs on these conversations have ended
+...  # call forget_with_notes() again when the runs on these conversations have ended
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from chat_core.errors import ConflictError
+from chat_core.errors import ConflictError, InvalidDocumentError
 from chat_core.messages import Messages, Recalled
 from chat_store import ConversationStore, UnknownConversationError
 
@@ -25,13 +25,17 @@ class Forgotten:
 
     Attributes:
         existed: whether the scope had the fact.
-        redacted: the ids of the conversations that had notes about the fact. All notes of these turns are gone.
-        busy: the ids of conversations that still have such notes, because a run on them is live.
+        redacted: the ids of the conversations whose notes about the fact were deleted. Other notes in the same turns
+            were deleted as well.
+        busy: the ids of conversations with a live run, which may still have such notes or add them.
+        damaged: the ids of conversations that cannot be read, and may still have such notes. Delete them, or restore
+            them from a backup and call `forget_with_notes()` again.
     """
 
     existed: bool
     redacted: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 async def forget_with_notes(
@@ -42,7 +46,7 @@ async def forget_with_notes(
     owner: str | None,
     by: str,
 ) -> Forgotten:
-    """Delete a fact, and redact each stored turn with notes that quote it. Calling it again continues.
+    """Delete a fact, and redact each stored turn with notes that quote it. A repeated call continues.
 
     Messages of users and models and results of tools stay as they are, even if they contain the fact.
 
@@ -59,18 +63,25 @@ async def forget_with_notes(
     existed = await scope.forget(id)
     redacted: list[str] = []
     busy: list[str] = []
+    damaged: list[str] = []
     for meta in await store.conversations(owner=owner):
         try:
-            turns = list(_turns_with_note((await store.load(meta.id)).messages, id))
+            snapshot = await store.load(meta.id)
+            if snapshot.running:  # the run may have recalled the fact and not stored the note yet
+                busy.append(meta.id)
+                continue
+            turns = list(_turns_with_note(snapshot.messages, id))
             for turn in turns:
                 await store.redact(meta.id, turn, by=by, reason=f"the fact {id} was forgotten")
         except UnknownConversationError:  # deleted meanwhile
             continue
         except ConflictError:
             busy.append(meta.id)
+        except InvalidDocumentError:
+            damaged.append(meta.id)
         else:
             redacted += [meta.id] * bool(turns)
-    return Forgotten(existed, tuple(redacted), tuple(busy))
+    return Forgotten(existed, tuple(redacted), tuple(busy), tuple(damaged))
 
 
 def _turns_with_note(messages: Messages, note: str) -> Iterator[int]:

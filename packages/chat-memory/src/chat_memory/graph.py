@@ -14,7 +14,7 @@ from chat_memory.facts import Fact, normalize, require_name
 RelationType: TypeAlias = Literal[
     "RELATED_TO", "PART_OF", "CREATED_BY", "IS_A", "SUPPORTS", "CONTRADICTS", "MENTIONS", "CITED_IN"
 ]
-"""The type of a relation. The word that somebody used is its label."""
+"""The type of a relation. Its label is the word that a text used."""
 
 RELATION_TYPES: Final[frozenset[str]] = frozenset(get_args(RelationType))
 
@@ -93,7 +93,7 @@ class Neighbor:
     """An entity near the entity that a search starts from.
 
     Attributes:
-        entity: the entity.
+        entity: the entity that was found.
         distance: the number of relations between the two.
     """
 
@@ -106,10 +106,10 @@ class Graph:
     """Entities, the relations between them, and the current facts about them.
 
     Attributes:
-        entities: the entities, nearest first, with their distance from the first one.
+        entities: the entities, nearest first, with their distance from the first entity.
         relations: the relations whose ends are both among the entities.
         facts: the current facts that are linked to at least one of the entities.
-        links: the ids of the linked entities for the id of each fact.
+        links: for each fact id, the ids of the entities that the fact is linked to.
     """
 
     entities: tuple[Neighbor, ...]
@@ -120,7 +120,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """The number of rows of a scope.
+    """Row counts of a scope.
 
     Attributes:
         facts: facts of any status.

@@ -1,4 +1,4 @@
-"""Functions that write a graph as GraphML, as JSON and as an SVG drawing.
+"""Export of a graph as GraphML, as JSON and as an SVG drawing.
 
 Names and texts are escaped, and characters that XML does not allow are replaced. None of the formats contains scripts.
 """
@@ -47,7 +47,7 @@ def to_graphml(graph: Graph) -> str:
 def to_svg(graph: Graph) -> str:
     """Return an SVG drawing of a graph.
 
-    The first entity is in the center, and the others are on rings by their distance.
+    The first entity is in the center, and the other entities are on rings by their distance.
 
     Current facts are listed in the tooltip of their entities. The drawing has no scripts, links or external resources.
     """

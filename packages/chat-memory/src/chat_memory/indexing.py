@@ -4,13 +4,13 @@
     await store.close("chat-17", jobs=[index_job("chat-17")])
     await indexer.run_next(store)
 
-The output of the extractor is stored before anything that follows from it, so that a run after a crash continues, and
-writes the same facts.
+The output of the extractor is stored before the facts that follow from it. After a crash, the next run therefore
+continues and writes the same facts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
@@ -24,6 +24,7 @@ from chat_store.meta import ConversationMeta
 from chat_memory._base_memory import utc_now
 from chat_memory.citations import SessionCitation
 from chat_memory.extraction import (
+    Certainty,
     EntityRecognizer,
     ExtractedFact,
     Extraction,
@@ -39,8 +40,7 @@ from chat_memory.facts import (
     Reinforced,
     Statement,
     Superseded,
-    fact_id,
-    forgotten_record,
+    is_forgotten_record,
     normalize,
 )
 from chat_memory.graph import Entity, Relation
@@ -63,7 +63,7 @@ class StageError:
 
     Attributes:
         stage: "passages", "extract", "entities", "facts", "relations", "summary" or "embed".
-        error: the error.
+        error: a description of the error.
         retry: whether the stage may succeed later.
     """
 
@@ -82,8 +82,8 @@ class IndexReport:
         entities_stored: entities that were mentioned.
         facts_inserted: facts that became current.
         facts_reinforced: statements that support a fact that was current already.
-        facts_superseded: facts that were replaced by one that became current.
-        facts_candidates: facts that contradict one of a stronger source.
+        facts_superseded: facts that were replaced by a fact that became current.
+        facts_candidates: facts that contradict a fact of a stronger source.
         facts_historical: facts about the past.
         relationships_stored: relations that were mentioned.
         summary_stored: whether a summary of the whole conversation is stored.
@@ -139,18 +139,18 @@ def index_job(conversation: str, *, key: str | None = None, at: datetime | None 
 async def queue_idle(
     store: ConversationStore, idle: timedelta, *, now: Callable[[], datetime] = utc_now, max_attempts: int = 8
 ) -> int:
-    """Queue a job for each open conversation that was not active for some time. Call it again and again.
+    """Queue a job for each open conversation that was inactive for some time. Call this function periodically.
 
-    A conversation is queued once after each activity, by any number of processes.
+    Several processes may call it: after each activity, a conversation is queued only once.
 
     Args:
         store: the store of the conversations.
-        idle: how long a conversation must have been idle.
+        idle: how long a conversation must have been inactive.
         now: returns the current time.
         max_attempts: how often each job is tried.
 
     Returns:
-        The number of conversations that are idle.
+        The number of inactive conversations.
     """
     found = 0
     for meta in await store.conversations(state="open"):
@@ -166,13 +166,19 @@ async def queue_idle(
 
 @dataclass(slots=True)
 class _Run:
-    """State of one `Indexer.index()` call: the turns that it indexes, its counts and its errors."""
+    """State of one `Indexer.index()` call: the turns that it indexes, its counts and its errors.
+
+    Attributes:
+        rows: the scope. Its writes fail if a fact from the conversation is forgotten during the run.
+        forgotten: the indexes of the turns that facts were forgotten from before the run.
+    """
 
     rows: MemoryScope
     conversation: str
     version: str
     records: Mapping[str, Mapping[str, object]]
     chunks: Sequence[Sequence[TranscriptTurn]]
+    forgotten: Collection[object]
     extractions: list[Extraction] = field(default_factory=list[Extraction])
     counts: _Counts = field(default_factory=dict[str, int])
     errors: list[StageError] = field(default_factory=list[StageError])
@@ -194,7 +200,7 @@ class Indexer:
     added since then are indexed.
 
     Args:
-        memory: the memory.
+        memory: the memory that receives the knowledge.
         extractor: extracts knowledge and writes summaries.
         scope: returns the name of the scope that the knowledge of a conversation belongs to.
         recognizer: finds entities without a language model. If it fails, the entities of the extractor are used.
@@ -222,7 +228,7 @@ class Indexer:
     async def run_next(self, store: ConversationStore) -> IndexReport | None:
         """Take the next indexing job of a store, index its conversation, and return the report.
 
-        Return None without a job.
+        Return None if there is no indexing job.
 
         Raises:
             IncompleteIndexError: a stage failed. The store tries the job again later.
@@ -253,10 +259,12 @@ class Indexer:
         records = await rows.records(conversation)
         version = self._extractor.version + (f" {self._recognizer.version}" if self._recognizer else "")
         before = _stored_report(records, version)
-        turns = [turn for turn in read_turns(messages) if turn.index >= before.turns]
+        forgotten = _forgotten_turns(records)
+        turns = [turn for turn in read_turns(messages) if turn.index >= before.turns and turn.index not in forgotten]
         if not turns:
             return before
-        run = _Run(rows, conversation, version, records, _split_turns(records, version, turns, self._chunk_characters))
+        chunks = _split_turns(records, version, turns, self._chunk_characters)
+        run = _Run(rows.unless_forgotten(conversation, records), conversation, version, records, chunks, forgotten)
         await self._run_stage(run, "passages", self._add_passages)
         await self._run_stage(run, "extract", self._extract_chunks)
         for extraction in run.extractions:
@@ -341,14 +349,12 @@ class Indexer:
     async def _add_facts(self, run: _Run) -> None:
         # A failed extraction ends the list of extractions early.
         for chunk, extraction in zip(run.chunks, run.extractions, strict=False):
-            # Read again, because facts may have been forgotten since an earlier attempt or during this one.
-            records = await run.rows.records(run.conversation)
             for fact in extraction.facts:
                 try:
-                    statement = _create_statement(run.conversation, chunk, fact)
-                    if _forgotten_name(run.rows.name, statement) in records:
+                    turn, certainty = _cite_turn(chunk, fact)
+                    if turn.index in run.forgotten or fact.turn in run.forgotten:
                         continue
-                    outcome = await run.rows.add(statement)
+                    outcome = await run.rows.add(_create_statement(run.conversation, turn, certainty, fact))
                 except UsageError as error:
                     run.fail("facts", error)
                     continue
@@ -387,28 +393,32 @@ class Indexer:
             await self._recall.embed(run.rows.name)
 
 
-def _create_statement(conversation: str, chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> Statement:
-    """Convert an extracted fact to a statement that cites its turn.
+def _cite_turn(chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> tuple[TranscriptTurn, Certainty]:
+    """Return the turn that a fact comes from, and how certain the fact is.
 
     A fact from a model's turn is inferred, whatever the extractor reports. So is a fact whose turn is unknown, because
     nothing shows that the user said it.
     """
     cited = next((turn for turn in chunk if turn.index == fact.turn), None)
-    turn = cited or chunk[-1]
-    source = "inferred" if cited is None or turn.speaker == "model" else fact.certainty
+    if cited is None or cited.speaker == "model":
+        return cited or chunk[-1], "inferred"
+    return cited, fact.certainty
+
+
+def _create_statement(conversation: str, turn: TranscriptTurn, certainty: Certainty, fact: ExtractedFact) -> Statement:
     return Statement(
         fact.subject,
         fact.predicate,
         fact.object,
-        source=source,
+        source=certainty,
         said_at=turn.said_at,
         citation=SessionCitation(conversation, turn.index, turn.said_at),
     )
 
 
-def _forgotten_name(scope: str, statement: Statement) -> str:
-    turn = statement.citation.turn if isinstance(statement.citation, SessionCitation) else None
-    return forgotten_record(fact_id(scope, statement.subject, statement.predicate, statement.object), turn)
+def _forgotten_turns(records: Mapping[str, Mapping[str, object]]) -> set[object]:
+    """Return the indexes of the turns that forgotten facts came from."""
+    return {record.get("turn") for name, record in records.items() if is_forgotten_record(name)} - {None}
 
 
 def _count_outcome(run: _Run, outcome: Outcome) -> None:

@@ -41,7 +41,7 @@ class MemoryScope(Protocol):
 
         Args:
             id: the id of the fact.
-            valid: the time for which its status is wanted. Default: now.
+            valid: the time at which the status of the fact is determined. Default: now.
         """
         ...
 
@@ -51,14 +51,16 @@ class MemoryScope(Protocol):
         subject: str | None = None,
         predicate: str | None = None,
         object: str | None = None,  # noqa: A002 - the field's own name
+        ids: Iterable[str] | None = None,
         status: FactStatus = "current",
     ) -> list[Fact]:
-        """List facts by subject, predicate and object.
+        """List facts by subject, predicate, object or id.
 
         Args:
             subject: only facts about this subject.
             predicate: only facts with this predicate.
             object: only facts with this object.
+            ids: only facts with these ids.
             status: only facts that have this status now.
         """
         ...
@@ -87,11 +89,11 @@ class MemoryScope(Protocol):
         ...
 
     async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002
-        """Make a candidate the current fact, as if it had been stated with the same beginning.
+        """Make a candidate the current fact, as if a user had stated it with the same beginning.
 
         Args:
             id: the id of the candidate.
-            citation: who decided it.
+            citation: the citation of the decision.
 
         Raises:
             UnknownFactError: this scope has no such fact.
@@ -100,7 +102,7 @@ class MemoryScope(Protocol):
         ...
 
     async def retract(self, id: str) -> bool:  # noqa: A002
-        """Mark all statements of a fact as wrong. They remain visible in `as_of(recorded=…)`.
+        """Mark all statements of a fact as wrong, but keep them visible in `as_of(recorded=…)`.
 
         Returns:
             Whether the fact had statements to retract.
@@ -108,13 +110,27 @@ class MemoryScope(Protocol):
         ...
 
     async def forget(self, id: str) -> bool:  # noqa: A002
-        """Delete a fact with its statements, text, vectors and links. Passages, summaries and extractions stay.
+        """Delete a fact with its statements, text, vectors and links, and the texts that it comes from.
 
-        For each `SessionCitation` of its statements, an empty record `forgotten_record(id, turn)` is stored under the
-        conversation. It contains no text. An `Indexer` does not store the fact from that turn again.
+        For each `SessionCitation` of the statements, the passages of the turn, and the summary and the stored
+        extractions of the conversation, are deleted. A record `forgotten_record(id, turn)`, which contains only the
+        number of the turn, is stored under the conversation, so that an `Indexer` does not store the fact or the turn
+        again.
 
         Returns:
             Whether this scope had such a fact.
+        """
+        ...
+
+    def unless_forgotten(self, conversation: str, known: Iterable[str]) -> Self:
+        """Return this scope for a caller who has read a conversation, and writes down what it contains.
+
+        If a fact from the conversation is forgotten meanwhile, every later write with the returned scope raises
+        `ConflictError` and stores nothing. Otherwise, the writer could store the forgotten text again.
+
+        Args:
+            conversation: the id of the conversation.
+            known: the names of its records, which the caller has read before the conversation.
         """
         ...
 
@@ -133,10 +149,10 @@ class MemoryScope(Protocol):
         ...
 
     async def relate(self, relation: Relation, *, key: str = "") -> bool:
-        """Store a relation, and entities for ends that are unknown.
+        """Store a relation. Entities at its ends are created if they are missing.
 
         Args:
-            relation: the relation.
+            relation: the relation to store.
             key: identifies the text that mentions the relation. Each text counts once in `Relation.mentions`.
 
         Returns:
@@ -239,15 +255,19 @@ class MemoryScope(Protocol):
         """
         ...
 
-    async def put_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+    async def put_vectors(
+        self, model: str, vectors: Mapping[int, Sequence[float]], *, texts: Mapping[int, str] | None = None
+    ) -> None:
         """Store vectors of documents. Documents that do not exist are ignored.
 
         Args:
             model: identifies the embedder and everything that changes its vectors.
             vectors: the vector for the id of each document. All have the same length.
+            texts: the texts from which the vectors were computed, by the id of the document. The vector of a document
+                that has another text now is ignored.
 
         Raises:
-            UsageError: a vector has another length than the stored ones of this model.
+            UsageError: the length of a vector differs from that of the stored vectors of this model.
         """
         ...
 
@@ -291,7 +311,7 @@ class MemoryScope(Protocol):
 
         Args:
             conversation: the id of the conversation.
-            name: identifies the record among those of the conversation.
+            name: identifies the record among the records of the conversation.
             document: the JSON object.
             replace: whether it replaces a stored record of this name. By default, the stored record stays.
 
@@ -323,7 +343,7 @@ class MemoryScope(Protocol):
 
         Args:
             name: the name of the block.
-            text: the text.
+            text: the new text of the block.
             replaces: the stored text that the caller has read, which is empty if there is no such block. If another
                 text is stored, nothing changes. Default: replace any text.
 
@@ -337,8 +357,8 @@ class MemoryScope(Protocol):
     async def revision(self) -> int:
         """Return the revision of the scope, a number that grows with each change, so that caches detect changes.
 
-        It is 0 if nothing is stored. A number is never used again, even after `delete_all()`. `touch()` does not
-        change it.
+        The revision is 0 if nothing is stored. It is never reused, even after `delete_all()`. `touch()` does not change
+        it.
         """
         ...
 
@@ -356,7 +376,7 @@ class MemoryScope(Protocol):
 
 
 class Memory(Protocol):
-    """A database of scopes."""
+    """A database with a scope for each owner."""
 
     def scope(self, name: str) -> MemoryScope:
         """Return the scope with this name. A scope exists as long as something is stored in it.
@@ -370,7 +390,7 @@ class Memory(Protocol):
         """List the names of the scopes in which something is stored, for administration.
 
         Args:
-            after: only names after this one.
+            after: only names after this name.
             limit: the maximum number of names.
         """
         ...
@@ -385,8 +405,8 @@ class Memory(Protocol):
         Stored facts are recomputed at once.
 
         Args:
-            multi: predicates that may have several, such as "likes".
-            single: predicates that have one. This is the default for a predicate that was never declared.
+            multi: predicates that may have several objects, such as "likes".
+            single: predicates that have one object. This is the default for a predicate that was never declared.
         """
         ...
 

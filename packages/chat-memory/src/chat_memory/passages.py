@@ -1,4 +1,4 @@
-"""Passages, which are texts other than facts, such as turns of a conversation, and conversion of their vectors."""
+"""Passages (texts other than facts, such as conversation turns), and conversion of their vectors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 
-from chat_core import ChatOptions
 from chat_core.clock import to_utc
-from chat_core.errors import InvalidResponseError, UsageError
-from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse, ProviderMeta
+from chat_core.errors import UsageError
 
 from chat_memory.facts import require_name, require_text
 
@@ -21,7 +19,7 @@ class Passage:
     """A text with its place and speaker, to be stored with `MemoryScope.add_passages()`.
 
     Attributes:
-        text: the text.
+        text: what was spoken or written.
         conversation: the conversation or document that contains it.
         position: its position in the conversation.
         kind: the kind of text, such as "turn", "summary" or "note". "fact" is reserved.
@@ -55,7 +53,7 @@ class Document:
     Attributes:
         id: identifies the document in its database.
         kind: the kind of the passage, or "fact".
-        text: the text.
+        text: the text that is searched.
         fact: the id of the fact, None for a passage.
         conversation: the conversation of a passage.
         position: the position of a passage in its conversation.
@@ -75,7 +73,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """Which documents `Recall` may find. None accepts any value.
+    """A filter for the documents that `Recall` may find. None accepts any value.
 
     Attributes:
         kinds: only documents of these kinds, such as "fact" or "turn".
@@ -99,7 +97,7 @@ class DocumentFilter:
                 object.__setattr__(self, field, to_utc(time, field))
 
     def accepts(self, document: Document) -> bool:
-        """Return whether recall may find a document. A document without a time is not found by time."""
+        """Return whether the filter accepts a document. A filter by time rejects documents without a time."""
         said = document.said_at
         return (
             (self.kinds is None or document.kind in self.kinds)
@@ -120,35 +118,6 @@ class TextMatch:
 
     document: int
     score: float
-
-
-def embedder_name(metadata: ProviderMeta) -> str:
-    """Return a name for an embedder that is different for each provider, model and number of dimensions.
-
-    Args:
-        metadata: the metadata of the embedder.
-    """
-    provider = metadata.name.replace("%", "%25").replace("/", "%2F")
-    return f"{provider}/{metadata.model}" + ("" if metadata.dimensions is None else f"@{metadata.dimensions}")
-
-
-async def embed_texts(embedder: EmbeddingsProvider, texts: Sequence[str]) -> EmbeddingsResponse:
-    """Embed texts, and check that each has a vector. Unpaired surrogates, which have no UTF-8, are replaced.
-
-    Args:
-        embedder: the embedder.
-        texts: the texts.
-
-    Raises:
-        InvalidResponseError: the number of vectors differs from the number of texts.
-        ChatError: the embedder failed.
-    """
-    response = await embedder.embed([text.encode("utf-8", "replace").decode() for text in texts], ChatOptions())
-    if len(response.vectors) != len(texts):
-        name = embedder_name(embedder.metadata)
-        msg = f"the embedder {name!r} returned {len(response.vectors)} vectors for {len(texts)} texts"
-        raise InvalidResponseError(msg)
-    return response
 
 
 def vector_to_bytes(vector: Sequence[float]) -> bytes:

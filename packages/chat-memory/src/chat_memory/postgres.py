@@ -155,10 +155,12 @@ class PostgresDatabase:
 
     def _prepare_connection(self, connection: Connection) -> None:
         if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
-            msg = f"the database must have the encoding UTF8 to store any text, not its encoding {encoding}"
+            msg = (
+                f"the database must have the encoding UTF8, not {encoding}: use a database created with ENCODING 'UTF8'"
+            )
             raise UsageError(msg)
         if not self._ready:
-            # READ COMMITTED, so that a process that waited for another one's migration sees the tables.
+            # READ COMMITTED, so that a process that waited for the migration of another process sees the tables.
             connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED" + self._settings, prepare=False)
             migrate(connection, self._schema, MIGRATIONS, "chat_memory_schema")
             connection.execute("COMMIT")

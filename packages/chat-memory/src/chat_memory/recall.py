@@ -10,17 +10,13 @@ speaker, date and conversation. An embedder is optional. `docs/guides/memory.md`
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from math import log
-from time import monotonic
 from typing import Final, final
 
 import numpy as np
-import numpy.typing as npt
 from chat_core import RecalledNote
 from chat_core.clock import utc_clock
 from chat_core.concurrency import finish_in_thread
@@ -28,58 +24,26 @@ from chat_core.errors import ChatError, UsageError
 from chat_core.provider import EmbeddingsProvider
 
 from chat_memory._base_memory import utc_now
-from chat_memory._text_index import Numbers, TextIndex, normalize_rows
-from chat_memory._words import split_words, stems
+from chat_memory._embedding import embed_batch, embed_texts, embedder_name
+from chat_memory._related_words import WordEmbedder
+from chat_memory._scope_index import IndexCache, ScopeIndex, compare_vectors
+from chat_memory._score import default_gate, score_components
+from chat_memory._text_index import Numbers
+from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.confidence import effective_confidence
 from chat_memory.facts import Fact
-from chat_memory.graph import Entity
 from chat_memory.memory import Memory
-from chat_memory.passages import Document, DocumentFilter, embed_texts, embedder_name
-
-Vectors = npt.NDArray[np.float32]
+from chat_memory.passages import Document, DocumentFilter
+from chat_memory.weights import Weights
 
 _log = logging.getLogger("chat_memory")
-_REFRESH_SECONDS: Final = 300.0
-"""An index is read again after this time, because facts begin and end at times without a change of the scope."""
 _MAX_RELATIONS: Final = 2
 """The number of relations between an entity that a question names and the entity of a fact."""
-_LEAST_DEVIATION: Final = 0.02
-"""The least standard deviation of similarities, so that rounding errors between equal texts decide nothing."""
-_GATE: Final = 0.24
-_GATE_WITH_VECTORS: Final = 0.37
-"""The gates for 550 documents or more, calibrated with `benchmarks/locomo.py`."""
-_GATE_OF_FEW: Final = 0.15
-"""The gate for up to 5 documents, calibrated with observations of LoCoMo as facts."""
-_FEW: Final = 5
-_MANY: Final = 550
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Weights of the properties that score a document, relative to the best match of words and vectors.
-
-    Attributes:
-        speaker: the question names the speaker.
-        date: the question names the day, the month or the year.
-        time: the question asks for a time, and the document contains words of time.
-        conversation: the words of the conversation as a whole match.
-        question: the document ends with a question mark. Negative, because the vectors of two questions are similar.
-            Counts only if vectors are compared.
-        embedding: the similarity of the vectors, in standard deviations above the mean of all documents. Compared are
-            the question, without names of speakers, and the weighted mean of the document and its neighbors.
-        graph: the fact is about an entity that the question names, or near one.
-        confidence: confidence in a fact. Counts only for documents that pass the gate.
-    """
-
-    speaker: float = 0.5
-    date: float = 0.6
-    time: float = 0.3
-    conversation: float = 0.35
-    question: float = -0.12
-    embedding: float = 0.2
-    graph: float = 0.3
-    confidence: float = 0.1
+_MAX_QUESTION_CHARACTERS: Final = 8000
+_EMBEDDED_BY_SEARCH: Final = 100
+"""The maximum number of new texts that a search embeds before it reads a scope that has changed."""
+_MATCHES_READ_AT_ONCE: Final = 5
+"""Number of matches that one query reads, as a multiple of `limit`."""
 
 
 @final
@@ -88,11 +52,11 @@ class Match:
     """A document that is relevant to a question.
 
     Attributes:
-        document: the document.
+        document: the passage or fact that was found.
         score: the score that decides the order.
-        relevance: the score without the confidence, which was compared with the gate.
+        relevance: the score without the confidence. The gate is applied to this value.
         reasons: the part of the score that each property contributed.
-        fact: the fact, if the document is one.
+        fact: the fact, if the document is a fact.
     """
 
     document: Document
@@ -110,7 +74,7 @@ class RecallResult:
     Attributes:
         matches: the matches, best first.
         searched: the number of documents in the scope.
-        degraded: whether the embedder failed, or documents have no vector yet, so that words alone decided.
+        degraded: whether only words were compared, because the embedder failed or documents have no vector yet.
     """
 
     matches: Sequence[Match]
@@ -124,13 +88,13 @@ class Recall:
 
     Args:
         memory: the memory to search.
-        embedder: computes vectors. Default: words alone decide.
-        gate: the lowest relevance of a match. 0 always returns the best documents. Default: 0.15 for up to 5 documents
-            that may be found, more for more documents, up to 0.37 with vectors and 0.24 with words alone.
-        relative_gate: the lowest relevance of a match, as a part of that of the best match.
+        embedder: computes vectors. Without it, only words are compared.
+        gate: the lowest relevance of a match. 0 always returns the best documents. The default grows with the number of
+            documents that may be found: from 0.15 for up to 5 documents to 0.37 with vectors, or 0.24 without vectors.
+        relative_gate: the lowest relevance of a match, as a fraction of the relevance of the best match.
         weights: the weights of the score.
         max_scopes: the number of indexes that are kept.
-        where: which documents may be found. Default: all.
+        where: a filter for the documents that may be found. Default: all.
         now: returns the current time, for the confidence in facts.
     """
 
@@ -146,22 +110,27 @@ class Recall:
         where: DocumentFilter | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        if (gate is not None and not gate >= 0) or not 0 <= relative_gate <= 1 or max_scopes < 1:
-            msg = (
-                "gate must be at least 0, relative_gate between 0 and 1, and max_scopes at least 1, "
-                f"not {gate!r}, {relative_gate!r} and {max_scopes!r}"
-            )
+        if gate is not None and not gate >= 0:
+            msg = f"gate must be at least 0, not {gate!r}"
+            raise UsageError(msg)
+        if not 0 <= relative_gate <= 1:
+            msg = f"relative_gate must be from 0 to 1, not {relative_gate!r}"
+            raise UsageError(msg)
+        if max_scopes < 1:
+            msg = f"max_scopes must be at least 1, not {max_scopes!r}"
             raise UsageError(msg)
         self._memory = memory
         self._embedder = embedder
+        # Questions are usually asked once, and private.
+        self._question_embedder = embedder.embedder if isinstance(embedder, CachedEmbedder) else embedder
         self._model = "" if embedder is None else embedder_name(embedder.metadata)
         self._gate = gate
         self._relative_gate = relative_gate
         self._weights = weights or Weights()
-        self._max_scopes = max_scopes
         self._where = where
         self._now = utc_clock(now)
-        self._indexes: OrderedDict[str, _ScopeIndex] = OrderedDict()
+        words = self._question_embedder if isinstance(self._question_embedder, WordEmbedder) else None
+        self._indexes = IndexCache(memory, None if embedder is None else self._model, max_scopes, words)
 
     async def search(
         self,
@@ -180,33 +149,26 @@ class Recall:
             limit: the maximum number of matches.
             max_characters: the maximum number of characters of all matches together. A match that does not fit is
                 left out.
-            where: which documents may be found. Default: those of the constructor.
+            where: a filter for the documents that may be found. Default: the filter passed to the constructor.
 
         Raises:
             UsageError: a limit is less than 1.
         """
-        if limit < 1 or max_characters < 1:
-            msg = f"limit and max_characters must be at least 1, not {limit!r} and {max_characters!r}"
-            raise UsageError(msg)
+        for name, value in (("limit", limit), ("max_characters", max_characters)):
+            if value < 1:
+                msg = f"{name} must be at least 1, not {value!r}"
+                raise UsageError(msg)
+        question = _shorten_question(question)
         index = await self._load_index(scope)
         size = len(index.text.documents)
         if not size:
             return RecallResult((), 0)
-        similarity = await self._compute_similarity(index, question)
-        degraded = self._embedder is not None and similarity is None
+        vector = await self._embed_question(index, question)
         near = await self._score_near(scope, index, question)
-        reasons = self._score_by_reason(index.text, question, similarity, near)
-        relevance = np.sum(list(reasons.values()), axis=0)
-        searched = size
-        if (accepted := where or self._where) is not None:
-            wanted = [accepted.accepts(document) for document in index.text.documents]
-            relevance, searched = relevance * wanted, sum(wanted)
-        least = _default_gate(searched, similarity is not None) if self._gate is None else self._gate
-        gate = max(least, self._relative_gate * float(relevance.max()))
-        rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
-        best = rows[np.lexsort((rows, -relevance[rows]))]
-        matches = await self._rank_matches(scope, index.text, best[: 2 * limit].tolist(), reasons)
-        return RecallResult(_limit_matches(matches[:limit], max_characters), size, degraded)
+        ranking = await finish_in_thread(partial(self._rank_documents, index, question, vector, near, where))
+        matches = await self._read_matches(scope, index, ranking, limit)
+        degraded = self._embedder is not None and (vector is None or index.without_vector > 0)
+        return RecallResult(_limit_matches(matches, max_characters), size, degraded)
 
     async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
         """Return notes for a model about the documents that are relevant to a question, best first.
@@ -223,12 +185,22 @@ class Recall:
         except TimeoutError as error:
             _log.warning("no notes from memory, because its database did not answer: %s", error)
             return []
-        if facts := [match.fact.id for match in matches if match.fact is not None]:
+        return [self._create_note(match) for match in matches]
+
+    async def received(self, scope: str, notes: Sequence[RecalledNote], /) -> None:
+        """Record that a model received notes, so that the facts in them do not lose confidence with age.
+
+        If the database does not answer in time, a warning is logged.
+
+        Args:
+            scope: the name of the scope.
+            notes: the notes that were sent. Notes about passages are ignored.
+        """
+        if facts := [note.id for note in notes if note.id is not None]:
             try:
                 await self._memory.scope(scope).touch(facts)
             except TimeoutError as error:
                 _log.warning("the use of facts was not recorded, because the database did not answer: %s", error)
-        return [self._create_note(match) for match in matches]
 
     def _create_note(self, match: Match) -> RecalledNote:
         document, fact = match.document, match.fact
@@ -237,10 +209,10 @@ class Recall:
         return RecalledNote(fact.text, fact.source, fact.said_at, effective_confidence(fact, self._now()), fact.id)
 
     async def embed(self, scope: str, *, batch: int = 100) -> int:
-        """Compute and store the missing vectors of this embedder, and return how many were stored.
+        """Compute and store the missing vectors of this embedder, and return the number of stored vectors.
 
-        Each batch is stored when it is complete, so a call after a crash continues. Vectors of other embedders are
-        deleted at the end.
+        Each batch is stored when it is complete, so a call after a crash continues. A text that the embedder refuses
+        gets a vector of zeros, so that only its words are searched, and a warning is logged.
 
         Args:
             scope: the name of the scope.
@@ -250,22 +222,16 @@ class Recall:
             UsageError: there is no embedder.
             ChatError: the embedder failed.
         """
-        if self._embedder is None:
-            msg = "an embedder, as in Recall(memory, embedder), is required to store vectors"
-            raise UsageError(msg)
-        stored, rows = 0, self._memory.scope(scope)
-        while documents := await rows.without_vector(self._model, limit=batch):
-            response = await embed_texts(self._embedder, [document.text for document in documents])
-            ids = [document.id for document in documents]
-            await rows.put_vectors(self._model, dict(zip(ids, response.vectors, strict=True)))
-            stored += len(documents)
-        await rows.drop_vectors(keep=self._model)
+        embedder, stored = self._require_embedder(), 0
+        while added := await embed_batch(self._memory.scope(scope), embedder, batch):
+            stored += added
         return stored
 
     async def reindex(self, *, batch: int = 100) -> int:
-        """Call `embed()` for every scope of the memory, and return how many vectors were stored.
+        """Compute the missing vectors of every scope, and return the number of stored vectors.
 
-        Call it after a change of the embedder. Until then, words alone decide. A call after a crash continues.
+        Call it after a change of the embedder. Vectors of other embedders are deleted from each scope when all its
+        texts have new vectors. A call after a crash continues.
 
         Args:
             batch: the number of texts in a request.
@@ -274,41 +240,46 @@ class Recall:
             UsageError: there is no embedder.
             ChatError: the embedder failed.
         """
+        self._require_embedder()
         stored, after = 0, ""
         while names := await self._memory.scopes(after=after):
             for name in names:
                 stored += await self.embed(name, batch=batch)
+                await self._memory.scope(name).drop_vectors(keep=self._model)
             after = names[-1]
         return stored
 
-    async def _load_index(self, scope: str) -> _ScopeIndex:
-        rows = self._memory.scope(scope)
-        revision = await rows.revision()
-        index = self._indexes.get(scope)
-        if index is None or index.revision != revision or monotonic() - index.read_at > _REFRESH_SECONDS:
-            vectors: tuple[list[int], bytes] = ([], b"") if self._embedder is None else await rows.vectors(self._model)
-            documents, entities = await rows.documents(), await rows.entities()
-            build = partial(_ScopeIndex, revision, documents, entities, vectors, index.tokens if index else {})
-            index = await finish_in_thread(build)
-            if self._embedder is not None and index.vectors is None and index.text.documents:
-                _log.warning(
-                    "words alone decide in the scope %r, because not all of its texts have a vector of %s: call "
-                    "Recall.embed() or Recall.reindex()",
-                    scope,
-                    self._model,
-                )
-            self._indexes[scope] = index
-        self._indexes.move_to_end(scope)
-        if len(self._indexes) > self._max_scopes:
-            self._indexes.popitem(last=False)
+    def _require_embedder(self) -> EmbeddingsProvider:
+        if self._embedder is None:
+            msg = "an embedder, as in Recall(memory, embedder), is required to store vectors"
+            raise UsageError(msg)
+        return self._embedder
+
+    async def _load_index(self, scope: str) -> ScopeIndex:
+        if (index := await self._indexes.find(scope)) is not None:
+            return index
+        if self._embedder is not None:
+            try:
+                await embed_batch(self._memory.scope(scope), self._embedder, _EMBEDDED_BY_SEARCH)
+            except (ChatError, TimeoutError) as error:
+                _log.warning("new texts in the scope %r have no vectors yet: %s", scope, error)
+        index = await self._indexes.read(scope)
+        if self._embedder is not None and index.without_vector:
+            _log.warning(
+                "%d of %d texts in the scope %r have no vector of %s: call Recall.embed() or Recall.reindex()",
+                index.without_vector,
+                len(index.text.documents),
+                scope,
+                self._model,
+            )
         return index
 
-    async def _compute_similarity(self, index: _ScopeIndex, question: str) -> Numbers | None:
-        """Return the similarity of each document to the question, or None if it is not known for all documents."""
-        if self._embedder is None or index.vectors is None:
+    async def _embed_question(self, index: ScopeIndex, question: str) -> Numbers | None:
+        """Return the vector of a question, or None if it cannot be compared with the vectors of the documents."""
+        if self._question_embedder is None or index.vectors is None:
             return None
         try:
-            response = await embed_texts(self._embedder, [index.text.without_speakers(question)])
+            response = await embed_texts(self._question_embedder, [index.text.without_speakers(question)])
         except ChatError as error:
             _log.warning("recall without an embedder, because it failed: %s", error)
             return None
@@ -323,12 +294,10 @@ class Recall:
         if not np.isfinite(vector).all():
             _log.warning("recall without an embedder, because %s returned numbers that are not finite", self._model)
             return None
-        scaled = vector / (np.abs(vector).max() or 1.0)
-        cosine = index.vectors @ (scaled / (np.linalg.norm(scaled) or 1.0)).astype(np.float32)
-        return cosine.astype(np.float64)
+        return vector
 
-    async def _score_near(self, scope: str, index: _ScopeIndex, question: str) -> Numbers:
-        """Return 1 for facts about an entity that the question names, and half as much for each relation between."""
+    async def _score_near(self, scope: str, index: ScopeIndex, question: str) -> Numbers:
+        """Return 1 for each fact about an entity that the question names, halved for each relation in between."""
         near = np.zeros(len(index.text.documents))
         named = index.entities_in(question)
         if named and self._weights.graph:
@@ -338,88 +307,76 @@ class Recall:
                     near[row] = 0.5**distance
         return near
 
-    def _score_by_reason(
-        self, text: TextIndex, question: str, similarity: Numbers | None, near: Numbers
-    ) -> dict[str, Numbers]:
-        weights, scores = self._weights, text.score(question)
-        reasons = {"text": scores.text}
-        if similarity is not None:
-            # A question without known words is answered by its vector alone.
-            scale = weights.embedding * float(scores.text.max() or max(similarity.max(), 0.0))
-            reasons["embedding"] = scale * (similarity - similarity.mean()) / max(similarity.std(), _LEAST_DEVIATION)
-        best = float(np.sum(list(reasons.values()), axis=0).max())
-        reasons |= {
-            "speaker": weights.speaker * best * scores.speaker,
-            "date": weights.date * best * scores.date,
-            "time": weights.time * best * scores.time,
-            "conversation": weights.conversation * best * scores.conversation,
-            "graph": weights.graph * best * near,
-        }
-        if similarity is not None:
-            reasons["question"] = weights.question * best * scores.question
-        return reasons
+    def _rank_documents(
+        self, index: ScopeIndex, question: str, vector: Numbers | None, near: Numbers, where: DocumentFilter | None
+    ) -> _Ranking:
+        """Score all documents, and order those that pass the gate. Runs in a thread, because it may take long."""
+        similarity = None if vector is None or index.vectors is None else compare_vectors(index.vectors, vector)
+        components = score_components(self._weights, index.text.score(question, index.related), near, similarity)
+        relevance = np.sum(list(components.values()), axis=0)
+        searched = len(relevance)
+        if (accepted := where or self._where) is not None:
+            wanted = [accepted.accepts(document) for document in index.text.documents]
+            relevance, searched = relevance * wanted, sum(wanted)
+        least = default_gate(searched, vectors=similarity is not None) if self._gate is None else self._gate
+        gate = max(least, self._relative_gate * float(relevance.max()))
+        rows = np.flatnonzero((relevance >= gate) & (relevance > 0))
+        return _Ranking(rows[np.argsort(-relevance[rows], kind="stable")].tolist(), relevance, components)
 
-    async def _rank_matches(
-        self, scope: str, text: TextIndex, rows: Sequence[int], reasons: Mapping[str, Numbers]
-    ) -> list[Match]:
+    async def _read_matches(self, scope: str, index: ScopeIndex, ranking: _Ranking, limit: int) -> list[Match]:
+        """Return the best matches. Facts that have ended since the index was read are left out.
+
+        The confidence of a fact adds to its score. Matches are therefore read in the order of their relevance, until no
+        later match can have a higher score than the matches that were found.
+        """
         matches: list[Match] = []
-        for row in rows:
-            document = text.documents[row]
-            parts = {name: float(scores[row]) for name, scores in reasons.items() if scores[row]}
-            relevance = sum(parts.values())
-            fact = None
-            if document.fact is not None:
-                fact = await self._memory.scope(scope).get(document.fact)
-                if fact is None or fact.status != "current":
-                    continue
-                parts["confidence"] = self._weights.confidence * effective_confidence(fact, self._now())
-            matches.append(Match(document, sum(parts.values()), relevance, parts, fact))
-        return sorted(matches, key=lambda match: -match.score)
+        size = _MATCHES_READ_AT_ONCE * limit
+        for start in range(0, len(ranking.rows), size):
+            rows = ranking.rows[start : start + size]
+            if len(matches) == limit and matches[-1].score > ranking.relevance[rows[0]] + self._weights.confidence:
+                break
+            ids = [fact for row in rows if (fact := index.text.documents[row].fact) is not None]
+            current = {fact.id: fact for fact in await self._memory.scope(scope).facts(ids=ids)} if ids else {}
+            matches += filter(None, (self._create_match(index, ranking, row, current) for row in rows))
+            matches = sorted(matches, key=_match_order)[:limit]
+        return matches
 
-
-@final
-class _ScopeIndex:
-    """The documents of a scope at one revision, with their words and vectors."""
-
-    def __init__(
-        self,
-        revision: int,
-        documents: Sequence[Document],
-        entities: Sequence[Entity],
-        vectors: tuple[list[int], bytes],
-        known: Mapping[tuple[int, str], Counter[str]],
-    ) -> None:
-        self.revision = revision
-        self.read_at = monotonic()
-        keys = [(document.id, document.text) for document in documents]
-        self.tokens = {key: known.get(key) or Counter(stems(key[1])) for key in keys}
-        self.text = TextIndex(documents, {key[0]: tokens for key, tokens in self.tokens.items()})
-        self.vectors = self._read_vectors(*vectors)
-        self._entities = {tuple(split_words(entity.name)): entity.id for entity in entities}
-        self._longest_name = max(map(len, self._entities), default=0)
-
-    def entities_in(self, question: str) -> list[str]:
-        """Return the ids of the entities whose names are in a question."""
-        words = split_words(question)
-        lengths = range(1, min(self._longest_name, len(words)) + 1)
-        runs = (tuple(words[start : start + length]) for length in lengths for start in range(len(words) - length + 1))
-        return sorted({self._entities[run] for run in runs if run in self._entities})
-
-    def _read_vectors(self, ids: Sequence[int], data: bytes) -> Vectors | None:
-        """Return the vectors of all rows, averaged with their neighbors, or None if a vector is missing."""
-        rows = [self.text.row_of[document] for document in ids if document in self.text.row_of]
-        if not rows or len(rows) < len(self.text.documents) or len(rows) < len(ids):
+    def _create_match(
+        self, index: ScopeIndex, ranking: _Ranking, row: int, current: Mapping[str, Fact]
+    ) -> Match | None:
+        document = index.text.documents[row]
+        reasons = {name: float(scores[row]) for name, scores in ranking.components.items() if scores[row]}
+        relevance = sum(reasons.values())
+        if document.fact is None:
+            return Match(document, relevance, relevance, reasons)
+        fact = current.get(document.fact)
+        if fact is None:
             return None
-        vectors = np.empty((len(rows), len(data) // (4 * len(ids))), dtype=np.float32)
-        vectors[rows] = np.frombuffer(data, dtype="<f4").reshape(len(ids), -1)
-        return self.text.average_neighbors(normalize_rows(vectors))
+        reasons["confidence"] = self._weights.confidence * effective_confidence(fact, self._now())
+        return Match(document, sum(reasons.values()), relevance, reasons, fact)
 
 
-def _default_gate(documents: int, vectors: bool) -> float:  # noqa: FBT001 - which of two gates
-    """Return the gate for a number of documents, which grows with the score that the best irrelevant one reaches."""
-    highest = _GATE_WITH_VECTORS if vectors else _GATE
-    share = log(max(documents, _FEW) / _FEW) / log(_MANY / _FEW)
-    return _GATE_OF_FEW + (highest - _GATE_OF_FEW) * min(share, 1.0)
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The rows of an index that pass the gate, most relevant first, with the scores of all rows."""
+
+    rows: Sequence[int]
+    relevance: Numbers
+    components: Mapping[str, Numbers]
+
+
+def _match_order(match: Match) -> tuple[float, float, int]:
+    """Return a key that sorts matches by score, the latest first if the scores are equal."""
+    said_at = match.document.said_at
+    return -match.score, -said_at.timestamp() if said_at else 0.0, match.document.id
+
+
+def _shorten_question(question: str) -> str:
+    """Return the beginning and the end of a long text, where a question about a pasted text usually is."""
+    if len(question) <= _MAX_QUESTION_CHARACTERS:
+        return question
+    half = _MAX_QUESTION_CHARACTERS // 2
+    return f"{question[:half]} {question[-half:]}"
 
 
 def _limit_matches(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:

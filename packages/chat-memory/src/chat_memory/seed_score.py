@@ -1,7 +1,7 @@
-"""A score that blends similarity with confidence before it is compared with a threshold, for comparisons.
+"""The score of arawn's memory, which combines similarity with confidence, for comparison with `Recall`.
 
-`Recall` does not use it: the threshold decides mostly by confidence, so that it finds every fact that a user stated,
-relevant or not. `docs/guides/memory.md` contains the measurement.
+`Recall` does not use this score. Because the score depends mostly on confidence, every fact that a user stated exceeds
+the threshold, relevant or not. `docs/guides/memory.md` contains the measurement.
 """
 
 from __future__ import annotations

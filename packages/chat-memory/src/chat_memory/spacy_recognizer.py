@@ -1,4 +1,4 @@
-"""An entity recognizer with a pipeline of spaCy.
+"""An entity recognizer that uses a spaCy pipeline.
 
     recognizer = SpacyRecognizer(spacy.load("en_core_web_sm"))
     indexer = Indexer(memory, extractor, scope=lambda meta: meta.owner, recognizer=recognizer)
@@ -43,7 +43,7 @@ class SpacyEntity(Protocol):
 
     @property
     def label_(self) -> str:
-        """The name of its label."""
+        """The name of the entity's label."""
         ...
 
 
@@ -52,7 +52,7 @@ class SpacyDocument(Protocol):
 
     @property
     def ents(self) -> Sequence[SpacyEntity]:
-        """The entities."""
+        """The entities of the document."""
         ...
 
 
@@ -65,17 +65,17 @@ class SpacyPipeline(Protocol):
         ...
 
     def pipe(self, texts: Iterable[str], /) -> Iterator[SpacyDocument]:
-        """Process texts."""
+        """Yield the processed document for each text."""
         ...
 
 
 @final
 class SpacyRecognizer:
-    """An `EntityRecognizer` with a pipeline of spaCy. The pipeline works in a thread, on one request at a time.
+    """Recognizer that finds entities with a spaCy pipeline. Calls run in a worker thread, one at a time.
 
     Args:
-        pipeline: the pipeline. It must not change afterwards.
-        labels: the types of entities by the labels of the pipeline. Entities with other labels are left out.
+        pipeline: a loaded spaCy pipeline. Do not modify it afterwards.
+        labels: maps spaCy labels to entity types. Entities with other labels are ignored.
     """
 
     def __init__(self, pipeline: SpacyPipeline, *, labels: Mapping[str, str] = SPACY_LABELS) -> None:

@@ -1,4 +1,4 @@
-"""Tools with which a model reads and changes a memory. The scope comes from the run, never from arguments."""
+"""Tools that let a model read and change a memory. The scope comes from the run, never from arguments."""
 
 # ruff: noqa: A002, D417 - the parameters are named for models, which do not see the context
 
@@ -23,15 +23,15 @@ LISTED_FACTS: Final = 50
 def memory_tools(
     memory: Memory, recall: Recall, *, scope: ScopeFunction, source: Source = "inferred"
 ) -> ToolCollection[None]:
-    """Return the tools `remember`, `recall`, `update`, `forget` and `list`. Add them with a strategy.
+    """Return the tools `remember`, `recall`, `update`, `forget` and `list`, to be added with a policy.
 
     Args:
         memory: the memory that the tools read and change.
         recall: searches that memory.
         scope: returns the scope of a run. If it returns None, the calls fail.
         source: the source of the facts that the model stores. A fact of a weaker source never replaces one of a
-            stronger source, so by default a model cannot overwrite what a user stated. Pass "stated" if somebody
-            approves each call.
+            stronger source, so by default a model cannot overwrite what a user stated. Pass "stated" if a user approves
+            each call.
     """
     tools = ToolCollection()
     calls = _MemoryCalls(memory, recall, scope, source)
@@ -45,7 +45,7 @@ def memory_tools(
 
 @final
 class _MemoryCalls:
-    """The functions of the tools. Models receive their docstrings."""
+    """The functions of the tools, whose docstrings models receive."""
 
     def __init__(self, memory: Memory, recall: Recall, scope: ScopeFunction, source: Source) -> None:
         self._memory = memory
@@ -76,7 +76,10 @@ class _MemoryCalls:
         Args:
             question: a question, or words to search for.
         """
-        return _quote_notes(await self._recall.recall(self._find_scope(context).name, question))
+        scope = self._find_scope(context).name
+        notes = await self._recall.recall(scope, question)
+        await self._recall.received(scope, notes)
+        return _quote_notes(notes)
 
     async def update(self, context: ToolContext, id: str, object: str) -> str:
         """Change the value of a remembered fact.
@@ -97,14 +100,14 @@ class _MemoryCalls:
         return _describe_outcome(outcome)
 
     async def forget(self, context: ToolContext, id: str) -> str:
-        """Delete a remembered fact for good.
+        """Delete a remembered fact, and the remembered texts that it comes from.
 
         Args:
             id: the id of the fact, from the tool `list`.
         """
         if not await self._find_scope(context).forget(id):
             raise _unknown_fact_error(id)
-        return "The fact was deleted."
+        return "The fact was deleted from the memory. Stored conversations were not changed."
 
     async def list(self, context: ToolContext, subject: str | None = None) -> str:
         """List the remembered facts with their ids.
@@ -125,7 +128,7 @@ def _create_note(fact: Fact) -> RecalledNote:
 
 
 def _quote_notes(notes: Iterable[RecalledNote]) -> str:
-    """Return notes as the marked and escaped text that a chat with memory sends before a question."""
+    """Return notes in the format that a chat with memory sends to a model, or "Nothing was found." without notes."""
     found = tuple(notes)
     return Recalled(found).text if found else "Nothing was found."
 

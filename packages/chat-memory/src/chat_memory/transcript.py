@@ -1,16 +1,14 @@
-"""The indexable turns of a conversation: those of users and models, without texts that this library added."""
+"""The indexable turns of a conversation: the turns of users and models, without texts that this library added."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from chat_core.messages import Messages
-
-_MARKUP = str.maketrans({"<": "\\u003c", ">": "\\u003e", "`": "\\u0060"})
+from chat_core.model_texts import quote_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def split_turns(turns: Sequence[TranscriptTurn], characters: int) -> Iterator[li
     """Split turns into chunks of at most `characters` of text. A longer turn is a chunk of its own.
 
     Args:
-        turns: the turns.
+        turns: the turns to split, in order.
         characters: the maximum number of characters in a chunk.
     """
     chunk: list[TranscriptTurn] = []
@@ -67,17 +65,10 @@ def split_turns(turns: Sequence[TranscriptTurn], characters: int) -> Iterator[li
 def write_transcript(turns: Sequence[TranscriptTurn]) -> str:
     """Serialize turns as lines of JSON, so that no text can imitate another turn or the end of the transcript.
 
-    Invisible and bidirectional characters and characters of markup are escaped.
+    Invisible characters, bidirectional control characters and markup characters are escaped.
     """
     lines = [
         {"turn": turn.index, "speaker": turn.speaker, "time": turn.said_at.isoformat(), "text": turn.text}
         for turn in turns
     ]
-    return "\n".join(map(quote, lines))
-
-
-def quote(value: object) -> str:
-    """Return a value as one line of JSON in which invisible characters and markup characters are escaped."""
-    line = json.dumps(value, ensure_ascii=False)
-    shown = "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
-    return shown.translate(_MARKUP)
+    return "\n".join(map(quote_data, lines))

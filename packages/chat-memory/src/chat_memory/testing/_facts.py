@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from chat_core.errors import UsageError
+from chat_core.errors import ConflictError, UsageError
 
 from chat_memory.citations import SessionCitation, UserCitation
 from chat_memory.errors import UnknownFactError
-from chat_memory.facts import Candidate, Historical, Inserted, Reinforced, Statement, Superseded
+from chat_memory.facts import Candidate, Historical, Inserted, Reinforced, Statement, Superseded, forgotten_record
+from chat_memory.passages import Passage
 from chat_memory.testing._fixtures import (
     NO_VECTORS,
     Memories,
@@ -21,7 +22,7 @@ from chat_memory.testing._fixtures import (
 
 
 async def a_new_fact_is_inserted(memories: Memories) -> None:
-    """The first statement about a subject and a predicate is `Inserted`, and its fact has all of its fields."""
+    """Adding the first statement about a subject and a predicate returns `Inserted` with a complete fact."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         citation = SessionCitation("chat-17", 3, year(2020))
@@ -41,7 +42,7 @@ async def a_new_fact_is_inserted(memories: Memories) -> None:
 
 
 async def an_equal_statement_reinforces(memories: Memories) -> None:
-    """A statement of the current fact is `Reinforced`: there is still one fact, with one more statement."""
+    """Adding a statement of the current fact returns `Reinforced`. The fact then has one more statement."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -54,7 +55,7 @@ async def an_equal_statement_reinforces(memories: Memories) -> None:
 
 
 async def a_weaker_statement_of_the_same_fact_reinforces(memories: Memories) -> None:
-    """An inferred statement of a stated fact is `Reinforced`, and the fact remains stated."""
+    """Adding an inferred statement of a fact returns `Reinforced`, and the source of the fact stays `stated`."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -65,7 +66,7 @@ async def a_weaker_statement_of_the_same_fact_reinforces(memories: Memories) -> 
 
 
 async def another_object_supersedes(memories: Memories) -> None:
-    """A later statement with another object is `Superseded`. The earlier fact is kept as history."""
+    """Adding a later statement with another object returns `Superseded`. The earlier fact is kept as history."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         first = await ana.add(home("Berlin", 2020))
@@ -78,7 +79,7 @@ async def another_object_supersedes(memories: Memories) -> None:
 
 
 async def spellings_are_one_fact(memories: Memories) -> None:
-    """Case, white space, underscores and the composition of Unicode do not make another fact."""
+    """Spellings that differ in case, white space, underscores or Unicode composition are one fact."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(Statement("User", "Lives_In", "Zu\u0308rich", valid_from=year(2020)))
@@ -88,7 +89,7 @@ async def spellings_are_one_fact(memories: Memories) -> None:
 
 
 async def a_weaker_source_is_a_candidate(memories: Memories) -> None:
-    """A later statement of a weaker source does not supersede: it is a `Candidate`."""
+    """Adding a later statement from a weaker source returns `Candidate` and does not replace the current fact."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         first = await ana.add(home("Berlin", 2020))
@@ -100,7 +101,7 @@ async def a_weaker_source_is_a_candidate(memories: Memories) -> None:
 
 
 async def a_stronger_source_supersedes(memories: Memories) -> None:
-    """Each stronger source supersedes the weaker ones, also if its fact is older."""
+    """A fact from a stronger source supersedes a fact from a weaker source, even if the former is older."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Rome", 2023, "inferred"))
@@ -113,7 +114,7 @@ async def a_stronger_source_supersedes(memories: Memories) -> None:
 
 
 async def a_late_statement_is_history(memories: Memories) -> None:
-    """A statement about an earlier time is `Historical`: an indexing run that is late does not overwrite."""
+    """A statement about an earlier time has the outcome `Historical`. Late indexing does not replace newer facts."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Paris", 2024))
@@ -124,7 +125,7 @@ async def a_late_statement_is_history(memories: Memories) -> None:
 
 
 async def a_stated_restatement_promotes_a_candidate(memories: Memories) -> None:
-    """A stated statement of a candidate is `Superseded`: the candidate is current now."""
+    """If a user states a candidate, the outcome is `Superseded`, and the candidate becomes current."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -149,7 +150,7 @@ async def a_decision_promotes_a_candidate(memories: Memories) -> None:
 
 
 async def only_a_candidate_is_promoted(memories: Memories) -> None:
-    """`promote()` refuses a fact that is no candidate, and an unknown one."""
+    """`promote()` rejects a fact that is not a candidate, and an unknown fact."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         fact = (await ana.add(home("Berlin", 2020))).fact
@@ -160,7 +161,7 @@ async def only_a_candidate_is_promoted(memories: Memories) -> None:
 
 
 async def an_old_value_stated_again_is_current(memories: Memories) -> None:
-    """A value that was replaced supersedes when it is stated again, and both of its periods are kept."""
+    """A replaced value that is stated again becomes current. Both of its periods are stored."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -185,7 +186,7 @@ async def a_multi_valued_predicate_keeps_all_objects(memories: Memories) -> None
 
 
 async def a_predicate_is_single_valued_unless_declared(memories: Memories) -> None:
-    """A predicate has one object unless it was declared. Common ones, such as "likes", are declared."""
+    """A predicate has one object unless it is declared as multi-valued. "likes" is declared as such by default."""
     async with memories.open() as memory:
         require("likes" in await memory.multi_valued(), "likes is declared as multi-valued")
         require("lives_in" not in await memory.multi_valued(), "lives in is not declared")
@@ -197,7 +198,7 @@ async def a_predicate_is_single_valued_unless_declared(memories: Memories) -> No
 
 
 async def a_declaration_applies_to_stored_facts(memories: Memories) -> None:
-    """`declare()` changes which stored facts are current, in all scopes, and for all processes."""
+    """`declare()` also changes which of the stored facts are current, in all scopes and for all processes."""
     async with memories.open() as memory, memories.open() as other:
         for scope in ("ana", "ben"):
             for city, since in (("Berlin", 2020), ("Paris", 2024)):
@@ -213,7 +214,7 @@ async def a_declaration_applies_to_stored_facts(memories: Memories) -> None:
 
 
 async def a_repeated_key_changes_nothing(memories: Memories) -> None:
-    """A statement that is stored again with its key changes nothing, and has the outcome of the first time."""
+    """A statement that is stored again with the same key changes nothing, and its first outcome is returned."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -226,7 +227,7 @@ async def a_repeated_key_changes_nothing(memories: Memories) -> None:
 
 
 async def a_turn_counts_once(memories: Memories) -> None:
-    """Without a key, the cited turn of a conversation is the key: two runs over one turn count it once."""
+    """Without a key, the cited turn of a conversation is the key, so that two runs over one turn count it once."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for turn in (1, 1, 2, 2):
@@ -236,7 +237,7 @@ async def a_turn_counts_once(memories: Memories) -> None:
 
 
 async def a_subject_is_not_part_of_another(memories: Memories) -> None:
-    """Facts compete only if subject and predicate are equal, with any characters."""
+    """Facts compete only if their subjects and predicates are equal, whatever characters these contain."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         subjects = ["a", "arawn.lang", "%", "a%", "a'b", 'a"b', "a\\", "*"]
@@ -283,8 +284,60 @@ async def a_forgotten_fact_leaves_nothing(memories: Memories) -> None:
         require(not await ana.forget(secret.id), "a fact is forgotten once")
 
 
+async def a_forgotten_fact_leaves_no_text_that_it_comes_from(memories: Memories) -> None:
+    """`forget()` deletes the passages of cited turns, and the extractions and summaries of their conversations."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        texts = {0: "Hello.", 3: "I live in Paris."}
+        await ana.add_passages([Passage(text, name, turn) for turn, text in texts.items() for name in ("c", "d")])
+        await ana.add_passages([Passage("The user lives in Paris.", "c", 0, "summary")])
+        for name in ("extraction 0-4 v1", "summary 0-4 v1", "report"):
+            await ana.put_record("c", name, {"text": name if name == "report" else "Paris"})
+        secret = (await ana.add(Statement("user", "lives in", "Paris", citation=SessionCitation("c", 3)))).fact
+        await ana.forget(secret.id)
+        left = [(item.conversation, item.position) for item in await ana.documents()]
+        require_equal(sorted(left), [("c", 0), ("d", 0), ("d", 3)], "passages of other turns and conversations stay")
+        expected = {"report": {"text": "report"}, forgotten_record(secret.id, 3): {"turn": 3}}
+        require_equal(await ana.records("c"), expected, "a record without text says what was forgotten")
+
+
+async def a_forgotten_text_is_not_stored_by_an_earlier_reader(memories: Memories) -> None:
+    """A scope of `unless_forgotten()` refuses every write after a fact from its conversation was forgotten."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        statement = Statement("user", "lives in", "Paris", citation=SessionCitation("c", 3))
+        secret = (await ana.add(statement)).fact
+        early = ana.unless_forgotten("c", await ana.records("c"))
+        other = ana.unless_forgotten("d", await ana.records("d"))
+        await early.add_passages([Passage("I live in Paris.", "c", 3)])
+        await ana.forget(secret.id)
+        with refused(ConflictError, "a forgotten passage is not stored again"):
+            await early.add_passages([Passage("I live in Paris.", "c", 3)])
+        with refused(ConflictError, "a forgotten statement is not stored again"):
+            await early.add(statement)
+        with refused(ConflictError, "an extraction with a forgotten fact is not stored again"):
+            await early.put_record("c", "extraction 0-4 v1", {"text": "Paris"})
+        require("Paris" not in str(await ana.export()), "nothing of the forgotten fact is stored")
+        await other.add_passages([Passage("Hello.", "d", 0)])
+        late = ana.unless_forgotten("c", await ana.records("c"))
+        await late.add_passages([Passage("Hello.", "c", 0)])
+        require_equal(len(await ana.documents()), 2, "other conversations and later readers are stored")
+
+
+async def facts_are_listed_by_id(memories: Memories) -> None:
+    """`facts(ids=…)` lists the named facts that have the status, and ignores ids that name no fact."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        old, new = [(await ana.add(home(city, since))).fact for city, since in (("Berlin", 2020), ("Paris", 2024))]
+        tea = (await ana.add(Statement("user", "likes", "tea"))).fact
+        require_equal(objects(await ana.facts(ids=[old.id, new.id, "\0"])), ["Paris"], "only current facts are listed")
+        require_equal(objects(await ana.facts(ids=[old.id, tea.id], status="historical")), ["Berlin"], "with a status")
+        require_equal(await ana.facts(ids=[]), [], "no ids name no facts")
+        require_equal(await memory.scope("ben").facts(ids=[tea.id]), [], "a fact of another scope is not found")
+
+
 async def touch_marks_the_facts_that_it_names(memories: Memories) -> None:
-    """`touch()` sets the time of access, and listing does not."""
+    """`touch()` sets the time of access of the named facts. Listing facts does not."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         fact = (await ana.add(home("Berlin", 2020))).fact
@@ -328,6 +381,9 @@ SCENARIOS = (
     a_subject_is_not_part_of_another,
     a_retracted_fact_gives_way,
     a_forgotten_fact_leaves_nothing,
+    a_forgotten_fact_leaves_no_text_that_it_comes_from,
+    a_forgotten_text_is_not_stored_by_an_earlier_reader,
+    facts_are_listed_by_id,
     touch_marks_the_facts_that_it_names,
     statements_are_listed,
 )

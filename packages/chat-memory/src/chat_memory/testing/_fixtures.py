@@ -84,9 +84,9 @@ def home(
     """Return a statement with the user, "lives in" and a city.
 
     Args:
-        city: the city.
+        city: the object of the statement.
         since: the year from which it is true.
-        source: the kind of source.
+        source: how the statement became known.
         until: the year until which it is true.
         stated_in: the year in which it was made. Default: `since`.
         key: the key of the statement.

@@ -11,20 +11,22 @@ async def an_entity_is_stored_once(memories: Memories) -> None:
     """An entity that is stored again keeps its name, and gets the new type and properties."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
-        require(await ana.add_entity(Entity("New  York", "place", {"country": "USA", "size": "big"})), "it is new")
-        require(not await ana.add_entity(Entity("new_york", "city", {"size": "huge"})), "it is stored already")
+        require(
+            await ana.add_entity(Entity("New  York", "place", {"country": "USA", "size": "big"})), "the entity is new"
+        )
+        require(not await ana.add_entity(Entity("new_york", "city", {"size": "huge"})), "the entity is stored already")
         found = await ana.entities()
-        require_equal(found, [Entity("New  York", "city", {"country": "USA", "size": "huge"})], "it is merged")
+        require_equal(found, [Entity("New  York", "city", {"country": "USA", "size": "huge"})], "the entity is merged")
 
 
 async def a_relation_is_stored_once(memories: Memories) -> None:
-    """A relation that is stored again is one relation, which counts the texts that mention it."""
+    """Several texts with the same relation store one relation, which counts the texts."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         relation = Relation("chat-core", "Written in", "Python")
-        require(await ana.relate(relation, key="chat-1"), "it is new")
+        require(await ana.relate(relation, key="chat-1"), "the relation is new")
         for key in ("chat-1", "chat-2"):
-            require(not await ana.relate(relation, key=key), "it is stored already")
+            require(not await ana.relate(relation, key=key), "the relation is stored already")
         await ana.relate(Relation("chat-core", "uses", "Python"))
         found = [
             (item.source, item.label, item.target, item.type, item.mentions) for item in (await ana.graph()).relations
@@ -49,7 +51,7 @@ async def neighbors_are_found_in_both_directions(memories: Memories) -> None:
 
 
 async def facts_near_entities_have_distances(memories: Memories) -> None:
-    """A fact is as far from some entities as the nearest entity that it is linked to."""
+    """The distance of a fact is the distance of the nearest entity to which it is linked."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for source, target in ("ab", "bc", "cd"):
@@ -65,7 +67,7 @@ async def facts_near_entities_have_distances(memories: Memories) -> None:
 
 
 async def neighbors_are_limited(memories: Memories) -> None:
-    """Neighbors are limited by depth and number, nearest first, and a cycle is no obstacle."""
+    """Neighbors are listed nearest first, up to a depth and a number, even if the relations form a cycle."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for source, target in ("ab", "bc", "cd", "da", "ce", "aa"):
@@ -97,7 +99,7 @@ async def a_fact_is_linked_to_its_entities(memories: Memories) -> None:
 
 
 async def a_fact_that_is_not_current_is_not_linked(memories: Memories) -> None:
-    """Links of superseded, retracted and forgotten facts do not count."""
+    """Links of superseded, retracted and forgotten facts are ignored."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for name in ("Berlin", "Paris", "Rome"):
@@ -120,8 +122,8 @@ async def a_deleted_entity_leaves_no_relation(memories: Memories) -> None:
         for source, target in ("ab", "bc", "ac"):
             await ana.relate(Relation(source, "uses", target))
         await ana.add(Statement("b", "is", "x"))
-        require(await ana.delete_entity("B"), "it is found by its name")
-        require(not await ana.delete_entity("b"), "it is deleted once")
+        require(await ana.delete_entity("B"), "the entity is found by its name")
+        require(not await ana.delete_entity("b"), "the entity is deleted once")
         graph = await ana.graph()
         require_equal([item.entity.name for item in graph.entities], ["a", "c"], "other entities are kept")
         require_equal([(item.source, item.target) for item in graph.relations], [("a", "c")], "as are their relations")

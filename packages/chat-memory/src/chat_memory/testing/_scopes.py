@@ -41,7 +41,7 @@ async def facts_of_another_scope_are_not_listed(memories: Memories) -> None:
 
 
 async def facts_of_another_scope_do_not_compete(memories: Memories) -> None:
-    """A statement in one scope changes no fact of another one."""
+    """A statement in one scope changes no fact of another scope."""
     async with memories.open() as memory:
         await memory.scope("ana").add(home("Berlin", 2020))
         await memory.scope("ben").add(home("Paris", 2024))
@@ -54,12 +54,12 @@ async def an_id_of_another_scope_is_unknown(memories: Memories) -> None:
         candidate = await _fill(memory.scope("ana"))
         before = await memory.scope("ana").export()
         ben = memory.scope("ben")
-        require_equal(await ben.get(candidate), None, "get() does not find it")
-        require_equal(await ben.statements(candidate), [], "statements() does not list its statements")
-        require_equal(await ben.entities(fact=candidate), [], "entities() does not list its entities")
-        require(not await ben.retract(candidate), "retract() does not find it")
-        require(not await ben.forget(candidate), "forget() does not find it")
-        with refused(UnknownFactError, "promote() does not find it"):
+        require_equal(await ben.get(candidate), None, "get() does not find the fact")
+        require_equal(await ben.statements(candidate), [], "statements() does not list statements of the fact")
+        require_equal(await ben.entities(fact=candidate), [], "entities() does not list entities of the fact")
+        require(not await ben.retract(candidate), "retract() does not find the fact")
+        require(not await ben.forget(candidate), "forget() does not find the fact")
+        with refused(UnknownFactError, "promote() does not find the fact"):
             await ben.promote(candidate, UserCitation("ben"))
         await ben.touch([candidate])
         require_equal(await memory.scope("ana").export(), before, "the other scope is unchanged")
@@ -110,7 +110,7 @@ async def a_graph_of_another_scope_is_not_seen(memories: Memories) -> None:
 
 
 async def records_of_another_scope_are_not_seen(memories: Memories) -> None:
-    """Records of conversations with equal ids belong to their own scopes, are exported, and deleted with them."""
+    """Conversations with equal ids in two scopes have separate records, exported and deleted with the scope."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
         await ana.put_record("chat-17", "report", {"facts": 1})
@@ -166,13 +166,13 @@ async def an_export_contains_everything_of_its_scope(memories: Memories) -> None
         text = json.dumps(await ana.export())
         for word in ("Berlin", "Paris", "Germany", "I moved to Berlin.", "Acme", "inferred"):
             require(word in text, f"the export of a scope contains {word!r}")
-        require("Globex" not in text, "the export of a scope contains nothing of another one")
+        require("Globex" not in text, "the export of a scope contains nothing of another scope")
         statements = sum(len(fact["statements"]) for fact in json.loads(text)["facts"])
         require_equal(statements, 3, "the export contains every statement, also of a retracted fact")
 
 
 async def delete_all_leaves_nothing(memories: Memories) -> None:
-    """`delete_all()` deletes everything of its scope, and nothing of another one."""
+    """`delete_all()` deletes everything in its scope, and nothing in another scope."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
         await _fill(ana)

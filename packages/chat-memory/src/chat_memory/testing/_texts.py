@@ -39,7 +39,7 @@ async def a_passage_is_stored_once(memories: Memories) -> None:
 
 
 async def documents_are_listed_by_conversation_kind_and_time(memories: Memories) -> None:
-    """`documents()` applies all of its conditions. `since` is part of the time, and `until` is not."""
+    """`documents()` applies all of its conditions. `since` is inclusive, and `until` is exclusive."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add_passages(
@@ -128,7 +128,7 @@ async def a_text_that_no_database_stores_is_refused(memories: Memories) -> None:
 
 
 async def names_that_are_too_long_are_refused(memories: Memories) -> None:
-    """A name of more than 1,000 bytes is refused, because not every database can index it. Objects are texts."""
+    """A name of more than 1,000 bytes is refused, because not every database can index it. Objects may be longer."""
     longest, text = "x" * MAX_NAME_BYTES, "".join(map(str, range(10_000)))
     too_long = text[: MAX_NAME_BYTES + 1]
     async with memories.open() as memory:
@@ -161,7 +161,7 @@ async def names_that_are_too_long_are_refused(memories: Memories) -> None:
 
 
 async def numbers_that_no_database_stores_are_refused(memories: Memories) -> None:
-    """An id of more than 64 bits finds nothing, and a greater position is refused."""
+    """An id of more than 64 bits finds nothing, and a position of more than 64 bits is refused."""
     huge = 10**30
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -191,7 +191,7 @@ async def a_search_finds_current_facts_alone(memories: Memories) -> None:
 
 
 async def vectors_are_kept_by_model(memories: Memories) -> None:
-    """Vectors of two embedders are never mixed, and those of an old one can be deleted."""
+    """Vectors of two embedders are never mixed, and the vectors of an old embedder can be deleted."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("ab")])
@@ -208,7 +208,7 @@ async def vectors_are_kept_by_model(memories: Memories) -> None:
 
 
 async def a_changed_text_loses_its_vector(memories: Memories) -> None:
-    """A vector belongs to a text: a new text of a passage or a fact has none."""
+    """A passage or fact whose text changes has no vector until a new vector is stored."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add_passages([Passage("Tea.", "c")])
@@ -222,8 +222,53 @@ async def a_changed_text_loses_its_vector(memories: Memories) -> None:
         require_equal(await ana.vectors("m"), NO_VECTORS, "their old vectors are gone")
 
 
+async def a_vector_of_an_earlier_text_is_not_stored(memories: Memories) -> None:
+    """`put_vectors(texts=…)` ignores the vector of a document whose text has changed since it was computed."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("Tea.", "c", 0), Passage("Water.", "c", 1)])
+        read = {item.id: item.text for item in await ana.without_vector("m")}
+        await ana.add_passages([Passage("Coffee.", "c", 0)])
+        await ana.put_vectors("m", {key: [1.0] for key in read}, texts=read)
+        require_equal([item.text for item in await ana.without_vector("m")], ["Coffee."], "the new text has no vector")
+
+
+async def a_fact_has_the_time_of_its_latest_statement(memories: Memories) -> None:
+    """The document of a fact that is stated again has the time of the statement that describes it."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.add(home("Berlin", 2020))
+        (document,) = await ana.documents()
+        await ana.put_vectors("m", {document.id: [1.0]})
+        await ana.add(home("Berlin", 2024))
+        (fact,) = await ana.facts()
+        require_equal([item.said_at for item in await ana.documents()], [fact.said_at], "the document is as late")
+        require_equal(await ana.without_vector("m"), [], "an equal text keeps its vector")
+
+
+async def the_revision_stays_without_a_change(memories: Memories) -> None:
+    """A call that changes nothing, or nothing that affects recall, does not change the revision."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        await ana.forget("unknown")
+        require_equal(await ana.revision(), 0, "a call that finds nothing creates no scope")
+        fact = (await ana.add(home("Berlin", 2020))).fact
+        await ana.add_passages([Passage("Tea.", "c")])
+        before = await ana.revision()
+        await ana.add_passages([Passage("Tea.", "c")])
+        await ana.drop_vectors(keep="m")
+        await ana.forget("unknown")
+        await ana.retract("unknown")
+        await ana.delete_entity("unknown")
+        await ana.put_record("c", "report", {})
+        await ana.set_block("user", "Ana")
+        require_equal(await ana.revision(), before, "nothing that recall finds has changed")
+        await ana.retract(fact.id)
+        require(await ana.revision() > before, "a retraction is a change")
+
+
 async def vectors_of_a_model_have_one_length(memories: Memories) -> None:
-    """A vector of another length is refused, because it is of another embedder."""
+    """A vector of another length is refused, because it comes from another embedder."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("ab")])
@@ -259,7 +304,7 @@ async def the_revision_grows_with_each_change(memories: Memories) -> None:
 
 
 async def the_first_record_of_a_name_stays(memories: Memories) -> None:
-    """A record is stored once, so that two workers use the same one. Only `replace` changes it."""
+    """A record is stored once, so that two workers use the same record. Only `replace` changes it."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         first = await ana.put_record("chat-17", "output", {"text": "a\u0308 \U0001f600"})
@@ -278,7 +323,10 @@ async def a_block_is_replaced_only_by_who_has_read_it(memories: Memories) -> Non
         ana, ben = memory.scope("ana"), memory.scope("ben")
         require(await ana.set_block("user", "Likes tea.", replaces=""), "a new block replaces nothing")
         require(not await ana.set_block("user", "Likes milk.", replaces=""), "a writer with an old text is refused")
-        require(await ana.set_block("user", "Likes mate.", replaces="Likes tea."), "a writer with the text is not")
+        require(
+            await ana.set_block("user", "Likes mate.", replaces="Likes tea."),
+            "a writer with the current text is accepted",
+        )
         require(await ana.set_block("task", "Travel."), "without `replaces`, any text is replaced")
         expected = {"task": "Travel.", "user": "Likes mate."}
         require_equal(await ana.blocks(), expected, "blocks are read by name")
@@ -305,5 +353,8 @@ SCENARIOS = (
     a_changed_text_loses_its_vector,
     vectors_of_a_model_have_one_length,
     the_revision_grows_with_each_change,
+    a_vector_of_an_earlier_text_is_not_stored,
+    a_fact_has_the_time_of_its_latest_statement,
+    the_revision_stays_without_a_change,
     the_first_record_of_a_name_stays,
 )

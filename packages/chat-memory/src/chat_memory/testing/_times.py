@@ -10,7 +10,7 @@ from chat_memory.testing._fixtures import Memories, home, objects, require_equal
 
 
 async def a_fact_is_current_from_its_beginning(memories: Memories) -> None:
-    """A fact that begins in the future is not current before, and then replaces the current one."""
+    """A fact that begins in the future becomes current at its beginning, and then replaces the current fact."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -22,7 +22,7 @@ async def a_fact_is_current_from_its_beginning(memories: Memories) -> None:
 
 
 async def a_fact_ends(memories: Memories) -> None:
-    """A fact is current until the end of its validity, which is not part of it."""
+    """A fact is current from the beginning of its validity, inclusive, to the end of its validity, exclusive."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020, until=2025))
@@ -33,7 +33,7 @@ async def a_fact_ends(memories: Memories) -> None:
 
 
 async def a_later_statement_ends_the_earlier_one(memories: Memories) -> None:
-    """An earlier fact does not become current again when the one that replaced it ends."""
+    """An earlier fact does not become current again when the fact that replaced it ends."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -53,7 +53,7 @@ async def the_same_fact_can_be_given_an_end(memories: Memories) -> None:
 
 
 async def a_weaker_fact_fills_a_gap(memories: Memories) -> None:
-    """A candidate is current as soon as no stronger fact is in force."""
+    """A fact of a weaker source is current as soon as no fact of a stronger source is valid."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Paris", 2022, until=2024))
@@ -63,7 +63,7 @@ async def a_weaker_fact_fills_a_gap(memories: Memories) -> None:
 
 
 async def a_weaker_statement_ends_nothing(memories: Memories) -> None:
-    """The end in a statement of a weaker source does not end a fact of a stronger one."""
+    """The end in a statement of a weaker source does not end a fact of a stronger source."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))
@@ -72,7 +72,7 @@ async def a_weaker_statement_ends_nothing(memories: Memories) -> None:
 
 
 async def a_past_state_is_found_by_its_time(memories: Memories) -> None:
-    """`as_of(valid=…)` returns what was true at a time, for every predicate, with its own period."""
+    """`as_of(valid=…)` returns the facts that were true at a time, for every predicate, each with its period."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for city, since in (("Berlin", 2020), ("Paris", 2022), ("Rome", 2024)):
@@ -86,7 +86,7 @@ async def a_past_state_is_found_by_its_time(memories: Memories) -> None:
 
 
 async def a_past_knowledge_is_found_by_its_time(memories: Memories) -> None:
-    """`as_of(recorded=…)` ignores what was stored later."""
+    """`as_of(recorded=…)` ignores statements that were stored later."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Berlin", 2020))

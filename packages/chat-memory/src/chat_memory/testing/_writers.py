@@ -30,7 +30,7 @@ async def of_contradicting_writers_one_is_right(memories: Memories) -> None:
 
 
 async def of_equal_writers_one_inserts(memories: Memories) -> None:
-    """The same fact that is stored several times at once is one fact, and every statement is counted."""
+    """If several writers store the same fact at once, there is one fact, and every statement is counted."""
     async with memories.open() as one, memories.open() as two:
         await one.scopes()
         outcomes: list[Outcome] = []

@@ -75,7 +75,7 @@ class MemoryConformance:
     backends: Sequence[Literal["asyncio", "trio"]] = ("asyncio",)
 
     def memories(self) -> AbstractContextManager[MemoryFactory]:
-        """Return a context manager that provides a factory of memories, without contents, for one scenario."""
+        """Return a context manager that provides a factory of empty memories for one scenario."""
         msg = f"{type(self).__name__} needs a method memories(), which yields a factory of memories"
         raise NotImplementedError(msg)
 

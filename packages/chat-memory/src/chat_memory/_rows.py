@@ -1,0 +1,33 @@
+"""Access to the rows of one scope of a memory."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import final
+
+from chat_memory._block_rows import BlockRows
+from chat_memory._database import Session
+from chat_memory._document_rows import DocumentRows
+from chat_memory._fact_rows import FactRows
+from chat_memory._graph_rows import GraphRows
+from chat_memory._record_rows import RecordRows
+
+
+@final
+class Rows:
+    """Access to the tables of one scope within one transaction.
+
+    Attributes:
+        session: the transaction.
+        scope: the key of the scope's row.
+        name: the name of the scope.
+        now: the time of the transaction.
+    """
+
+    def __init__(self, session: Session, scope: int, name: str, now: datetime) -> None:
+        self.session, self.scope, self.name, self.now = session, scope, name, now
+        self.facts = FactRows(session, scope, name, now)
+        self.graph = GraphRows(session, scope)
+        self.documents = DocumentRows(session, scope, now)
+        self.records = RecordRows(session, scope)
+        self.blocks = BlockRows(session, scope)

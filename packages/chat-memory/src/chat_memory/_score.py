@@ -1,0 +1,72 @@
+"""The scores of a scope's documents for a question, and the gate that a match has to pass."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Final
+
+import numpy as np
+
+from chat_memory._text_index import Numbers, TextScores
+from chat_memory.weights import Weights
+
+_LEAST_DEVIATION: Final = 0.02
+"""Lower bound of the standard deviation of similarities, so that rounding errors between equal texts do not count."""
+_GATE: Final = 0.24
+_GATE_WITH_VECTORS: Final = 0.37
+"""The gates for 550 documents or more, calibrated with `benchmarks/locomo.py`."""
+_GATE_OF_FEW: Final = 0.15
+"""The gate for up to 5 documents, calibrated with observations of LoCoMo as facts."""
+_FEW: Final = 5
+_MANY: Final = 550
+
+
+def score_components(
+    weights: Weights, scores: TextScores, near: Numbers, similarity: Numbers | None = None
+) -> dict[str, Numbers]:
+    """Return each component of the score of all documents. Their sum is the relevance.
+
+    The best match of words and vectors is the scale of the other components, so that they order documents that match
+    about equally well, and cannot replace a match.
+
+    Args:
+        weights: the weights of the components.
+        scores: how well words, speakers and dates match.
+        near: how near each document is to the entities of the question, from 0 to 1.
+        similarity: the cosine between the vectors of the question and of each document, if vectors are compared. It is
+            NaN for a document without a vector.
+    """
+    components = {"text": scores.text}
+    if similarity is not None:
+        # If no word of the question is known, only the vectors are compared.
+        scale = weights.embedding * float(scores.text.max() or max(np.nanmax(similarity), 0.0))
+        components["embedding"] = scale * _standardize(similarity)
+    best = float(np.sum(list(components.values()), axis=0).max())
+    components |= {
+        "speaker": weights.speaker * best * scores.speaker,
+        "date": weights.date * best * scores.date,
+        "time": weights.time * best * scores.time,
+        "conversation": weights.conversation * best * scores.conversation,
+        "graph": weights.graph * best * near,
+    }
+    if similarity is not None:
+        components["question"] = weights.question * best * scores.question
+    return components
+
+
+def _standardize(similarity: Numbers) -> Numbers:
+    """Return similarities as standard deviations above the mean. A document without a vector counts as average."""
+    deviations = (similarity - np.nanmean(similarity)) / max(float(np.nanstd(similarity)), _LEAST_DEVIATION)
+    return np.nan_to_num(deviations)
+
+
+def default_gate(documents: int, *, vectors: bool) -> float:
+    """Return the gate for a number of documents. Among more documents, irrelevant ones reach higher scores.
+
+    Args:
+        documents: the number of documents that may be found.
+        vectors: whether vectors are compared.
+    """
+    highest = _GATE_WITH_VECTORS if vectors else _GATE
+    share = log(max(documents, _FEW) / _FEW) / log(_MANY / _FEW)
+    return _GATE_OF_FEW + (highest - _GATE_OF_FEW) * min(share, 1.0)
