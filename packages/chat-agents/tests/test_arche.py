@@ -170,7 +170,7 @@ def test_a_thought_signature_is_imported_for_gemini() -> None:
     assert tool.call.opaque == Opaque("gemini", {"thoughtSignature": "c2ln"})
 
 
-async def test_exporting_files_system_turns_or_pending_calls_is_refused() -> None:
+async def test_exporting_what_arche_cannot_express_is_refused() -> None:
     with pytest.raises(UsageError, match="File parts of user turns cannot be exported"):
         export_arche(AgentSession(flow="desk", messages=Messages.from_user(File("image/png", b"x"))))
     with pytest.raises(UsageError, match="Text parts of system turns cannot be exported"):
@@ -179,8 +179,13 @@ async def test_exporting_files_system_turns_or_pending_calls_is_refused() -> Non
     engine, _ = new_engine(call_pay())
     session = AgentSession(flow="desk")
     await collect(engine, Desk(), session, "go")
-    with pytest.raises(UsageError, match="no calls without results: pay_5"):
+    with pytest.raises(UsageError, match="cannot export calls without results: pay_5"):
         export_arche(session)
+
+    messages = Messages.from_user("go")
+    messages.append("user", Turn([Text("[The agent has finished.]")], by="engine", extra={"delegation": {}}))
+    with pytest.raises(UsageError, match="cannot express the result of a background agent"):
+        export_arche(AgentSession(flow="desk", messages=messages))
 
     messages = Messages.from_user("go")
     messages.append("model", Turn([Text("hi")]))

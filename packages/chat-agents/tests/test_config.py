@@ -24,3 +24,8 @@ def test_max_tool_rounds_must_be_a_whole_number(rounds: object) -> None:
 def test_retries_after_delivery_are_refused() -> None:
     with pytest.raises(UsageError, match="after_delivery=True"):
         AgentConfig(retry=Retry(after_delivery=True))
+
+
+def test_a_memory_needs_a_scope() -> None:
+    with pytest.raises(UsageError, match="memory and memory_scope belong together"):
+        AgentConfig(memory_scope=lambda context: context.owner)

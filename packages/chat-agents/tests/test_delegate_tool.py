@@ -107,7 +107,7 @@ async def test_an_agent_has_only_the_tools_that_it_lists() -> None:
 
 async def test_an_agent_with_a_tool_unknown_to_the_flow_is_refused() -> None:
     engine, _ = new_engine("x")
-    with pytest.raises(UsageError, match="has the tool 'shell', and the flow has not"):
+    with pytest.raises(UsageError, match="lists the tool 'shell', but the flow has only"):
         engine.chat(Office(agent("x", tools=["shell"])))
 
 

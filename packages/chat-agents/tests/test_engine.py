@@ -17,14 +17,18 @@ from chat_core import (
     FunctionCall,
     Instructions,
     Messages,
+    PendingToolsError,
     RequireApproval,
     ScopedCollection,
+    Tool,
     ToolCollection,
     ToolScope,
+    Turn,
     UsageError,
     Window,
 )
 from chat_core.testing import ScriptedProvider
+from chat_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -152,3 +156,30 @@ async def test_tools_have_the_timeout_of_the_configuration() -> None:
         events = short([event async for event in run])
 
     assert events == ["hang calling", "hang error", "error tool_error", "text sorry", "done answered"]
+
+
+async def test_a_stored_message_is_answered_by_a_run_without_a_message() -> None:
+    engine, flow = AgentEngine(ScriptedProvider("Good morning.")), AgentFlow[Never]()
+    flow.name = "desk"
+    async with MemoryStore() as store:
+        session = await AgentSession.open(store, flow="desk")
+        snapshot = await store.load(session.id)
+        turn, cancelled = engine.add_message(flow, snapshot.messages, "Hello.")
+        await store.apply(session.id, snapshot.revision, turns=[("user", turn)], tools=cancelled)
+        await collect(engine, flow, session)
+
+    assert (turn.text, list(cancelled)) == ("Hello.", [])
+    assert [content.text for content in session.messages] == ["Hello.", "Good morning."]
+
+
+def test_a_message_that_a_run_would_refuse_is_not_added() -> None:
+    engine, flow, messages = AgentEngine(ScriptedProvider()), AgentFlow[Never](), Messages().user("Find it.")
+    tool = Tool(FunctionCall("find", {}), call_id="call_1")
+    messages.append("model", Turn([tool]))
+    with pytest.raises(UsageError, match="empty"):
+        engine.add_message(flow, messages, " ")
+    tool.await_approval()
+    with pytest.raises(PendingToolsError):
+        engine.add_message(flow, messages, "Hello?")
+
+    assert len(messages.contents) == 2

@@ -153,6 +153,14 @@ async def test_an_agent_of_a_flow_has_no_handoff_tools() -> None:
     assert tools_of(clerk.model) == [[]]
 
 
+@pytest.mark.parametrize("name", ["back office", "réception", "x" * 52])
+def test_a_flow_name_that_fits_no_tool_name_is_refused(name: str) -> None:
+    flow = AgentFlow[Paused]()
+    flow.name = name
+    with pytest.raises(UsageError, match="for a Handoff, a flow name is 1 to 51 of the characters"):
+        Handoff(flow, "Never.")
+
+
 def test_a_flow_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="has no name"):
         Handoff(AgentFlow[Paused](), "Never.")

@@ -53,7 +53,7 @@ def test_sse_events_are_encoded_as_arche_encodes_them(event: AgentEvent[Paused],
 
 def test_a_paused_event_names_the_session_and_the_waiting_calls() -> None:
     waits = (
-        Wait("approval", "p1", ("p1",), "pay", {"amount": 5}, expires_at=SOON),
+        Wait("approval", "p1", ("p1",), "pay", {"amount": 5}, expires_at=SOON, revision=1),
         Wait("schedule", "p2", ("outer", "p2"), "send", {}, at=SOON),
     )
 
@@ -68,6 +68,7 @@ def test_a_paused_event_names_the_session_and_the_waiting_calls() -> None:
                 "tool": "pay",
                 "arguments": {"amount": 5},
                 "kind": "approval",
+                "revision": 1,
                 "expires_at": "2026-11-23T12:00:00+00:00",
             },
             {

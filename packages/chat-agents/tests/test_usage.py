@@ -22,6 +22,7 @@ from chat_core import (
     Usage,
 )
 from chat_core.testing import Answer, ScriptedProvider
+from chat_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +65,30 @@ async def test_the_usage_of_failed_attempts_is_counted() -> None:
 
     await collect(engine, Desk(), session, "go")
 
-    assert (session.usage.totals.calls, session.usage.totals.input_tokens) == (2, 17)
+    assert (session.usage.totals.calls, session.usage.totals.input_tokens) == (3, 17)
+
+
+async def test_failed_requests_without_tokens_are_counted() -> None:
+    busy = [OverloadedError("busy") for _ in range(5)]
+    engine, _ = new_engine(*busy, "ok", retry=Retry(times=2, base=0))
+    async with MemoryStore() as store:
+        session = await AgentSession.open(store, "s", flow="desk")
+        await collect(engine, Desk(), session, "go")
+        session = await AgentSession.open(store, "s", flow="desk")
+        assert session.usage.totals == TokenUsage(calls=3, unmetered_calls=3)
+
+        await collect(engine, Desk(), session)
+        session = await AgentSession.open(store, "s", flow="desk")
+        assert (session.usage.totals.calls, session.usage.totals.unmetered_calls) == (6, 5)
+
+
+async def test_a_request_that_was_not_sent_is_not_counted() -> None:
+    engine, _ = new_engine(call_find(), closing_answer=False, max_tool_rounds=1)
+    session = AgentSession(flow="desk")
+
+    await collect(engine, Desk(), session, "go")
+
+    assert session.usage.totals.calls == 1
 
 
 async def test_the_usage_of_a_failed_run_is_counted() -> None:

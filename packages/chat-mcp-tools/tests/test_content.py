@@ -130,3 +130,16 @@ def test_structured_content_is_also_returned_as_data() -> None:
     assert alone == ToolOutput({"cents": 4}, data=Data("structured", {"cents": 4}))
     assert output_of(result(text("a"), structured={"content": [text("a")]})) == "a"
     assert output_of(result(text("a"))) == "a"
+
+
+def test_structured_content_beyond_the_limit_is_only_in_the_value() -> None:
+    large = {"rows": ["x" * 100]}
+    within, beyond = (output_of(result(structured=large), limit) for limit in (113, 112))
+    assert within == ToolOutput(large, data=Data("structured", large))
+    assert beyond == large
+    assert output_of(result(structured={"n": 1}), 0) == {"n": 1}
+
+
+def test_structured_content_with_nan_is_not_sent_to_a_front_end() -> None:
+    output = output_of(result(structured={"n": float("inf")}))
+    assert output == {"n": float("inf")}

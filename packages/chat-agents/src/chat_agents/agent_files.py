@@ -24,12 +24,12 @@ def read_agents(
     `description` are required. The text after the front matter has the instructions.
 
     Args:
-        folder: the folder.
+        folder: the folder with the files. Folders inside it are not searched.
         models: models by the name that files use in `model`.
         budget: budget of each agent.
 
     Raises:
-        UsageError: a file is malformed or names an unknown model. The error has the file and the line.
+        UsageError: a file is malformed or names an unknown model. The error message names the file and the line.
         OSError: a file cannot be read.
     """
     return [_read_agent(path, models or {}, budget or Budget()) for path in sorted(folder.glob("*.md"))]

@@ -1,4 +1,4 @@
-"""Results of agents: what the model of the flow receives, what is stored, and the tool `read_result`."""
+"""Results of agents: what the delegating model receives, what is stored, and the tool `read_result`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AgentResult:
     Attributes:
         text: text that the model of the flow receives: the result or, if that is too long, a part or a summary.
         payload: the full result, with its counts, for the front end and for `read_result`.
-        usage: tokens of the summary.
+        usage: tokens that were used for the summary.
     """
 
     text: str
@@ -73,11 +73,13 @@ async def make_result(
 
 
 def failure_text(name: str, error: Exception) -> str:
-    """Return the description of a failure for the model, and log it. It has no details of errors of other libraries.
+    """Log a failure, and return its description for the model.
+
+    The description contains no details of errors that other libraries raised.
 
     Args:
         name: name of the agent.
-        error: the error.
+        error: the exception that ended the agent's run. It is logged with its traceback.
     """
     if isinstance(error, LimitReachedError):
         detail = str(error)
@@ -93,7 +95,7 @@ def make_read_result_tool(limit: int) -> ToolDefinition:
     """Return the tool with which a model reads the rest of a long result.
 
     Args:
-        limit: maximum number of characters of one call.
+        limit: maximum number of characters that one call returns.
     """
     tools = ToolCollection()
 

@@ -1,4 +1,4 @@
-"""Scopes of the tools of agents, and the combination of the policies that apply to a call of an agent."""
+"""Tool scopes of agents, and the function that combines the policies for an agent's call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _LOG = logging.getLogger("chat_agents")
 _EXECUTE: Final = Execute()
 
 
-@final
 class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
     """A tool scope that executes every call."""
 
@@ -29,7 +28,7 @@ class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
         self._definitions = definitions
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tools."""
+        """Return the tools of this scope."""
         return self._definitions
 
     async def decide(
@@ -39,18 +38,21 @@ class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
         *,
         on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
     ) -> Action[PauseT_co]:
-        """Return `Execute`."""
+        """Return `Execute` for every call."""
         return _EXECUTE
 
     @property
     def always(self) -> Action[PauseT_co]:
-        """`Execute`, so that no call is decided one by one."""
+        """Always `Execute`, so that `decide()` need not be called for each call."""
         return _EXECUTE
 
 
 @final
 class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """A tool scope with the tools that an agent may use from one scope of the flow, under both policies."""
+    """The tools of one of the flow's scopes that an agent may use.
+
+    The policy of the scope, the policy of the agent and the parent policy all apply to a call.
+    """
 
     __slots__ = ("_agent", "_names", "_parent_policy", "_scope")
 
@@ -67,17 +69,17 @@ class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
         self._names = names
 
     def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tools of the scope that the agent lists."""
+        """Return the tools of the scope whose names are in `SubAgent.tools`, or all tools if that is `None`."""
         definitions, allowed = self._scope.definitions(), self._agent.tools
         return [item for item in definitions if allowed is None or item.declaration.name in allowed]
 
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[PauseT_co]:
-        """Return the most restrictive decision of all policies.
+        """Return the most restrictive decision of all policies. If a policy fails, the call is rejected.
 
         Args:
-            call: the call.
+            call: the call to decide.
             on_error: function that receives the error of a policy that fails.
         """
         actions = [await self._scope.decide(call, on_error=on_error)]

@@ -28,13 +28,13 @@ from chat_core import (
 from chat_core.json import dumps, loads
 
 from chat_agents.session import AgentSession, read_object, read_text, read_time
-from chat_agents.usage import SessionUsage
+from chat_agents.usage import RESULT, SessionUsage
 
 _FIELDS: Final = frozenset({"id", "flow", "messages", "metadata", "usage", "created_at", "last_active"})
 _GEMINI: Final = "gemini"
 _SIGNATURE: Final = "thoughtSignature"
 _NOT_SENT: Final = (Reasoning, Summary, Rewind)
-"""Parts that are omitted on export: thoughts of a model, and changes of what a model receives of the history."""
+"""Parts that are omitted on export: reasoning, and records that change which turns a model receives."""
 
 
 def import_arche(document: str | bytes) -> AgentSession:
@@ -48,7 +48,7 @@ def import_arche(document: str | bytes) -> AgentSession:
         document: the session as JSON.
 
     Raises:
-        InvalidDocumentError: the document is malformed, or a call has no result. `path` is the place.
+        InvalidDocumentError: the document is malformed, or a call has no result. `path` names the field.
     """
     fields = read_object(document)
     metadata = fields.get("metadata", {})
@@ -114,7 +114,7 @@ class _Results:
         """Check that the result at `index` belongs to an earlier call.
 
         Raises:
-            InvalidDocumentError: no call before it has this id.
+            InvalidDocumentError: no earlier call has the id of the result.
         """
         if index not in self._taken:
             msg = f"no tool_call before this result has the id {self.items[index].get('tool_call_id')!r}"
@@ -137,11 +137,15 @@ def export_arche(session: AgentSession) -> str:
         session: the session. Its calls must be resolved.
 
     Raises:
-        UsageError: the conversation has a part that such a document cannot express, such as a file.
+        UsageError: a call has no result, or the conversation has a part that such a document cannot express, such as a
+            file or the result of a background agent.
     """
     messages = session.messages
     if waiting := [tool.id for tool in messages.pending()]:
-        msg = f"arche's document has no calls without results: {', '.join(waiting)}"
+        msg = (
+            f"cannot export calls without results: {', '.join(waiting)}; resolve them first, "
+            "such as with cancel_pending() in a block of session.edit()"
+        )
         raise UsageError(msg)
     fields = {
         "id": session.id,
@@ -157,6 +161,9 @@ def export_arche(session: AgentSession) -> str:
 
 
 def _write_turn(role: Role, turn: Turn) -> Iterator[dict[str, object]]:
+    if turn.extra and RESULT in turn.extra:
+        msg = "arche's document cannot express the result of a background agent: it would become a message of the user"
+        raise UsageError(msg)
     for part in turn.parts:
         match part:
             case Text(text) if role != "system":

@@ -52,7 +52,7 @@ PauseT = TypeVar("PauseT", bound=Paused)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 NewBuilder = Callable[[ChatProvider | None, DelegationLimits], ReadyChatBuilder[ChatProvider, ChatResponse, PauseT]]
-"""Function that returns a chat builder with the settings of the engine, for a model or the engine's own."""
+"""Function that returns a chat builder with the settings of the engine, for the given model or the engine's model."""
 
 MAX_KEPT_RESULT: Final = 8 * 1024 * 1024
 """Limit on the stored results of one call, in bytes of JSON."""
@@ -101,7 +101,7 @@ def delegate_tools(
     known = {name for scope in scopes for name in scope.names()}
     for agent in delegation.agents:
         if unknown := sorted({*(agent.tools or ())} - known):
-            msg = f"the agent {agent.name!r} has the tool {unknown[0]!r}, and the flow has not: {sorted(known)}"
+            msg = f"the agent {agent.name!r} lists the tool {unknown[0]!r}, but the flow has only {sorted(known)}"
             raise UsageError(msg)
     return _tools_at(flow, delegation, scopes, new_builder, ())
 
@@ -113,7 +113,7 @@ def _tools_at(
     new_builder: NewBuilder[PauseT],
     path: tuple[str, ...],
 ) -> DelegateTools[PauseT]:
-    """Return the tools for the agent with a path of names, which is empty for the flow."""
+    """Return the tools for the agent at `path`, the names of agents that lead to it. The path of the flow is empty."""
     chats: dict[str, StreamingChat[ChatResponse, PauseT]] = {}
     for agent in delegation.agents:
         names = (*path, agent.name)
@@ -233,7 +233,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
             return value
         result = await make_result(self._delegation, running, name, context.tool_id, value)
         context.report(InnerUsage(result.usage))
-        await checkpoint.record_failed_usage(result.usage)  # the usage of a request whose response is no turn
+        await checkpoint.record_failed_usage(result.usage)  # the request for the summary is not a turn
         data = Data(RESULT, result.payload, keep=True)
         return ToolOutput(f"## Result from '{name}'\n\n{result.text}", data=data)
 

@@ -16,7 +16,9 @@ PauseT = TypeVar("PauseT", bound=Paused)
 AgentPolicy: TypeAlias = Callable[[FunctionCall], Action[PauseT] | Awaitable[Action[PauseT]]]
 """Function that decides about a call of an agent. It may be a coroutine function."""
 ParentPolicy: TypeAlias = Callable[[FunctionCall, tuple[str, ...]], Action[PauseT] | Awaitable[Action[PauseT]]]
-"""Function that decides about a call of any agent. The second argument has the names of the agents that lead to it."""
+"""Function that decides about a call of any agent.
+
+The second argument contains the names of the agents that lead to this agent, outermost first, and its own name."""
 
 
 @final
@@ -28,8 +30,8 @@ class Budget:
     or a restart does not reset it.
 
     Attributes:
-        tokens: input and output tokens. The request that exceeds the limit is the last one.
-        calls: tool calls, without rejected ones. Further calls are rejected.
+        tokens: input and output tokens. The request that exceeds the limit is the last request.
+        calls: tool calls, except rejected calls. Further calls are rejected.
         seconds: time during which the agent runs. Time in which its calls wait for a decision is not counted.
 
     Raises:
@@ -56,12 +58,12 @@ class SubAgent(Generic[PauseT_co]):
 
     Attributes:
         name: name by which the model selects the agent.
-        description: what the agent is for, for the model that delegates.
+        description: purpose of the agent, which the delegating model reads.
         instructions: system text of the agent.
-        tools: names of the tools that the agent may call. It cannot get tools that the flow does not have. `None`
-            means all tools of the flow.
+        tools: names of the tools that the agent may call. Each must be a tool of the flow. `None` means all tools of
+            the flow.
         model: the model of the agent. `None` means the model of the engine.
-        max_turns: how many responses of the model the agent may use. The last one must be the answer.
+        max_turns: how many model responses the agent may use. The last response must be the answer.
         policy: policy for the calls of the agent. It is asked in addition to the policies of the flow's scopes.
         budget: limits of each delegation to the agent.
 
@@ -93,16 +95,16 @@ class SubAgent(Generic[PauseT_co]):
 class Delegation(Generic[PauseT_co]):
     """The agents to which the model of a flow can delegate tasks, with the tools `delegate` and `read_result`.
 
-    Agents use tools of the flow under the same policies. If an agent pauses, the run pauses too, and the waits have
-    paths to the calls of the agent.
+    Agents use tools of the flow under the same policies. If an agent pauses, the run pauses too, and the path of each
+    `Wait` leads to the agent's call.
 
     Attributes:
-        agents: the agents.
+        agents: the agents that the model can choose, by name.
         parent_policy: policy for every call of every agent, in addition to all other policies. The most restrictive
             decision applies.
         max_depth: how many delegations may be inside each other. With 1, agents cannot delegate.
         max_result: maximum number of characters of a result that the model receives at once.
-        summarizer: model that summarizes longer results. If it fails, or without one, they are shortened.
+        summarizer: model that summarizes longer results. If it is `None` or fails, longer results are shortened.
         max_summary: maximum number of characters of a summary.
         max_context: maximum number of characters of the context that a model can pass to an agent. The rest is cut off.
         background: store of the sessions, in which agents can also work in the background, see `BackgroundAgents`.

@@ -11,12 +11,16 @@ from chat_core import (
     ChatBuilder,
     ChatProvider,
     ChatResponse,
+    Messages,
     Middleware,
     Part,
     Paused,
     ReadyChatBuilder,
     StreamingChat,
     Text,
+    Tool,
+    ToolScope,
+    Turn,
     UsageError,
 )
 from chat_core.messages import Content
@@ -30,8 +34,9 @@ from chat_agents.flow import AgentFlow
 from chat_agents.handoff import Handoff
 from chat_agents.limits import DelegationLimits
 from chat_agents.rounds import RoundLimit
-from chat_agents.run import AgentRun, RunSettings
+from chat_agents.run import AgentRun, RunSettings, append_message, require_message
 from chat_agents.session import AgentSession
+from chat_agents.tool_sources import drop_duplicate_tools
 
 PauseT = TypeVar("PauseT", bound=Paused)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
@@ -39,7 +44,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 _CACHED_FLOWS = 64
 _MANY_STEPS = 10_000
 _SPARE_STEPS = 16
-"""Model calls of a run besides those of its rounds, for responses that the provider paused, and for posted input."""
+"""Model calls of a run in addition to its rounds, for responses that the provider paused and for posted input."""
 
 
 @final
@@ -64,12 +69,14 @@ class _FlowChats(Generic[PauseT_co]):
     """The chats of one flow.
 
     Attributes:
+        builder: the builder of the chat of `AgentRun`.
         without_instructions: the chat of `AgentRun`, which evaluates the instructions before it stores the message.
         with_instructions: the chat that `AgentEngine.chat()` returns.
         background: the agents that work in the background, if the flow has any.
-        next_flows: the flows to which this one can hand over.
+        next_flows: the flows to which this flow can hand over.
     """
 
+    builder: ReadyChatBuilder[ChatProvider, ChatResponse, PauseT_co]
     without_instructions: StreamingChat[ChatResponse, PauseT_co]
     with_instructions: StreamingChat[ChatResponse, PauseT_co]
     background: BackgroundAgents[PauseT_co] | None
@@ -115,7 +122,7 @@ class AgentEngine:
         events are those of chat-core.
 
         Args:
-            flow: the flow.
+            flow: the flow whose instructions, tools and limits the chat has.
 
         Raises:
             UsageError: two tools of the flow have the same name, or the flow has a `Handoff`, which a chat of one flow
@@ -137,28 +144,57 @@ class AgentEngine:
         message: str | Sequence[Part | str] | None = None,
         *,
         inject: Mapping[Any, object] | None = None,
+        sources: Sequence[ToolScope[PauseT]] = (),
     ) -> AgentRun[PauseT]:
         """Return a run of a flow on a session, for use as `async with engine.run(…) as run: async for event in run`.
 
         Nothing happens before the block is entered. A run can pause only if the type of the flow includes `Paused`.
 
         Args:
-            flow: the flow with which the session was opened, or the one to which it was handed over. If it was handed
-                over, the run uses the flow to which it was handed over.
+            flow: the flow with which the session was opened, or the flow to which the session was handed over. After a
+                handoff, the run always uses the latter flow.
             session: the session, which no other run may use at the same time.
-            message: message of the user, a text or parts. `None` continues after a pause or an interrupted run.
-                If the model has answered, a stored session yields the answer again, and a session in memory is refused.
+            message: user message, a text or parts. `None` continues after a pause or an interrupted run. If the
+                model has answered, a stored session yields the answer again, and a session in memory is refused.
             inject: values by type, for `Injected` parameters of tools.
+            sources: further tools for this run, such as those of an MCP server that the user has connected. If the flow
+                or an earlier source has a tool of the same name, the tool is left out, and a warning is logged. Agents
+                of the flow do not get these tools. A run that continues after a pause needs the sources of the calls
+                that wait.
 
         Raises:
-            UsageError: the flow has no name, or the message is empty or has values that are no parts. When the block is
-                entered: the session belongs to another flow.
+            UsageError: the flow has no name, or the message is empty or invalid. When the block is entered: the session
+                belongs to another flow.
         """
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
             raise UsageError(msg)
         content = None if message is None else _to_content(message)
-        return AgentRun(self._run_settings(flow), session, content, inject)
+        return AgentRun(self._run_settings(flow, sources), session, content, inject)
+
+    def add_message(
+        self, flow: AgentFlow[PauseT], messages: Messages, message: str | Sequence[Part | str], /
+    ) -> tuple[Turn, Sequence[Tool]]:
+        """Append a user message to the messages of a session, as `run()` does.
+
+        Use it to store the message yourself, for example with a job in one `ConversationStore.apply()`. A later
+        `run(flow, session)` without a message responds to it.
+
+        Args:
+            flow: the flow of the session.
+            messages: messages of a snapshot of the stored session. They are changed.
+            message: user message, a text or parts.
+
+        Returns:
+            The new turn, and the calls of an earlier run that the message has cancelled.
+
+        Raises:
+            PendingToolsError: calls wait or have been decided.
+            UsageError: the message is empty or contains values that are not parts.
+        """
+        content = _to_content(message)
+        require_message(messages, content, flow.interrupted())
+        return content.turns[0], append_message(messages, content)
 
     def background(self, flow: AgentFlow[PauseT], /) -> BackgroundAgents[PauseT]:
         """Return the agents of a flow that work in the background, to run, list and cancel them.
@@ -175,14 +211,22 @@ class AgentEngine:
             raise UsageError(msg)
         return background
 
-    def _run_settings(self, flow: AgentFlow[PauseT]) -> RunSettings[PauseT]:
+    def _run_settings(self, flow: AgentFlow[PauseT], sources: Sequence[ToolScope[PauseT]]) -> RunSettings[PauseT]:
         def find(name: str) -> RunSettings[PauseT]:
-            return self._run_settings(self._find_flow(flow, name))
+            return self._run_settings(self._find_flow(flow, name), sources)
 
-        return RunSettings(flow, self._chats(flow).without_instructions, self._config, self._limit, find)
+        chats = self._chats(flow)
+        chat = chats.without_instructions
+        if sources:
+            builder = chats.builder
+            names = [name for scope in chat.tools.scopes for name in scope.names()]
+            for scope in drop_duplicate_tools(sources, names):
+                builder = builder.with_scoped_tools(scope)
+            chat = builder.build()
+        return RunSettings(flow, chat, self._config, self._limit, find)
 
     def _find_flow(self, flow: AgentFlow[PauseT], name: str) -> AgentFlow[PauseT]:
-        """Return the flow with a name that a flow can hand over to, in any number of steps.
+        """Return the flow named `name` to which `flow` can hand over, directly or through other flows.
 
         Raises:
             UsageError: there is no such flow.
@@ -203,6 +247,9 @@ class AgentEngine:
         flow = key.flow
         steps = self._config.max_tool_rounds + _SPARE_STEPS
         builder = self._new_builder(flow, self._model, self._limit).with_max_steps(steps)
+        memory, scope_of = self._config.memory, self._config.memory_scope
+        if memory is not None and scope_of is not None:
+            builder = builder.with_memory(memory, scope=scope_of)
         scopes, delegation = flow.scopes(), flow.delegation()
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
@@ -217,7 +264,7 @@ class AgentEngine:
                 background = BackgroundAgents(flow.name, delegation, delegation.background, agents.chats)
         with_instructions = builder.with_instructions(flow.instructions).build()
         next_flows = [scope.flow for scope in scopes if isinstance(scope, Handoff)]
-        return _FlowChats(builder.build(), with_instructions, background, next_flows)
+        return _FlowChats(builder, builder.build(), with_instructions, background, next_flows)
 
     def _new_agent_builder(
         self, flow: AgentFlow[PauseT], model: ChatProvider | None, limits: DelegationLimits
@@ -246,10 +293,10 @@ class AgentEngine:
 
 
 def _to_content(message: str | Sequence[Part | str]) -> Content:
-    """Return a message of the user as a content.
+    """Convert a user message to a `Content`.
 
     Raises:
-        UsageError: the message is empty, or has values that are no parts.
+        UsageError: the message is empty, is not a text or a sequence of texts and parts, or contains an invalid part.
     """
     given = cast("object", message)
     if not isinstance(given, (str, Sequence)):

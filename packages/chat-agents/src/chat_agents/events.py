@@ -22,7 +22,7 @@ Outcome: TypeAlias = Literal["answered", "paused", "failed"]
 @final
 @dataclass(slots=True)
 class Text:
-    """Next piece of the text of the model."""
+    """The next piece of the model's text."""
 
     delta: str
 
@@ -49,7 +49,7 @@ class ToolStatus:
 @final
 @dataclass(slots=True)
 class Data:
-    """Data that a tool returned for the front end. Models do not receive it.
+    """Data that a tool returned for the front end, and that models do not receive.
 
     Attributes:
         type: kind of the data, chosen by the application.

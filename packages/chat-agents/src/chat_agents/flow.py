@@ -16,7 +16,7 @@ _INTERRUPTED = Reject("The call was interrupted, so its outcome is unknown: it m
 
 
 class AgentFlow(Generic[PauseT_co]):
-    """Base class of flows: the instructions and tools of an agent. Subclasses set `name` and override methods.
+    """Base class for flows: the instructions and tools of an agent. Subclasses set `name` and override methods.
 
     The type parameter is the kind of pause that the tools of the flow can cause: `AgentFlow[Paused]` if a policy may
     require an approval, `AgentFlow` if no call ever waits. Create a flow once and use it for all sessions: its tools
@@ -46,7 +46,7 @@ class AgentFlow(Generic[PauseT_co]):
         return None
 
     def interrupted(self) -> Withhold[PauseT_co]:
-        """Return what happens to calls that a crash or a closed stream interrupted.
+        """Return the action for calls that a crash or a closed stream interrupted.
 
         By default, the calls are rejected, and the model is informed that their outcome is unknown. `RequireApproval()`
         makes them wait until their outcome is recorded. Until then, the user cannot send a message.
@@ -56,7 +56,7 @@ class AgentFlow(Generic[PauseT_co]):
 
 @final
 class PromptFlow(AgentFlow[PauseT_co]):
-    """A flow from a prompt and tools, without a class of its own."""
+    """A flow that is created from a prompt and tools, without a subclass."""
 
     @overload
     def __init__(
@@ -101,9 +101,9 @@ class PromptFlow(AgentFlow[PauseT_co]):
         return self._instructions(context) if callable(self._instructions) else self._instructions
 
     def scopes(self) -> Sequence[ToolScope[PauseT_co]]:
-        """Return the tools."""
+        """Return the tools, in the scopes that were passed to the constructor."""
         return self._scopes
 
     def delegation(self) -> Delegation[PauseT_co] | None:
-        """Return the agents."""
+        """Return the delegation that was passed to the constructor, or `None`."""
         return self._delegation

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, cast, final
+from collections.abc import Mapping
+from typing import Final, cast, final
 
 from chat_core import (
-    Action,
     Data,
-    Execute,
-    FunctionCall,
     Messages,
     Paused,
     Tool,
     ToolCollection,
-    ToolDefinition,
     ToolOutput,
-    ToolScope,
     UsageError,
 )
 from typing_extensions import TypeVar
 
+from chat_agents.agent_scope import FixedScope
 from chat_agents.flow import AgentFlow
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
 HANDOFF: Final = "handoff"
 """Type of the data that is stored with the call that hands a session over."""
-_EXECUTE: Final = Execute()
 
 
 @final
-class Handoff(ToolScope[PauseT_co], Generic[PauseT_co]):
+class Handoff(FixedScope[PauseT_co]):
     """A scope with one tool, which hands the session over to another flow.
 
-    The other flow answers from the next message of the user on. It has the whole conversation. A flow with this scope
-    can pause if the other flow can pause. Agents of the flow do not get the tool.
+    The other flow answers the next and all later user messages. It receives the whole conversation. A flow with
+    this scope can pause if the other flow can pause. Agents of the flow do not get the tool.
     """
 
     def __init__(self, flow: AgentFlow[PauseT_co], description: str) -> None:
@@ -46,7 +41,7 @@ class Handoff(ToolScope[PauseT_co], Generic[PauseT_co]):
             description: when to hand over, for the model.
 
         Raises:
-            UsageError: the flow has no name.
+            UsageError: the flow has no name, or its name cannot be part of the tool's name.
         """
         if not flow.name:
             msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
@@ -54,36 +49,24 @@ class Handoff(ToolScope[PauseT_co], Generic[PauseT_co]):
         self._flow = flow
         tools = ToolCollection()
 
-        @tools.tool(name=_tool_name(flow.name), description=description)
         async def hand_over() -> ToolOutput:
             text = f"From the next message of the user on, {flow.name!r} answers. Tell the user."
             return ToolOutput(text, data=Data(HANDOFF, {"flow": flow.name}, keep=True))
 
-        self._definitions: Sequence[ToolDefinition] = [item for item, _ in tools.snapshot().values()]
+        try:
+            tools.tool(name=_tool_name(flow.name), description=description)(hand_over)
+        except UsageError as error:
+            msg = (
+                f"the flow name {flow.name!r} cannot be part of the tool name {_tool_name(flow.name)!r}: "
+                "for a Handoff, a flow name is 1 to 51 of the characters a-z, A-Z, 0-9, _ and -"
+            )
+            raise UsageError(msg) from error
+        super().__init__([item for item, _ in tools.snapshot().values()])
 
     @property
     def flow(self) -> AgentFlow[PauseT_co]:
-        """The other flow."""
+        """The flow to which the session is handed over."""
         return self._flow
-
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tool."""
-        return self._definitions
-
-    async def decide(
-        self,
-        _call: FunctionCall,
-        /,
-        *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
-    ) -> Action[PauseT_co]:
-        """Return `Execute`."""
-        return _EXECUTE
-
-    @property
-    def always(self) -> Action[PauseT_co]:
-        """`Execute`, so that no call is decided one by one."""
-        return _EXECUTE
 
 
 def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | None:
@@ -91,7 +74,7 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
 
     Args:
         messages: the conversation.
-        is_next: whether the flow for the next message is meant, instead of the one that answers the last message.
+        is_next: whether to return the flow that answers the next message instead of the last message.
     """
     counts = is_next
     for role, turn in reversed(messages.live_turns):
@@ -105,7 +88,10 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
 
 
 def _flow_of(tool: Tool) -> str | None:
-    """Return the name of the flow to which a call has handed the session over. Other tools may use the type of data."""
+    """Return the name of the flow to which a call has handed the session over, or `None`.
+
+    The tool's name is checked, because other tools may return data of the same type.
+    """
     for item in tool.data:
         payload: object = item.payload
         if item.type == HANDOFF and isinstance(payload, Mapping):

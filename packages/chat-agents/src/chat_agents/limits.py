@@ -22,16 +22,17 @@ from chat_core import (
     Tool,
     Turn,
 )
+from chat_core.engine.checkpoint import is_final
 from chat_core.messages import APPLICATION
 
 from chat_agents.delegation import SubAgent
 from chat_agents.usage import RESULT
 
 SECONDS: Final = "active_seconds"
-"""Field of stored data: for how long an agent was active.
+"""Field of stored data with the seconds for which an agent was active.
 
-In a response, since the previous one or since the agent was resumed. In the call that runs the agent, or in the
-description of a conversation, between the last response and the pauses after it.
+In a response, the time is counted from the previous response or from the last resumption of the agent. In the call that
+runs the agent, or in the description of its conversation, the time is counted from the last response to the pause.
 """
 CALL_OVER_LIMIT: Final = "The call did not run: the agent may not make further calls. Answer without tools."
 
@@ -47,13 +48,13 @@ class RunningDelegation:
 
     Attributes:
         messages: conversation of the agent.
-        max_turns: how many responses of the model the agent may use.
+        max_turns: how many model responses the agent may use.
         tokens: limit on tokens, or `None`.
         calls: limit on tool calls, or `None`.
         seconds: limit on active time, or `None`.
-        earlier: active time that is not stored with a response: between the last response and the pauses after it.
-        since: monotonic time from which active time is not stored yet.
-        closing: turns of this agent and of agents inside it, each with its conversation, which may not contain it yet.
+        earlier: active time in seconds since the last response, up to the last pause. It is not stored with a response.
+        since: monotonic time from which on active time is not counted yet.
+        closing: turns of this agent and of agents inside it that may not be stored yet, each with its conversation.
     """
 
     messages: Messages
@@ -80,12 +81,12 @@ class RunningDelegation:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """Remaining active time of the agent in seconds, or `None` without a limit."""
-        return None if self.seconds is None else self.seconds - self.active_seconds
+        """Remaining active time of the agent in seconds, or `None` without a limit or if the agent has answered."""
+        return None if self.seconds is None or is_answered(self.messages) else self.seconds - self.active_seconds
 
     @property
     def active_seconds(self) -> float:
-        """For how long the agent was active, up to its last response or its last pause."""
+        """Active time of the agent in seconds, up to its last response or its last pause."""
         turns = [turn for content in self.messages for turn in content.turns]
         return self.earlier + sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
 
@@ -108,7 +109,7 @@ class RunningDelegation:
         return {**(stored or {}), SECONDS: self.earlier}
 
     def add_active_time(self, turn: Turn) -> None:
-        """Add the active time that is not stored yet to a response of the model.
+        """Add the active time that is not stored yet to a model response.
 
         Args:
             turn: the response, before it is stored.
@@ -127,7 +128,7 @@ class RunningDelegation:
         """Check that the budget of tokens is not used up.
 
         Raises:
-            LimitReachedError: it is.
+            LimitReachedError: the budget is used up.
         """
         if self.tokens is not None and self.messages.usage.total_tokens >= self.tokens:
             msg = f"it has used its budget of {self.tokens} tokens."
@@ -135,14 +136,14 @@ class RunningDelegation:
 
 
 DELEGATIONS: Final[ContextVar[tuple[RunningDelegation, ...]]] = ContextVar("chat_agents_delegations", default=())
-"""The delegations around the current code, outermost first."""
+"""The delegations inside which the current code runs, outermost first."""
 
 
 def initial_state(agent: SubAgent[Paused], max_turns: int | None, *, is_background: bool = False) -> dict[str, object]:
     """Return the initial state of an agent's conversation, which contains the limits of the delegation.
 
     Args:
-        agent: the agent.
+        agent: the agent that works on the task, with its limit on turns and its budget.
         max_turns: limit on turns that the model asked for, if any.
         is_background: whether the agent works in the background.
     """
@@ -169,8 +170,18 @@ def agent_name(messages: Messages) -> str:
     return str(read_state(messages)["agent"])
 
 
+def is_answered(messages: Messages) -> bool:
+    """Return whether the last turn of a conversation is the model's answer.
+
+    Args:
+        messages: the conversation.
+    """
+    role, turn = messages.last_turn or (None, None)
+    return role == "model" and turn is not None and is_final(turn)
+
+
 def count_turns(messages: Messages) -> int:
-    """Return the number of responses of the model in a conversation.
+    """Return the number of model responses in a conversation.
 
     Args:
         messages: the conversation.
@@ -201,7 +212,7 @@ def _count_inner_calls(tool: Tool) -> int:
     if tool.inner is not None:
         return count_calls(tool.inner)
     if isinstance(tool.status, Completed):
-        # The conversation of a finished agent is not kept. Its number of calls is.
+        # Only the number of calls of a finished agent is stored, not its conversation.
         payloads = [item.payload for item in tool.status.data if item.type == RESULT]
         return sum([cast("int", cast("Mapping[str, object]", payload).get("calls", 0)) for payload in payloads])
     return 0

@@ -24,10 +24,10 @@ CALL_OVER_LIMIT = "The call did not run: the limit of tool calls for this questi
 
 
 def count_rounds(messages: Messages) -> int:
-    """Return the number of responses with tool calls since the last message of the user.
+    """Return the number of responses with tool calls since the last user message.
 
     Args:
-        messages: the conversation. Messages written by this library do not count as messages of the user.
+        messages: the conversation. Messages written by this library do not count as user messages.
     """
     rounds = 0
     for role, turn in reversed(messages.live_turns):

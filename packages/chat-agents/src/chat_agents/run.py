@@ -45,16 +45,16 @@ from chat_core import (
     Withhold,
 )
 from chat_core import Done as ChatDone
-from chat_core.engine.checkpoint import is_final
 from chat_core.messages import Content
 from chat_core.options import ChatOptions, join_instructions
 from chat_store import ConversationClosedError, OpenConversation, UnknownConversationError
 from typing_extensions import TypeVar
 
 from chat_agents.config import AgentConfig
-from chat_agents.events import AgentEvent, Done, Error, Outcome, Text, error_event
+from chat_agents.events import AgentEvent, Data, Done, Error, Outcome, Text, error_event
 from chat_agents.flow import AgentFlow
 from chat_agents.handoff import flow_after_handoffs
+from chat_agents.limits import is_answered
 from chat_agents.rounds import RoundLimit
 from chat_agents.session import AgentSession
 from chat_agents.translation import Translation
@@ -74,7 +74,7 @@ class RunSettings(Generic[PauseT_co]):
     """The parts of an `AgentEngine` that a run uses.
 
     Attributes:
-        flow: the flow.
+        flow: the flow whose instructions and tools the run uses.
         chat: the chat of the flow.
         config: the settings of the engine.
         limit: the limit on rounds of tool calls.
@@ -107,7 +107,7 @@ class AgentRun(Generic[PauseT_co]):
         message: Content | None,
         inject: Mapping[Any, object] | None,
     ) -> None:
-        """Prepare the run. Applications call `AgentEngine.run()` instead."""
+        """Prepare the run. The arguments are internal: call `AgentEngine.run()` instead."""
         self._settings = settings
         self._session = session
         self._message = message
@@ -144,7 +144,7 @@ class AgentRun(Generic[PauseT_co]):
         if events is not None and not getattr(events, "ag_running", False):
             await events.aclose()
         if error is None and self._failure is not None:
-            # The session must not store what the failed run could not store.
+            # The session must not store contents that the failed run could not store.
             failure = self._failure
             await self._stack.__aexit__(type(failure), failure, failure.__traceback__)
             if not isinstance(failure, Exception):
@@ -161,19 +161,19 @@ class AgentRun(Generic[PauseT_co]):
         if settings.flow.name not in {session.flow, current}:
             msg = f"the session {session.id!r} belongs to the flow {current!r}, not to {settings.flow.name!r}"
             raise UsageError(msg)
-        settings = self._settings = settings.find(current)
-        if self._message is None and target is messages and _is_answered(messages):
-            # A store would deliver the answer again. Without one, the model would be asked for a second answer.
+        if settings.flow.name != current:
+            settings = self._settings = settings.find(current)
+        if self._message is None and target is messages and is_answered(messages):
+            # A store would deliver the answer again. Without a store, the model would be asked for a second answer.
             msg = "the model has answered: pass a message to run()"
             raise UsageError(msg)
-        _require_message(messages, self._message, settings.flow.interrupted())
+        require_message(messages, self._message, settings.flow.interrupted())
         options = await self._evaluate_options()
         owner = None if isinstance(target, OpenConversation) else session.owner
         stream = settings.chat.stream(target, options=options, inject=self._inject, owner=owner)
         if self._message is not None:
-            _cancel_abandoned(messages)
-            messages.push(self._message)
-        self._translation.posted(messages)  # what earlier runs have shown
+            append_message(messages, self._message)
+        self._translation.posted(messages)  # skips results that earlier runs have reported
         self._stream = await self._stack.enter_async_context(stream)
 
     async def _evaluate_options(self) -> ChatOptions:
@@ -247,13 +247,15 @@ class AgentRun(Generic[PauseT_co]):
         statuses = self._translation.pause(response, session.messages)
         return (*statuses, response.of_conversation(session.id, session.owner), self._create_done("paused"))
 
-    def _events_after_error(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Error | Done]:
+    def _events_after_error(self, error: BaseException, *, is_refused: bool = False) -> Sequence[Data | Error | Done]:
         """Log an error, and return the events that report it. Raise the error if the run is refused."""
         self._failure = error
         if is_refused:
             raise error  # another run is active
         _LOG.error("a run of the session %s failed", self._session.id, exc_info=error)
-        return error_event(self._translation.error_code(error)), self._create_done("failed")
+        # The next run does not report results of background agents that this run has added to the conversation.
+        posted = () if self._stream is None else self._translation.posted(self._session.messages)
+        return (*posted, error_event(self._translation.error_code(error)), self._create_done("failed"))
 
     def _create_done(self, outcome: Outcome) -> Done:
         self._session.touch()
@@ -261,12 +263,12 @@ class AgentRun(Generic[PauseT_co]):
         return Done(self._session.id, outcome, usage)
 
 
-def _require_message(messages: Messages, message: object, interrupted: Withhold[Paused]) -> None:
+def require_message(messages: Messages, message: object, interrupted: Withhold[Paused]) -> None:
     """Check that the conversation can continue with or without a message.
 
     Args:
         messages: the conversation.
-        message: message of the user, or `None`.
+        message: user message, or `None`.
         interrupted: the rule of the flow for interrupted calls.
 
     Raises:
@@ -286,11 +288,6 @@ def _require_message(messages: Messages, message: object, interrupted: Withhold[
         raise PendingToolsError(msg, waiting)
 
 
-def _is_answered(messages: Messages) -> bool:
-    role, turn = messages.last_turn or (None, None)
-    return role == "model" and turn is not None and is_final(turn)
-
-
 def _blocks_new_message(tool: Tool, interrupted: Withhold[Paused]) -> bool:
     status = tool.status
     if isinstance(status, (Interrupted, Running)):
@@ -298,9 +295,22 @@ def _blocks_new_message(tool: Tool, interrupted: Withhold[Paused]) -> bool:
     return isinstance(status, (Approved, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 
 
-def _cancel_abandoned(messages: Messages) -> None:
-    """Cancel the unresolved calls of a run that ended early. The model receives a text about their possible effects."""
-    for tool in messages.pending():
+def append_message(messages: Messages, message: Content) -> Sequence[Tool]:
+    """Append a user message, after cancelling the unresolved calls of a run that ended early.
+
+    The model receives a text about the possible effects of these calls.
+
+    Args:
+        messages: the conversation.
+        message: the user's message.
+
+    Returns:
+        The cancelled calls.
+    """
+    cancelled = messages.pending()
+    for tool in cancelled:
         if isinstance(tool.status, Running):
             tool.lost(_LEFT)
         tool.cancel(_CANCELLED)
+    messages.push(message)
+    return cancelled

@@ -26,7 +26,7 @@ from chat_agents.usage import Imported, SessionUsage
 VERSION: Final = 1
 _IMPORTED: Final = "imported"
 _COPIED: Final = "chat_agents"
-"""Field of the application data of a stored session that has its fields from before it was copied into the store."""
+"""Field of a stored session's application data, with the session's fields from before it was copied into the store."""
 _FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", _IMPORTED, "messages"})
 
 
@@ -35,8 +35,8 @@ class AgentSession:
     """A conversation of a user with an agent.
 
     `AgentSession(flow=…)` is in memory: the application stores `to_json()`, which is valid at any time, also during a
-    run. `await AgentSession.open(store, …)` is stored: each step of a run is durable before the next one. Titles,
-    lists, closing and deletion of stored sessions are methods of the store.
+    run. `await AgentSession.open(store, …)` is stored: each step of a run is durable before the next step begins.
+    Titles, lists, closing and deletion of stored sessions are methods of the store.
 
     Attributes:
         id: id of the session, in a store the id of the conversation.
@@ -59,7 +59,7 @@ class AgentSession:
         """Create a session in memory.
 
         Args:
-            id: id of the session. Default: a random one.
+            id: id of the session. Default: a random id.
             flow: name of the flow that runs the session.
             owner: the user who owns the session.
             state: initial state of the conversation, a JSON object. Tools change it, and models do not receive it.
@@ -98,7 +98,7 @@ class AgentSession:
 
     @property
     def current_flow(self) -> str:
-        """Name of the flow that answers the next message: `flow`, or the last one to which a `Handoff` has led."""
+        """Name of the flow that answers the next message: `flow`, or the flow of the last `Handoff`."""
         return flow_after_handoffs(self._messages) or self.flow
 
     @property
@@ -171,7 +171,7 @@ class AgentSession:
         The copy keeps `created_at` and `extra`. Its `last_active` is the time of the copy.
 
         Args:
-            store: the store.
+            store: the store that receives the copy.
 
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
@@ -318,7 +318,7 @@ def read_object(document: str | bytes) -> dict[str, object]:
     """Parse a document that must be a JSON object.
 
     Raises:
-        InvalidDocumentError: it is not.
+        InvalidDocumentError: the document is not a JSON object.
     """
     try:
         value = loads(document)
@@ -337,7 +337,7 @@ def _require_version(fields: Mapping[str, object]) -> None:
         msg = f"the version of a session must be a positive whole number, not {version!r}"
         raise InvalidDocumentError(msg, path="version")
     if version > VERSION:
-        msg = f"the session has version {version}, and this library reads up to version {VERSION}: upgrade it"
+        msg = f"the session has version {version}, but this chat-agents reads only up to {VERSION}: upgrade it"
         raise NewerVersionError(msg, path="version")
 
 
@@ -351,7 +351,7 @@ def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty:
         empty: whether the text may be empty.
 
     Raises:
-        InvalidDocumentError: the field is missing or not such a text.
+        InvalidDocumentError: the field is missing or not a text, or is empty although `empty` is false.
     """
     value = fields.get(name)
     if not isinstance(value, str) or not (value or empty):

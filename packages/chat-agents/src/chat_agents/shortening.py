@@ -1,4 +1,4 @@
-"""Functions that shorten texts to a number of characters, at the ends of words."""
+"""Shortening of texts to a number of characters, at the ends of words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 TRUNCATED: Final = "...(truncated)"
 _LONGEST_WORD: Final = 100
-"""How many characters a cut may move to reach the end of a word."""
+"""Maximum number of characters by which a cut is moved to reach the end of a word."""
 _HEAD_PERCENT: Final = 65
 
 
@@ -14,7 +14,7 @@ def truncate(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters, followed by `TRUNCATED` if it was longer.
 
     Args:
-        text: the text.
+        text: the text to truncate.
         limit: maximum number of characters.
     """
     return text if len(text) <= limit else text[: _word_end(text, limit)].rstrip() + TRUNCATED
@@ -27,7 +27,7 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
     unchanged.
 
     Args:
-        text: the text.
+        text: the text to shorten.
         limit: maximum number of characters, including the notice.
     """
     if len(text) <= limit:

@@ -50,17 +50,23 @@ def _event_name_and_fields(event: ToolStatus | Data | Error | Done | Paused) -> 
             return "error", {"code": code, "message": message}
         case Paused(waiting):
             session_id = waiting[0].conversation if waiting else None
-            return "paused", {"session_id": session_id, "waiting": [_wait_fields(wait) for wait in waiting]}
+            return "paused", {"session_id": session_id, "waiting": [wait_fields(wait) for wait in waiting]}
         case Done(session_id):
             return "done", {"session_id": session_id}
 
 
-def _wait_fields(wait: Wait) -> _Fields:
+def wait_fields(wait: Wait, /) -> dict[str, object]:
+    """Return the JSON object that describes a waiting call in a `paused` event.
+
+    Args:
+        wait: the waiting call.
+    """
     fields: _Fields = {
         "id": "/".join(wait.path),
         "tool": wait.name,
         "arguments": wait.arguments,
         "kind": wait.kind,
+        "revision": wait.revision,
         "expires_at": None if wait.expires_at is None else wait.expires_at.isoformat(),
         "at": None if wait.at is None else wait.at.isoformat(),
     }

@@ -19,7 +19,7 @@ async def summarize(model: CompletionProvider, text: str, limit: int) -> tuple[s
 
     Args:
         model: model that writes the summary.
-        text: the text.
+        text: the text to summarize.
         limit: maximum number of characters of the summary.
     """
     try:

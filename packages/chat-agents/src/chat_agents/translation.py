@@ -1,4 +1,4 @@
-"""Conversion of the events of a chat, and of its errors, to the events of an agent."""
+"""Converter from the events and errors of a chat to the events of an agent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Translation:
         """Convert an event of the chat to events of the agent, and return them.
 
         Args:
-            event: any event except the last one.
+            event: any event except the last event.
         """
         match event:
             case TextDelta(text):
@@ -91,18 +91,14 @@ class Translation:
         """Return the status of each call that a paused run waits for.
 
         Args:
-            paused: the pause.
+            paused: the outcome of the run, with the calls that wait.
             messages: the conversation. A call that waits inside another call is reported as the outermost call.
         """
         tools = [messages.tool(tool_id) for tool_id in dict.fromkeys([wait.path[0] for wait in paused.waiting])]
         return [event for tool in tools for event in (*self._announce_call(tool), _status_event(tool, "waiting"))]
 
     def error_code(self, error: BaseException) -> ErrorCode:
-        """Return the error code that describes an exception to the front end.
-
-        Args:
-            error: the error.
-        """
+        """Return the error code that describes an exception to the front end."""
         if isinstance(error, MaxStepsExceededError):
             return "max_tool_rounds"
         if isinstance(error, _MODEL_ERRORS):

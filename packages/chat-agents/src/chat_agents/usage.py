@@ -10,7 +10,7 @@ from chat_core import InvalidDocumentError, Messages, Role, Summary, Turn, Usage
 from chat_core.messages import APPLICATION
 
 RESULT: Final = "delegation"
-"""Type of the data about a finished delegation, and the field of a posted turn that has it."""
+"""Type of the data about a finished delegation, and name of the field with this data in a posted turn."""
 UNKNOWN: Final = "unknown"
 """Name in `SessionUsage.by_model` for requests whose model is not recorded, such as those of chats used as tools."""
 
@@ -21,10 +21,11 @@ class TokenUsage:
     """The number of requests and of the tokens that they used. Supports `+`.
 
     Attributes:
-        calls: responses of the model, and failed requests for which the provider reported tokens.
+        calls: model responses, and failed requests.
         compactions: how many of the calls wrote summaries.
-        unmetered_calls: how many of the calls had no reported tokens.
-        input_tokens: input tokens, including cached ones.
+        unmetered_calls: how many of the calls had no reported tokens. If one of several failed requests for the same
+            response had tokens, none of them is counted.
+        input_tokens: input tokens, including cached tokens.
         cached_input_tokens: part of `input_tokens` that was read from a cache.
         output_tokens: output tokens, including reasoning.
         reasoning_tokens: part of `output_tokens` that was reasoning.
@@ -53,7 +54,7 @@ class SessionUsage:
     """Tokens that a session has used, including failed requests and summaries.
 
     Attributes:
-        turns: messages of the user.
+        turns: user messages.
         totals: sum over all models.
         by_model: usage by model, sorted by name. Models are named as the provider names them in its responses.
     """
@@ -160,8 +161,8 @@ def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str,
             model = name
         if turn.by == "engine" and turn.extra and RESULT in turn.extra:
             yield from _iterate_posted(turn.extra[RESULT])
-        if turn.failed_usage:
-            yield name, _request_tokens(turn.failed_usage)
+        if turn.failed_usage or turn.failed_requests:
+            yield name, _request_tokens(turn.failed_usage or Usage(), calls=turn.failed_requests or 1)
         for tool in turn.tools:
             if tool.inner is not None:
                 yield from _iterate_requests(tool.inner)
@@ -170,17 +171,17 @@ def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str,
 
 
 def _iterate_posted(payload: object) -> Iterator[tuple[str, TokenUsage]]:
-    """Yield the usage of a background agent whose end was posted to the conversation."""
+    """Yield the usage of a background agent whose outcome was posted to the conversation."""
     usage = _read_object(_read_object(payload, RESULT).get("usage", {}), "usage")
     for name, counts in usage.items():
         yield name, _read_tokens(counts, f"usage.{name}")
 
 
-def _request_tokens(usage: Usage, *, compactions: int = 0) -> TokenUsage:
+def _request_tokens(usage: Usage, *, calls: int = 1, compactions: int = 0) -> TokenUsage:
     return TokenUsage(
-        calls=1,
+        calls=calls,
         compactions=int(compactions),
-        unmetered_calls=int(not usage),
+        unmetered_calls=0 if usage else calls,
         input_tokens=usage.input_tokens,
         cached_input_tokens=usage.cache_read_tokens,
         output_tokens=usage.output_tokens,

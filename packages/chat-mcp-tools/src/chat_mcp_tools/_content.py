@@ -1,4 +1,4 @@
-"""Functions that convert MCP tool results to values that chat-core can store."""
+"""Conversion of MCP tool results to values that chat-core can store."""
 
 from __future__ import annotations
 
@@ -6,20 +6,32 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from chat_core import Data, File, ToolOutput
+from chat_core.json import dump_bytes, is_finite
 from mcp import types
 
+MAX_STRUCTURED_BYTES: Final = 256 * 1024
+"""Default limit on the structured content that a front end receives."""
 
-def output_of(result: types.CallToolResult) -> object:
+
+def output_of(result: types.CallToolResult, max_structured_bytes: int = MAX_STRUCTURED_BYTES) -> object:
     """Return the value of a tool result, with its structured content as data for the front end.
+
+    Structured content that exceeds the limit, or that has a number which JSON does not allow, is only in the value.
+
+    Args:
+        result: the result of a call.
+        max_structured_bytes: limit on the structured content for the front end.
 
     Raises:
         ValueError: a file is not valid base64.
     """
     value, structured = value_of(result), result.structured_content
     if structured is None or _contains_only_blocks(structured, result.content):
+        return value
+    if not is_finite(structured) or len(dump_bytes(structured)) > max_structured_bytes:
         return value
     return ToolOutput(value, data=Data("structured", structured))
 
@@ -83,7 +95,10 @@ def _represents(text: str, value: object) -> bool:
 
 
 def _repeats_items(texts: list[str], value: object) -> bool:
-    """Return whether the texts equal the items of a list, in order. Some servers flatten lists and omit nulls."""
+    """Return whether `value` is a list whose items the texts repeat in order.
+
+    The texts may also repeat the flattened list without nulls, because some servers send it in this form.
+    """
     if not texts or not isinstance(value, list):
         return False
     items = cast("list[object]", value)
@@ -109,10 +124,10 @@ def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
 
 
 def _unwrap_result(structured: Any, repeated: set[str]) -> object:  # noqa: ANN401 - any JSON
-    """Return `value` for `{"result": value}` or `{"content": value}` if a text block repeats only the value.
+    """Return the value of the only field `result` or `content`, or the structured content unchanged.
 
-    SDKs wrap values that are not objects in the field `result`. Some servers use `content`, which is kept if a text
-    block repeats the whole object. Objects with any other field are returned unchanged.
+    SDKs wrap values that are not objects in the field `result`, some servers in `content`. The object is only removed
+    if a text block repeats the structured content. With `content`, the text block must repeat only the field's value.
     """
     match structured:
         case {"result": _, **others} if repeated and not others:

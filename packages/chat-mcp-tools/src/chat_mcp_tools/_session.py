@@ -17,22 +17,24 @@ from chat_core.transport.tracebacks import drop_frames
 from mcp import Client, MCPError, types
 
 from chat_mcp_tools._content import error_text_of, output_of
+from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES, is_limit_error
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
 from chat_mcp_tools.progress import McpProgress
 from chat_mcp_tools.servers import McpServer, connect
 
 MAX_PAGES = 32
-"""Pages of tools that are read by default. A server that has more, or never ends, is not used."""
+"""Default limit on the pages in which a server lists its tools. A server with more pages is not used."""
 
 _LOG = logging.getLogger("chat_mcp_tools")
 
 
 @final
 class Session:
-    """A connection to an MCP server. It is opened once and not reopened after it ends."""
+    """A connection to an MCP server, which is opened once and not reopened after it ends."""
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._server = server
+        self._max_response_bytes = max_response_bytes
         self._client: Client | None = None
         self._failure: Exception | None = None
         self._close_requested = anyio.Event()
@@ -49,12 +51,12 @@ class Session:
         The task reports that it has started as soon as the connection is open or has failed.
         """
         try:
-            async with Client(connect(self._server), cache=None) as client:
+            async with Client(connect(self._server, self._max_response_bytes), cache=None) as client:
                 self._client = client
                 task_status.started()
                 await self._close_requested.wait()
         except Exception as error:  # noqa: BLE001 - a failure ends this session only
-            drop_frames(error)  # of the SDK, whose variables hold the URL and the headers
+            drop_frames(error)  # frames of the SDK, whose variables hold the URL and the headers
             self._failure = error
             if self._client is None:
                 task_status.started()
@@ -101,16 +103,19 @@ class Session:
         msg = f"the MCP server {self.label!r} has more than {max_pages} pages of tools: set max_pages of mcp_tools()"
         raise ServerUnavailableError(msg)
 
-    async def call(self, tool: str, arguments: Mapping[str, object], context: ToolContext) -> object:
+    async def call(
+        self, tool: str, arguments: Mapping[str, object], context: ToolContext, max_structured_bytes: int
+    ) -> object:
         """Call a tool and return its result. If the caller is canceled, the server is notified.
 
         Args:
             tool: the server's name for the tool.
             arguments: JSON values by parameter name.
             context: receives the progress that the server reports.
+            max_structured_bytes: limit on the structured content for the front end.
 
         Raises:
-            ToolRefusedError: the tool failed, or the server rejected the call.
+            ToolRefusedError: the tool failed, the server rejected the call, or the result is too long.
             ServerGoneError: the connection has ended.
         """
         client = self._client
@@ -124,12 +129,18 @@ class Session:
         try:
             result = await client.call_tool(tool, dict(arguments), progress_callback=report)
         except MCPError as error:
+            if is_limit_error(error.message, self._max_response_bytes):
+                msg = (
+                    f"the response has more than {self._max_response_bytes} bytes, so the result is unknown; "
+                    "the call may have taken effect"
+                )
+                raise ToolRefusedError(msg) from error
             if error.code == types.CONNECTION_CLOSED:
                 raise self._connection_lost() from error
             raise ToolRefusedError(error.message) from error
         if result.is_error:
             raise ToolRefusedError(error_text_of(result))
-        return output_of(result)
+        return output_of(result, max_structured_bytes)
 
     def _connection_lost(self) -> ServerGoneError:
         # A call can notice the lost connection before the session's task does.

@@ -23,7 +23,7 @@ class McpAnnotations:
         read_only: whether the tool changes nothing.
         destructive: whether the tool may overwrite or delete, not only add. False for read-only tools.
         idempotent: whether a repeated call with the same arguments has no further effect. True for read-only tools.
-        open_world: whether the tool reaches outside the server, such as to the web.
+        open_world: whether the tool accesses systems outside the server, such as the web.
     """
 
     server: str

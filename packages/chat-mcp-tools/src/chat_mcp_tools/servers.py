@@ -17,8 +17,10 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
-# Creates a client with the limits recommended by the SDK, without naming an HTTP library here.
+# Creates a client with the timeouts recommended by the SDK.
 from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[reportPrivateUsage]
+
+from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES, limit_response
 
 
 @final
@@ -29,7 +31,7 @@ class StdioServer:
     Args:
         command: program to run.
         args: its arguments.
-        env: environment variables in addition to `HOME`, `PATH` and similar ones. The server does not inherit the
+        env: environment variables in addition to `HOME`, `PATH` and similar variables. The server does not inherit the
             environment of this process, which may contain secrets.
         cwd: working directory.
         name: name in metadata and errors. Default: the command line.
@@ -93,9 +95,14 @@ def _is_http_url(url: str) -> bool:
 McpServer: TypeAlias = StdioServer | HttpServer
 
 
-def connect(server: McpServer) -> Transport:
-    """Return a context manager that opens a transport to `server`. It can be entered only once."""
-    return _start_process(server) if isinstance(server, StdioServer) else _open_http(server)
+def connect(server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES) -> Transport:
+    """Return a context manager that opens a transport to `server`. It can be entered only once.
+
+    Args:
+        server: the program to start (`StdioServer`), or the endpoint to connect to (`HttpServer`).
+        max_response_bytes: limit on a response over HTTP.
+    """
+    return _start_process(server) if isinstance(server, StdioServer) else _open_http(server, max_response_bytes)
 
 
 @asynccontextmanager
@@ -151,11 +158,11 @@ def _hide_credentials(url: str) -> Generator[None]:
 
 
 @asynccontextmanager
-async def _open_http(server: HttpServer) -> AsyncGenerator[Any]:
+async def _open_http(server: HttpServer, max_response_bytes: int) -> AsyncGenerator[Any]:
     headers = None if server.headers is None else dict(server.headers)
     with _hide_credentials(server.url):
-        async with (
-            create_mcp_http_client(headers=headers) as client,
-            streamable_http_client(server.url, http_client=client) as streams,
-        ):
-            yield streams
+        async with create_mcp_http_client(headers=headers) as client:
+            client.event_hooks = {"response": [limit_response(max_response_bytes)]}
+            opened = streamable_http_client(server.url, http_client=client, max_sse_event_size=max_response_bytes)
+            async with opened as streams:
+                yield streams

@@ -14,6 +14,8 @@ from chat_core import ToolCollection, ToolContext
 from chat_core.errors import UsageError
 from mcp import types
 
+from chat_mcp_tools._content import MAX_STRUCTURED_BYTES
+from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES
 from chat_mcp_tools._session import MAX_PAGES, Session
 from chat_mcp_tools.annotations import McpAnnotations, annotations_of
 from chat_mcp_tools.errors import ServerUnavailableError
@@ -33,6 +35,8 @@ async def mcp_tools(
     trusted: bool = False,
     connect_timeout: float = 60.0,
     max_pages: int = MAX_PAGES,
+    max_structured_bytes: int = MAX_STRUCTURED_BYTES,
+    max_response_bytes: int = MAX_RESPONSE_BYTES,
 ) -> AsyncGenerator[ToolCollection[McpAnnotations]]:
     """Connect to an MCP server and provide its current tools until the context is exited.
 
@@ -48,15 +52,19 @@ async def mcp_tools(
         trusted: whether to rely on the server's declaration that a tool is idempotent or read-only. If so, an
             interrupted call is repeated; otherwise an approver decides. Policies are not affected.
         connect_timeout: seconds for the server to start, respond and list its tools.
-        max_pages: number of pages on which the server may list its tools.
+        max_pages: maximum number of pages in which the server lists its tools.
+        max_structured_bytes: maximum size of structured content, as JSON, that front ends receive as data. With 0, they
+            receive none. The model receives the content in any case.
+        max_response_bytes: maximum size of a response of an `HttpServer`, after decompression. A call whose response is
+            longer fails with a message for the model, and other calls are not affected.
 
     Raises:
         ServerUnavailableError: the server does not start, does not respond, or does not speak the protocol.
         UsageError: a tool has a schema that cannot be used; the message names the tool. Leave it out with `without`.
     """
     _require_server(server)
-    settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages)
-    session = Session(server)
+    settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages, max_structured_bytes)
+    session = Session(server, max_response_bytes)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         try:
@@ -87,6 +95,7 @@ class _Settings:
     timeout: float | None
     trusted: bool
     max_pages: int
+    max_structured_bytes: int
 
 
 async def _collect_tools(session: Session, settings: _Settings) -> ToolCollection[McpAnnotations]:
@@ -106,7 +115,7 @@ def _register_tool(
     tools: ToolCollection[McpAnnotations], session: Session, tool: types.Tool, settings: _Settings
 ) -> None:
     async def call(arguments: dict[str, Any], context: ToolContext) -> object:
-        return await session.call(tool.name, arguments, context)
+        return await session.call(tool.name, arguments, context, settings.max_structured_bytes)
 
     meta = annotations_of(session.label, tool)
     try:
