@@ -57,7 +57,7 @@ async def test_limit_parameter_bounds_the_list_of_waiting_calls(client: Client, 
 
     assert len((await client.get("/api/waiting?limit=1")).json["waiting"]) == 1
     assert (await client.get("/api/waiting?limit=all")).json["detail"] == (
-        "limit must be a whole number, such as 50, not 'all'."
+        "limit must be an integer, such as 50, not 'all'."
     )
 
 
@@ -349,7 +349,7 @@ async def test_conversation_stream_delivers_text_and_outcome(client: Client) -> 
                 break
 
     assert "".join(texts) == ANSWER
-    assert ends == [{"outcome": "answered", "detail": "It is answered."}]
+    assert ends == [{"outcome": "answered", "detail": "The model has answered."}]
 
 
 async def test_list_stream_reports_changes(client: Client, store: MemoryStore) -> None:

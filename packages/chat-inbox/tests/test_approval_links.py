@@ -43,7 +43,7 @@ async def test_link_shows_the_call_and_approves_it(client: Client, store: Memory
     answer = await client.submit(form, "Approve")
 
     assert answer.status == 200
-    assert "Approved. It runs, once." in answer.text
+    assert "Approved. The call runs once." in answer.text
     assert await until_answered(store) == ANSWER
     assert bank.paid == ["4000 to Maria"]
     assert (await messages_of(store)).tool("call_1").decisions[0].by == "ana@example.com"

@@ -92,7 +92,7 @@ async def test_nested_call_is_decided_by_path() -> None:
     async with anyio.create_task_group() as group:
         at_work.runs.open(group)
         version = await stored_version(store, *path)
-        with pytest.raises(HTTPError, match="does not take these arguments"):
+        with pytest.raises(HTTPError, match="does not accept these arguments"):
             wrong = Choice("approve", arguments={"to": "Maria", "cents": 0})
             await at_work.decide(Principal("ana"), "chat-17", path, version, wrong)
         await at_work.decide(

@@ -216,7 +216,7 @@ async def test_failed_run_reports_its_error_and_can_be_resumed(store: MemoryStor
         channel = runs.channel("chat-17")
         await ended(channel)
         assert channel.outcome == "failed"
-        assert channel.detail == ("The run ended with an error: the line broke. Everything that was finished is kept.")
+        assert channel.detail == ("The run ended with an error: the line broke. All finished steps are stored.")
 
     assert (await messages_of(store)).tool("call_1").resolved
     again = Bank(CALL, ANSWER)
@@ -254,7 +254,7 @@ async def test_run_starts_after_another_process_releases_the_conversation(store:
             channel = runs.channel("chat-17")
             await ended(channel)
             assert channel.outcome == "elsewhere"
-            assert channel.detail.startswith("Another process is at this conversation: ")
+            assert channel.detail.startswith("Another process is running this conversation: ")
             assert bank.paid == []
             await elsewhere.release()
             assert await until_answered(store) == ANSWER

@@ -58,7 +58,7 @@ def test_each_part_type_is_shown_as_its_kind_of_item() -> None:
         ("text", '{\n  "a": 1\n}'),
         ("note", "File: a.png (image/png, 4 bytes)"),
         ("note", "File: https://files.example/b.png (image/png)"),
-        ("note", "redacted_thinking (of claude)"),
+        ("note", "redacted_thinking (from claude)"),
         ("note", "Embedding"),
     ]
 

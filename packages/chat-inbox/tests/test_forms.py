@@ -117,7 +117,7 @@ def test_choice_field_returns_the_listed_value() -> None:
     assert read_form(field, {name: "1"}) == {"v": "1"}
     assert read_form(field, {name: "3"}) == {"v": True}
     assert read_form(field, {name: "9"}) == {"v": 1}
-    assert field.children[0].error == "choose one of those that are listed"
+    assert field.children[0].error == "choose one of the listed options"
 
 
 def test_form_distinguishes_null_from_an_absent_value() -> None:

@@ -475,7 +475,7 @@ async def test_response_to_a_forbidden_decision_has_no_form(store: MemoryStore, 
         approvers.remove("ben@example.com")
         answer = await ben.submit(form, "Approve", cents="not a number")
         assert answer.status == 403
-        assert "You may not decide about transfer" in answer.text
+        assert "You are not allowed to decide on the call to transfer" in answer.text
         assert answer.forms == []
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 

@@ -50,7 +50,7 @@ async def test_origin_header_is_checked_if_sec_fetch_site_is_missing(client: Cli
         assert answer.status == 403
         assert "a page of another site" in answer.text
     own = await client.request("POST", form.action, b"", content_type=kind, origin="http://127.0.0.1:8000")
-    assert "This form is not yours" in own.text
+    assert "This form has expired or belongs to another user" in own.text
     assert len((await messages_of(store)).pending()) == 1
 
 

@@ -45,7 +45,7 @@ def test_waits_for_returns_the_kind_of_decision_that_a_call_needs() -> None:
     one = tool()
     assert (waits_for(one), format_status(one)) == ("approval", "waits for approval")
     one.adopt(one.with_status(Pending("schedule", at=NOW)))
-    assert (waits_for(one), format_status(one)) == ("schedule", "waits for its time")
+    assert (waits_for(one), format_status(one)) == ("schedule", "waits for its scheduled time")
     one.adopt(one.with_status(Interrupted("a", reason="gone")))
     assert (waits_for(one), format_status(one)) == ("interrupted", "was interrupted")
     one.adopt(one.with_status(Suspended(Messages())))
@@ -68,7 +68,7 @@ def test_format_conflict_names_who_decided_and_how() -> None:
     assert format_conflict(one).startswith("transfer has changed")
     one.approve(by="ana", arguments={"cents": 2}, at=NOW)
     assert format_conflict(one).startswith(
-        "ana approved transfer with other arguments at 12:00 UTC. Nothing was changed"
+        "ana approved transfer with other arguments at 12:00 UTC. Your decision was not stored"
     )
     one.start()
     one.lost("gone")

@@ -283,7 +283,7 @@ async def test_an_expired_call_cannot_be_approved() -> None:
     (key,) = keys(target)
     clock.advance(timedelta(hours=1))
     error = refused(target, ClientInput(decisions=[PostedDecision(key, "approve")]), ana(clock))
-    assert (error.status, "time" in str(error)) == (409, True)
+    assert (error.status, "deadline" in str(error)) == (409, True)
     assert send(target, ClientInput(decisions=[PostedDecision(key, "cancel")]), ana(clock)).decided == 1
 
 

@@ -6,10 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chat_core import FunctionCall, Interrupted, Messages, Paused, Pending, Suspended, Tool, Turn
+from chat_core.approvals import Principal, owner_may_decide
 from chat_core.messages import Completed, Rejected
 from chat_core.testing import MemoryConversation
-from chat_streams import ClientInputError, PlainRequest, apply_plain_request, conversation_id, read_plain_request
-from stream_world import BALANCE, PAY, Clock, ana, bank, conversation_of, interrupted
+from chat_streams import (
+    ClientInputError,
+    Decider,
+    PlainEncoder,
+    PlainRequest,
+    apply_plain_request,
+    conversation_id,
+    read_plain_request,
+)
+from stream_world import BALANCE, NOW, PAY, Clock, ana, bank, conversation_of, interrupted
 
 if TYPE_CHECKING:
     from stream_world import PausingChat
@@ -79,27 +89,100 @@ async def test_a_rejection_without_arguments_keeps_its_reason() -> None:
     assert status.reason == "too much"
 
 
-@pytest.mark.parametrize("arguments", [{"cents": 501}, {}, None])
+@pytest.mark.parametrize("arguments", [{"cents": 501}, {}])
 async def test_an_approval_of_arguments_that_were_not_shown_is_refused(arguments: object) -> None:
     chat, conversation = await paused()
-    with pytest.raises(ClientInputError, match="not those that were shown") as refused:
+    with pytest.raises(ClientInputError, match="differ from those shown") as refused:
         apply_plain_request(decide("approve", arguments), conversation, chat=chat, decider=ana())
 
     assert (refused.value.status, conversation.messages.tool("call_1").decisions) == (409, ())
 
 
+@pytest.mark.parametrize("arguments", [PAY.arguments, {"cents": 501}])
+async def test_a_user_who_may_not_decide_cannot_guess_arguments(arguments: object) -> None:
+    chat, conversation = await paused()
+    request = decide("approve", arguments)
+    with pytest.raises(ClientInputError) as refused:
+        apply_plain_request(request, conversation, chat=chat, decider=Decider(Principal("eve"), owner_may_decide))
+
+    assert refused.value.code == "forbidden"
+    assert str(refused.value) == "You are not allowed to decide on the call to 'pay'."
+
+
+async def shown_revision(chat: PausingChat, conversation: MemoryConversation) -> int:
+    outcome = await chat.complete(conversation)
+    assert isinstance(outcome, Paused)
+    (line,) = PlainEncoder("json_lines").encode(outcome).splitlines()
+    revision = json.loads(line)["waiting"][0]["revision"]
+    assert isinstance(revision, int)
+    return revision
+
+
 async def test_an_interrupted_call_is_retried() -> None:
     chat, conversation = await interrupted("Paid.")
-    apply_plain_request(decide("retry"), conversation, chat=chat, decider=ana())
+    request = decide("retry", revision=await shown_revision(chat, conversation))
+    apply_plain_request(request, conversation, chat=chat, decider=ana())
     await chat.complete(conversation)
 
     assert conversation.messages[-1].text == "Paid."
 
 
+async def test_a_delayed_duplicate_retry_does_not_repeat_the_next_interruption() -> None:
+    chat, conversation = await interrupted("Paid.")
+    request = decide("retry", revision=await shown_revision(chat, conversation))
+    apply_plain_request(request, conversation, chat=chat, decider=ana())
+    tool = conversation.messages.tool("call_1")
+    tool.start(NOW)
+    tool.lost("the process died again")
+    again = await shown_revision(chat, conversation)
+    applied = apply_plain_request(request, conversation, chat=chat, decider=ana())
+
+    assert applied.decided == 0
+    assert isinstance(tool.status, Interrupted)
+
+    applied = apply_plain_request(decide("retry", revision=again), conversation, chat=chat, decider=ana())
+    assert applied.decided == 1
+
+
+async def test_a_decision_about_an_earlier_wait_is_refused() -> None:
+    chat, conversation = await paused()
+    with pytest.raises(ClientInputError, match="decided already or has changed") as refused:
+        apply_plain_request(decide("approve", revision=0), conversation, chat=chat, decider=ana())
+
+    assert (refused.value.status, conversation.messages.tool("call_1").decisions) == (409, ())
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"), [("approve", {"arguments": None}), ("retry", {"arguments": None}), ("retry", {})]
+)
+async def test_a_decision_without_what_the_user_saw_is_refused(action: str, fields: dict[str, Any]) -> None:
+    chat, conversation = await interrupted()
+    with pytest.raises(ClientInputError, match="needs ") as refused:
+        apply_plain_request(decide(action, **fields), conversation, chat=chat, decider=ana())
+
+    assert refused.value.status == 400
+
+
+def test_an_id_that_belongs_to_two_calls_is_refused() -> None:
+    inner = Messages()
+    inner.append("model", Turn([Tool(PAY, id="b", status=Pending("approval"))]))
+    calls = [
+        Tool(FunctionCall("ask", {}), id="a", status=Suspended(inner)),
+        Tool(PAY, id="a/b", status=Pending("approval")),
+    ]
+    conversation = conversation_of("Pay.")
+    conversation.messages.append("model", Turn(calls))
+    decision = {"id": "a/b", "action": "approve", "arguments": PAY.arguments}
+    with pytest.raises(ClientInputError, match="Several waiting calls have the id 'a/b'") as refused:
+        apply_plain_request(read(decisions=[decision]), conversation, chat=bank(), decider=ana())
+
+    assert refused.value.status == 409
+
+
 async def test_a_decision_about_a_call_that_does_not_wait_is_refused() -> None:
     chat, conversation = bank([BALANCE], "12 euros."), conversation_of("How much?")
     await chat.complete(conversation)
-    for id in ("call_3", "call_9"):  # noqa: A001 - the field's own name
+    for id in ("call_3", "call_9", "call_\ud800"):  # noqa: A001 - the field's own name
         request = read(decisions=[{"id": id, "action": "complete", "result": "a million"}])
         with pytest.raises(ClientInputError) as refused:
             apply_plain_request(request, conversation, chat=chat, decider=ana())
@@ -125,6 +208,9 @@ def test_a_new_conversation_without_a_message_is_refused() -> None:
         {"decisions": [{"action": "approve"}]},
         {"decisions": [{"id": "call_1", "action": "reject", "reason": 3}]},
         {"decisions": [{"id": "call_1", "action": "approve", "arguments": "{}"}]},
+        {"decisions": [{"id": "call_1", "action": "approve", "arguments": {"cents": 500}, "edited": {"cents": 5}}]},
+        {"decisions": [{"id": "call_1", "action": "retry", "arguments": {"cents": 500}, "revision": "1"}]},
+        {"decisions": [{"id": "call_1", "action": "retry", "arguments": {"cents": 500}, "revision": True}]},
     ],
 )
 def test_a_malformed_request_is_refused(fields: dict[str, Any]) -> None:

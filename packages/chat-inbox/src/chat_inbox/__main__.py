@@ -38,12 +38,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _create_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="chat-inbox", description="Decide about the calls that wait in a store.")
-    parser.add_argument("--store", required=True, help="the file of a SqliteStore; it is made where there is none")
-    parser.add_argument("--chat", help="module:name of the chat that goes on, or of a function that makes it")
-    parser.add_argument("--port", type=int, default=8470, help="of 127.0.0.1; 0 for any that is free (default: 8470)")
+    parser = argparse.ArgumentParser(
+        prog="chat-inbox", description="Serve an inbox in which the waiting tool calls of a store can be decided."
+    )
+    parser.add_argument("--store", required=True, help="file of a SqliteStore, which is created if it does not exist")
+    parser.add_argument("--chat", help="module:name of the chat that continues, or of a function that returns it")
     parser.add_argument(
-        "--person", default=_default_person(), help="the name that decisions are recorded under (default: yours)"
+        "--port", type=int, default=8470, help="port on 127.0.0.1; 0 chooses a free port (default: 8470)"
+    )
+    parser.add_argument(
+        "--person", default=_default_person(), help="name under which decisions are recorded (default: your user name)"
     )
     return parser
 
@@ -60,16 +64,16 @@ def import_chat(name: str) -> AnyChat:
 
     Args:
         name: `module:attribute`, where the attribute may be dotted. It refers to a chat, or to a function without
-            parameters that returns one. The current directory is added to the import path.
+            parameters that returns a chat. The current directory is added to the import path.
 
     Raises:
         ValueError: `name` does not have this form.
-        ImportError, AttributeError: The module or the attribute does not exist.
-        TypeError: The object is not a chat.
+        ImportError, AttributeError: the module or the attribute does not exist.
+        TypeError: the object is not a chat.
     """
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
-        msg = "expected MODULE:NAME, such as app.chats:support"
+        msg = f"expected MODULE:NAME, such as app.chats:support, not {name!r}"
         raise ValueError(msg)
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -88,13 +92,13 @@ def listen(port: int) -> socket.socket:
     """Open a listening socket on 127.0.0.1.
 
     Args:
-        port: Port number; 0 lets the operating system choose a free port.
+        port: port number; 0 lets the operating system choose a free port.
 
     Returns:
         The socket, which the caller closes. Connections queue up as soon as this function returns.
 
     Raises:
-        OSError: The port is in use or out of range.
+        OSError: the port is in use or out of range.
     """
     if not 0 <= port < 1 << 16:
         msg = f"the port must be a number from 0 to 65535, not {port}"
@@ -116,7 +120,7 @@ async def _serve_inbox(listener: socket.socket, path: str, chat: AnyChat | None,
         inbox = sign_in.protect(
             Inbox(store, chat=chat, authenticate=sign_in.authenticate, may_decide=sign_in.may_decide)
         )
-        # The sign-in checks the address of the socket, so uvicorn must not replace it by a proxy header.
+        # The sign-in checks the address of the socket. uvicorn must not replace this address by a proxy header.
         config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
         address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")
         print(f"The inbox is at {address} (ctrl-C ends it)", flush=True)  # noqa: T201

@@ -36,7 +36,7 @@ _REQUIRED_FIELD: Final[Mapping[Action, str]] = {"fail": "error", "complete": "re
 
 @final
 class Api:
-    """The routes of the JSON API, and their endpoints."""
+    """Routes and endpoints of the JSON API."""
 
     def __init__(self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver) -> None:
         self._service = service
@@ -86,7 +86,7 @@ class Api:
         return _etag_response(request, self._build_call_document(person, snapshot, _call_path(request)))
 
     async def follow_waiting(self, request: Request) -> Response:
-        """Return an event stream that reports that the list of waiting calls changed, without any call."""
+        """Return an event stream that reports changes of the list of waiting calls. The events contain no calls."""
         await self._require_person(request)
         return self._streams.respond(request, self._service.runs.list_channel, None)
 
@@ -177,7 +177,7 @@ def json_response(content: object, status: int = 200, kind: str = "application/j
     Args:
         content: JSON value.
         status: HTTP status code.
-        kind: Media type of the response.
+        kind: media type of the response.
     """
     body = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return Response(body, status_code=status, media_type=kind)
@@ -212,7 +212,7 @@ def _parse_limit(request: Request) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):  # noqa: PLR2004 - more digits than any list needs
-        raise HTTPError(400, f"limit must be a whole number, such as 50, not {text!r}.")
+        raise HTTPError(400, f"limit must be an integer, such as 50, not {text!r}.")
     return int(text)
 
 
@@ -242,14 +242,14 @@ def _parse_choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool
     """Validate and parse the JSON body of a decision.
 
     Args:
-        action: Action of the requested URL.
-        body: Decoded body.
+        action: action of the requested URL.
+        body: decoded body.
 
     Returns:
         The version of the call that the client saw, whether to start a run after the decision, and the decision.
 
     Raises:
-        HTTPError: A field is unknown, missing or of the wrong type.
+        HTTPError: a field is unknown, missing or of the wrong type.
     """
     fields: dict[str, type] = {"version": str, "resume": bool, **_FIELDS[action]}
     errors = {

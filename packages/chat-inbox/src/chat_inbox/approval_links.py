@@ -1,7 +1,8 @@
-"""Pages for approval links. Anyone who has such a link can decide the one call that the link is bound to.
+"""Pages for approval links. The signed token in a link, not a login, grants permission to decide one call.
 
-The signed token in the link grants the permission, so these forms need no CSRF token. A GET request only shows the
-call, because mail programs and chat applications fetch links for previews.
+`may_decide` still applies. If the token names an approver, a request of another signed-in user is refused. The forms
+need no CSRF token. A GET request only shows the call, because mail programs and chat applications fetch links for
+previews.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from chat_inbox.render import render
 from chat_inbox.security import Authenticate, find_principal, require_same_origin
 from chat_inbox.tool_definitions import find_argument_errors
 
-_DONE: Final = {"approve": "Approved. It runs, once.", "reject": "Rejected. The model is told so."}
+_DONE: Final = {"approve": "Approved. The call runs once.", "reject": "Rejected. The model is informed."}
 
 
 @final
 class ApprovalLinks:
-    """The routes of approval links, and their endpoints."""
+    """Routes and endpoints of approval links."""
 
     def __init__(self, service: ApprovalService, keys: ApprovalKeys, authenticate: Authenticate) -> None:
         self._service = service
@@ -139,8 +140,10 @@ def _to_http_error(error: ChatError) -> HTTPError:
     """Convert the error with which an approval link was refused to an HTTP error."""
     if isinstance(error, ApprovalRefusedError):
         decision = error.decision
-        who_decided = f" It was {decision.by or 'somebody'} who decided." if decision is not None else ""
-        return HTTPError(410 if decision is not None else 403, f"This link decides nothing: {error}.{who_decided}")
+        who_decided = f" {decision.by or 'Somebody'} has decided." if decision is not None else ""
+        return HTTPError(
+            410 if decision is not None else 403, f"Nothing was decided by this link: {error}.{who_decided}"
+        )
     if isinstance(error, UnknownConversationError):
         return HTTPError(404, "The conversation of this link no longer exists.")
     return HTTPError(409, f"Nothing was decided: {error}.")

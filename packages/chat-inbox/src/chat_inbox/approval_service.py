@@ -25,6 +25,13 @@ Authorize: TypeAlias = Callable[[str, str | None], bool]
 
 The arguments are the name of the person and the name of the person in charge of the conversation, if any.
 """
+MaySee: TypeAlias = Callable[[Principal, Snapshot], bool]
+"""A function that returns whether a person may see a stored conversation."""
+
+
+def see_all(_person: Principal, _snapshot: Snapshot, /) -> bool:
+    """Return True, so that `Authorize` alone determines who may see a conversation."""
+    return True
 
 
 @final
@@ -33,11 +40,11 @@ class Choice:
     """A decision that an approver submits for one call.
 
     Attributes:
-        action: What to do with the call.
-        arguments: Arguments that replace those of the call, for `approve`.
-        text: Reason of `reject`, or error message of `fail`.
-        note: Note for the audit trail; the model does not see it.
-        result: Result of the call, for `complete`.
+        action: the decision, such as `approve`.
+        arguments: arguments that replace those of the call, for `approve`.
+        text: reason of `reject`, or error message of `fail`.
+        note: note for the audit trail; the model does not see it.
+        result: result of the call, for `complete`.
     """
 
     action: Action
@@ -50,12 +57,12 @@ class Choice:
         """Apply the decision to a call in memory, without storing it.
 
         Args:
-            tool: Call to decide.
-            by: Name of the approver.
-            at: Time of the decision.
+            tool: call to decide.
+            by: name of the approver.
+            at: time of the decision.
 
         Raises:
-            IllegalTransitionError: The status of the call does not allow this action.
+            IllegalTransitionError: the status of the call does not allow this action.
         """
         match self.action:
             case "approve":
@@ -75,11 +82,12 @@ class ApprovalService:
     """A service that reads and decides stored conversations on behalf of authenticated people.
 
     Args:
-        store: Store of the conversations.
-        find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
-        authorize: Checks the access to a conversation.
-        may_decide: Checks whether a person may decide a call.
-        now: Clock that returns aware datetimes.
+        store: store of the conversations.
+        find_chat: returns the chat that continues a conversation, given its id, or None if this process has none.
+        authorize: checks the access to a conversation.
+        may_decide: checks whether a person may decide a call.
+        now: clock that returns aware datetimes.
+        may_see: checks the access to a conversation, besides `authorize`.
     """
 
     def __init__(
@@ -89,6 +97,8 @@ class ApprovalService:
         authorize: Authorize,
         may_decide: MayDecide,
         now: Callable[[], datetime],
+        *,
+        may_see: MaySee = see_all,
     ) -> None:
         self.store = store
         self.now = now
@@ -96,6 +106,7 @@ class ApprovalService:
         self._find_chat = find_chat
         self._authorize = authorize
         self._may_decide = may_decide
+        self._may_see = may_see
 
     # --- Reading --------------------------------------------------------------------------------------------------
 
@@ -103,8 +114,8 @@ class ApprovalService:
         """Return the waiting calls that a person may see and decide, earliest deadline first.
 
         Args:
-            person: The person who asks for the list.
-            limit: Maximum number of calls; None returns all.
+            person: the person who asks for the list.
+            limit: maximum number of calls; None returns all.
         """
         found = [
             item
@@ -117,11 +128,11 @@ class ApprovalService:
         """Load a conversation from the store, if the person may see it.
 
         Args:
-            person: The person who asks for the conversation.
-            conversation: Id of the conversation.
+            person: the person who asks for the conversation.
+            conversation: id of the conversation.
 
         Raises:
-            HTTPError: The conversation does not exist, cannot be read, or is not visible to `person`.
+            HTTPError: the conversation does not exist, cannot be read, or is not visible to `person`.
         """
         try:
             snapshot = await self.store.load(conversation)
@@ -129,33 +140,33 @@ class ApprovalService:
             snapshot = None
         except InvalidDocumentError as error:
             raise HTTPError(500, f"The conversation cannot be read: {error}.") from error
-        if snapshot is None or not self._authorize(person.name, snapshot.person):
-            raise HTTPError(404, "There is no such conversation: it was deleted, or it is not yours to see.")
+        if snapshot is None or not (self._authorize(person.name, snapshot.person) and self._may_see(person, snapshot)):
+            raise HTTPError(404, "There is no such conversation: it was deleted, or you may not see it.")
         return snapshot
 
     def find_call(self, snapshot: Snapshot, path: tuple[str, ...]) -> Tool:
         """Return the call at a path in a conversation.
 
         Args:
-            snapshot: Conversation that contains the call.
-            path: Call ids, from the outermost call to this one.
+            snapshot: conversation that contains the call.
+            path: call ids, from the outermost call to this one.
 
         Raises:
-            HTTPError: There is no such call.
+            HTTPError: there is no such call.
         """
         try:
             return snapshot.messages.tool(*path)
         except (KeyError, TypeError):
-            raise HTTPError(404, "There is no such call in this conversation (any more).") from None
+            raise HTTPError(404, "There is no such call in this conversation: load the page again.") from None
 
     def may_decide(self, person: Principal, snapshot: Snapshot, path: tuple[str, ...], tool: Tool) -> bool:
         """Return whether the rule of the application and the policy of the chat let a person decide a call.
 
         Args:
-            person: The person.
-            snapshot: Conversation that contains the call.
-            path: Call ids, from the outermost call to this one.
-            tool: The call.
+            person: the person who wants to decide the call.
+            snapshot: conversation that contains the call.
+            path: call ids, from the outermost call to this one.
+            tool: the call.
         """
         wait = Wait.from_tool(tool, path, conversation=snapshot.id, owner=snapshot.owner)
         return is_allowed(self._may_decide, person, wait)
@@ -164,29 +175,29 @@ class ApprovalService:
         """Raise an error if a person may not decide a call.
 
         Args:
-            person: The person, or None for the holder of an approval link without a name. The application has chosen
+            person: the person, or None for the holder of an approval link without a name. The application has chosen
                 the holder, who decides every call except those that `RequireApproval(of=...)` reserves.
-            snapshot: Conversation that contains the call.
-            path: Call ids, from the outermost call to this one.
+            snapshot: conversation that contains the call.
+            path: call ids, from the outermost call to this one.
 
         Raises:
-            HTTPError: The rule of the application, or the policy of the chat, does not allow it.
+            HTTPError: the rule of the application, or the policy of the chat, does not allow it.
         """
         tool = self.find_call(snapshot, path)
         wait = Wait.from_tool(tool, path, conversation=snapshot.id, owner=snapshot.owner)
         allowed = wait.of is None if person is None else is_allowed(self._may_decide, person, wait)
         if not allowed:
-            raise HTTPError(403, f"You may not decide about {tool.name}; nothing was changed.")
+            raise HTTPError(403, f"You are not allowed to decide on the call to {tool.name}; nothing was changed.")
 
     def require_current(self, tool: Tool, version: str) -> None:
         """Raise an error if a call is no longer in the state that the person saw.
 
         Args:
-            tool: Call as it is stored.
-            version: Version of the call on the person's page.
+            tool: call as it is stored.
+            version: version of the call on the person's page.
 
         Raises:
-            HTTPError: The versions differ. The message names the person who decided, if there is one.
+            HTTPError: the versions differ. The message names the person who decided, if a person did.
         """
         if compute_version(tool) != version:
             raise HTTPError(409, format_conflict(tool))
@@ -195,14 +206,14 @@ class ApprovalService:
         """Return the definition of the tool that was called, or None if this process does not have the chat or tool.
 
         Args:
-            conversation: Id of the conversation.
-            messages: History of the conversation.
-            path: Call ids, from the outermost call to this one.
+            conversation: id of the conversation.
+            messages: history of the conversation.
+            path: call ids, from the outermost call to this one.
         """
         return find_definition(self._find_chat(conversation), resolve_names(messages, path))
 
     async def is_due(self, snapshot: Snapshot) -> bool:
-        """Return whether the conversation can be continued now and no run of it is active in any process."""
+        """Return whether the conversation can be continued now and has no active run in any process."""
         if self.runs.channel(snapshot.id).running:
             return False
         return any(item.conversation == snapshot.id for item in await self.store.due(person=snapshot.person))
@@ -224,12 +235,12 @@ class ApprovalService:
         The decision is stored when this method returns. The run continues in the background.
 
         Args:
-            person: The approver.
-            conversation: Id of the conversation.
-            path: Call ids, from the outermost call to this one.
-            version: Version of the call that the approver saw. If the call has changed since, nothing is stored.
-            choice: The decision.
-            resume: Whether to start a run; otherwise a worker resumes the conversation.
+            person: the approver.
+            conversation: id of the conversation.
+            path: call ids, from the outermost call to this one.
+            version: version of the call that the approver saw. If the call has changed since, nothing is stored.
+            choice: the decision.
+            resume: whether to start a run; otherwise a worker resumes the conversation.
 
         Returns:
             The conversation as it is stored after the decision.
@@ -272,17 +283,17 @@ class ApprovalService:
         """Raise an error if the tool rejects edited arguments. If the tool is unknown, accept all arguments."""
         definition = self.tool_definition(snapshot.id, snapshot.messages, path)
         if definition is not None and (errors := find_argument_errors(definition, arguments)):
-            raise HTTPError(422, "The tool does not take these arguments; nothing was decided.", errors=errors)
+            raise HTTPError(422, "The tool does not accept these arguments; nothing was decided.", errors=errors)
 
     async def resume(self, person: Principal, conversation: str) -> None:
         """Start a run that continues a conversation.
 
         Args:
-            person: The person who asks for the run.
-            conversation: Id of the conversation.
+            person: the person who asks for the run.
+            conversation: id of the conversation.
 
         Raises:
-            HTTPError: The conversation does not exist, is not visible to `person`, or has no chat in this process.
+            HTTPError: the conversation does not exist, is not visible to `person`, or has no chat in this process.
         """
         await self.snapshot(person, conversation)
         if not self.runs.start(conversation):

@@ -50,7 +50,7 @@ class PageEvent:
     """An event that is sent to open pages.
 
     Attributes:
-        number: Position in the channel, counted from 1.
+        number: position in the channel, counted from 1.
         name: `text`, `changed`, `began` or `ended`.
         data: JSON values of the event.
     """
@@ -66,13 +66,13 @@ class Channel:
     """A buffer with the events and the run state of one conversation, for the pages that follow it.
 
     Attributes:
-        number: Number of the last event.
-        messages: History of the active run; None if no run is active in this process.
-        running: Whether a run is active in this process.
-        outcome: How the last run ended; None before the first run and during a run.
-        detail: Sentence about the outcome.
-        restart_requested: Whether a decision was stored since the active run last read the conversation.
-        followers: Number of open event streams.
+        number: number of the last event.
+        messages: history of the active run; None if no run is active in this process.
+        running: whether a run is active in this process.
+        outcome: how the last run ended; None before the first run and during a run.
+        detail: sentence about the outcome.
+        restart_requested: whether a decision was stored since the active run last read the conversation.
+        followers: number of open event streams.
     """
 
     number: int = 0
@@ -89,7 +89,7 @@ class Channel:
 
     @property
     def live_text(self) -> str:
-        """The text that the current step has streamed. It is empty as soon as the history contains the turn."""
+        """The text that the current step has streamed, which is empty as soon as the history contains the turn."""
         if self.messages is None or _count_turns(self.messages) > self._turn_count:
             return ""
         return "".join(self._text)
@@ -109,7 +109,7 @@ class Channel:
         """Append an event and wake the followers.
 
         Args:
-            name: Name of the event.
+            name: name of the event.
             **data: JSON values of the event.
         """
         self.number += 1
@@ -126,7 +126,11 @@ class Channel:
         self.publish("changed")
 
     def begin_run(self, messages: Messages) -> None:
-        """Mark the channel as running, with the history of the run."""
+        """Mark the channel as running, clear the last outcome, and publish `began`.
+
+        Args:
+            messages: history of the run.
+        """
         self.messages, self.running = messages, True
         self.outcome, self.detail = None, ""
         self._reset_text()
@@ -136,8 +140,8 @@ class Channel:
         """Mark the run as ended, after its results were stored.
 
         Args:
-            outcome: How the run ended.
-            detail: Sentence about the outcome.
+            outcome: how the run ended.
+            detail: sentence about the outcome.
         """
         self.messages, self.running = None, False
         self.outcome, self.detail = outcome, detail
@@ -200,11 +204,11 @@ class BackgroundRuns:
     A run continues when the page that started it is closed.
 
     Args:
-        store: Store of the conversations.
-        find_chat: Returns the chat that continues a conversation, given its id, or None if this process has none.
+        store: store of the conversations.
+        find_chat: returns the chat that continues a conversation, given its id, or None if this process has none.
 
     Attributes:
-        list_channel: Channel of the list of waiting calls.
+        list_channel: channel of the list of waiting calls.
     """
 
     def __init__(self, store: ConversationStore, find_chat: Callable[[str], AnyChat | None]) -> None:
@@ -243,7 +247,7 @@ class BackgroundRuns:
         return channel
 
     def _evict_channels(self) -> None:
-        """If there are too many channels, drop those without a run and without followers."""
+        """If there are too many channels, drop channels without a run and without followers."""
         if len(self._channels) < _MAX_CHANNELS:
             return
         for name in [name for name, item in self._channels.items() if not item.running and not item.followers]:
@@ -257,7 +261,7 @@ class BackgroundRuns:
         """Raise an error if `start()` would fail because the inbox is not open. Call this before storing a decision.
 
         Raises:
-            UsageError: The inbox is not open.
+            UsageError: the inbox is not open.
         """
         if self.can_run(conversation):
             self._require_group()
@@ -276,7 +280,7 @@ class BackgroundRuns:
             True, or False if this process has no chat for the conversation, so that nothing was started.
 
         Raises:
-            UsageError: The inbox is not open.
+            UsageError: the inbox is not open.
         """
         chat = self._find_chat(conversation)
         if chat is None:
@@ -307,7 +311,7 @@ class BackgroundRuns:
             await self._take_over_after_run(conversation)
 
     async def _take_over_after_run(self, conversation: str) -> None:
-        """Wait until another process ends its run, then start a run here if that run missed a decision."""
+        """Wait until another process ends its run, then start a run in this process if that run missed a decision."""
         self._takeovers.add(conversation)
         try:
             cursor = (await self._store.changes()).cursor
@@ -334,15 +338,17 @@ class BackgroundRuns:
                 self.list_channel.publish("changed")
                 response = await _run_chat(chat, opened, channel)
         except ConflictError as error:
-            return "elsewhere", f"Another process is at this conversation: {error}."
+            return "elsewhere", f"Another process is running this conversation: {error}."
         except ChatError as error:
-            return "failed", f"The run ended with an error: {error}. Everything that was finished is kept."
+            return "failed", f"The run ended with an error: {error}. All finished steps are stored."
         except Exception as error:  # noqa: BLE001 - models, tools and stores may raise anything; the page shows it
             _log.exception("run on conversation %r failed", conversation)
             kind = type(error).__name__
-            return "failed", f"The run ended with an error ({kind}); the log of the server has all of it."
+            return "failed", f"The run ended with an error ({kind}); the log of the server has the details."
         return (
-            ("paused", "It waits for a decision.") if isinstance(response, Paused) else ("answered", "It is answered.")
+            ("paused", "The conversation waits for a decision.")
+            if isinstance(response, Paused)
+            else ("answered", "The model has answered.")
         )
 
 

@@ -52,18 +52,18 @@ DEFAULT_TURNS = 40
 @final
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """The values with which a template shows a tool call.
+    """The template data of a tool call.
 
     Attributes:
-        key: Path of the call, as it appears in URLs and forms.
-        anchor: Id of the HTML element.
-        version: Version that a decision must repeat.
+        key: path of the call, as it appears in URLs and forms.
+        anchor: id of the HTML element.
+        version: version that a decision must repeat.
         arguments: JSON of the arguments that run or ran.
         asked: JSON of the model's own arguments, if an approver replaced them.
-        terms: Remaining time as text.
-        expires: Deadline or start time in ISO format.
-        decisions: A sentence about each decision.
-        form: Form of the arguments, if the call waits for a decision.
+        terms: remaining time as text.
+        expires: deadline or start time in ISO format.
+        decisions: a sentence about each decision.
+        form: form of the arguments, if the call waits for a decision.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Item:
     """One item of a conversation page. Items with the same key and version are identical.
 
     Attributes:
-        depth: Nesting level: 0 in the conversation, 1 in a chat that is used as a tool, and so on.
+        depth: nesting level: 0 in the conversation, 1 in a chat that is used as a tool, and so on.
     """
 
     key: str
@@ -107,8 +107,8 @@ class ConversationView:
     """A builder for the items of a conversation page.
 
     Args:
-        now: Current time, as an aware datetime.
-        find_form: Returns the form of a call that waits for a decision.
+        now: current time, as an aware datetime.
+        find_form: returns the form of a call that waits for a decision.
     """
 
     def __init__(self, now: datetime, find_form: Callable[[Path, Tool], Field | None]) -> None:
@@ -119,8 +119,8 @@ class ConversationView:
         """Return the items for the last turns of a conversation, and the number of earlier turns that are left out.
 
         Args:
-            messages: History to show.
-            max_turns: Number of turns to show; None shows all. Turns with a waiting call are never left out.
+            messages: history to show.
+            max_turns: number of turns to show; None shows all. Turns with a waiting call are never left out.
         """
         turns = [(content, turn) for content in messages for turn in content.turns]
         first = 0 if max_turns is None else max(len(turns) - max_turns, 0)
@@ -132,11 +132,11 @@ class ConversationView:
         return items, first
 
     def build_call(self, path: Path, tool: Tool) -> CallView:
-        """Return the values with which a template shows one call.
+        """Return the template data of one call.
 
         Args:
-            path: Call ids, from the outermost call to this one.
-            tool: Call to show.
+            path: call ids, from the outermost call to this one.
+            tool: call to show.
         """
         status = tool.status
         pending = status if isinstance(status, Pending) else None
@@ -216,7 +216,7 @@ def _describe_part(part: Part) -> tuple[ItemKind, str]:
             size = f", {len(part.data)} bytes" if part.data is not None else ""
             return "note", f"File: {part.name or part.url or 'unnamed'} ({part.mime}{size})"
         case ProviderPart():
-            return "note", f"{part.kind} (of {part.provider or 'nobody'})"
+            return "note", f"{part.kind} (from {part.provider or 'an unknown provider'})"
         case _:
             return "note", type(part).__name__
 

@@ -21,8 +21,9 @@ class EventStreams:
     """A factory for responses that stream the events of a channel.
 
     Args:
-        watch: Watcher that reports changes in the store while streams are open.
-        process: Identifier of this process. It distinguishes event ids from those that an earlier process sent.
+        watch: watcher that reports changes in the store while streams are open.
+        process: identifier of this process. It distinguishes event ids of this process from event ids of an earlier
+            process.
     """
 
     def __init__(self, watch: StoreWatcher, process: str) -> None:
@@ -30,7 +31,7 @@ class EventStreams:
         self._process = process
 
     def format_position(self, channel: Channel) -> str:
-        """Return the position of a channel as an event id. A client passes it back to receive the events after it."""
+        """Return the position of a channel as an event id. A client passes it back to receive later events."""
         return f"{self._process}-{channel.number}"
 
     def parse_position(self, position: str) -> int:
@@ -46,9 +47,9 @@ class EventStreams:
         starts with the next event.
 
         Args:
-            request: Request for the stream.
-            channel: Channel to follow.
-            conversation: Conversation of the channel; None for the list of waiting calls.
+            request: request for the stream.
+            channel: channel to follow.
+            conversation: conversation of the channel; None for the list of waiting calls.
         """
         requested = request.headers.get("last-event-id") or request.query_params.get("after")
         cursor = request.query_params.get("cursor", "")
@@ -62,7 +63,7 @@ class EventStreams:
         with channel.count_follower():
             yield ServerSentEvent(comment="listening", retry=1000, sep="\n")
             if await self._watcher.catch_up(channel, conversation, cursor):
-                # Only this page is out of date; the other followers of the channel are not.
+                # Only this page is out of date. The other followers of the channel are up to date.
                 yield ServerSentEvent("{}", event="changed", id=f"{self._process}-{max(number, 0)}", sep="\n")
             events = channel.follow(number)
             try:

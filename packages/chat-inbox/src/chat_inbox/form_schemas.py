@@ -21,12 +21,12 @@ class FieldSchema:
     """A JSON Schema, reduced to what a form needs. Subschemas are parsed on access, as a schema can contain itself.
 
     Attributes:
-        raw: The schema, with references resolved.
-        root: The document in which references are resolved.
-        kind: The only type besides null, or `other` if the schema allows none or several.
-        nullable: Whether null is allowed.
-        options: The values of `enum` or `const`, both values of a boolean, or None.
-        branches: The alternatives of `anyOf`, `oneOf` or a list of types.
+        raw: the schema, with references resolved.
+        root: the document in which references are resolved.
+        kind: the only type besides null, or `other` if the schema allows none or several.
+        nullable: whether null is allowed.
+        options: the values of `enum` or `const`, both values of a boolean, or None.
+        branches: the alternatives of `anyOf`, `oneOf` or a list of types.
     """
 
     raw: Schema
@@ -112,7 +112,7 @@ def parse_schema(schema: object, root: Schema) -> FieldSchema:
 
     Args:
         schema: JSON Schema; anything else counts as an empty schema.
-        root: Document in which references are resolved.
+        root: document in which references are resolved.
     """
     found = _resolve_references(_as_mapping(schema), root)
     branches, nullable = _split_branches(found, root)

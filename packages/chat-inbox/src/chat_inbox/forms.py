@@ -1,4 +1,4 @@
-"""Functions that build forms for the arguments of a tool call from their JSON Schema, and parse submitted forms.
+"""Forms for the arguments of a tool call, which are built from a JSON Schema and parsed when they are submitted.
 
 A field that the user did not edit keeps its exact original value, because the submitted text is compared with the
 text that was rendered. This preserves integers of any length, foreign line endings, and characters that a browser
@@ -47,20 +47,20 @@ class Field:
     """A form field, or a group of fields.
 
     Attributes:
-        kind: Kind of control.
-        name: Name of the control in the submitted form.
-        label: Property name, or item number counted from 1.
-        location: Keys and indexes of the value in the arguments.
-        original: Value when the form was built; `ABSENT` if there was none.
-        schema: Schema of the value.
-        states: States that the user can choose: a value, null, or left out.
-        state: Selected state.
-        text: Content of the control; for a choice, the key of the selected option.
-        initial_text, initial_state: Text and state when the form was built.
-        choices: Key, label and value of each option.
-        children: Fields of a group.
-        holds_rest: Whether this field holds the properties of its group that have no field of their own.
-        error: Validation message; empty if the field is valid.
+        kind: kind of control.
+        name: name of the control in the submitted form.
+        label: property name, or item number counted from 1.
+        location: keys and indexes of the value in the arguments.
+        original: value when the form was built; `ABSENT` if there was none.
+        schema: schema of the value.
+        states: states that the user can choose: a value, null, or left out.
+        state: selected state.
+        text: content of the control; for a choice, the key of the selected option.
+        initial_text, initial_state: text and state when the form was built.
+        choices: key, label and value of each option.
+        children: fields of a group.
+        holds_rest: whether this field holds the properties of its group that have no field of their own.
+        error: validation message; empty if the field is valid.
     """
 
     kind: Kind
@@ -122,8 +122,8 @@ def build_form(schema: Mapping[str, object] | None, arguments: Mapping[str, obje
     """Build a form to edit the arguments of a call.
 
     Args:
-        schema: JSON Schema of the arguments. Without one the form is a single JSON field.
-        arguments: Current values.
+        schema: JSON Schema of the arguments. Without a schema, the form is a single JSON field.
+        arguments: current values.
     """
     parsed = parse_schema(schema or {}, schema or {})
     value, position = dict(arguments), _Position("f", "arguments", ())
@@ -278,8 +278,8 @@ def read_form(form: Field, posted: Mapping[str, str]) -> dict[str, object]:
     """Parse a submitted form, and store the submitted texts and the errors in its fields.
 
     Args:
-        form: Form built from the arguments as they were when the page was rendered.
-        posted: Submitted fields by name.
+        form: form built from the arguments as they were when the page was rendered.
+        posted: submitted fields by name.
 
     Returns:
         The edited arguments. They are meaningful only if `invalid_fields` returns nothing.
@@ -297,8 +297,8 @@ def attach_errors(form: Field, errors: Mapping[str, str]) -> None:
     """Attach validation errors to the fields that they concern, or to the closest group around them.
 
     Args:
-        form: Form to modify.
-        errors: Messages by path, such as `items[2].price`.
+        form: form to modify.
+        errors: messages by path, such as `items[2].price`.
     """
     for path, message in errors.items():
         best = form
@@ -346,7 +346,7 @@ def _read_choice(form: Field, posted: Mapping[str, str]) -> object:
         if known == key:
             form.text = key
             return form.original if key == form.initial_text else value
-    form.error = "choose one of those that are listed"
+    form.error = "choose one of the listed options"
     return form.original
 
 
@@ -401,7 +401,7 @@ def _parse_number(form: Field, text: str) -> object:
         if form.kind == "number" and _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
             return number
     except ValueError:  # more digits than `int()` accepts
-        form.error = "a number of so many digits cannot be read"
+        form.error = "the number has too many digits"
         return form.original
     expected = "a whole number, such as 12" if form.kind == "integer" else "a number, such as 12 or 0.5"
     form.error = f"write {expected}" if not text else f"{text[:LONG_TEXT]!r} is not {expected}"

@@ -13,8 +13,8 @@ class HTTPError(Exception):
 
     Attributes:
         status: HTTP status code.
-        detail: Message for people: the reason, and what to do.
-        errors: Messages about single fields, by the path of the field in the arguments.
+        detail: message for people: the reason, and what to do.
+        errors: messages about single fields, by the path of the field in the arguments.
     """
 
     def __init__(self, status: int, detail: str, *, errors: Mapping[str, str] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from inspect import iscoroutinefunction
 from typing import Any, Final, Self, cast, final
@@ -13,6 +13,7 @@ from typing import Any, Final, Self, cast, final
 import anyio
 from chat_core import AnyChat, Chat
 from chat_core.approvals import ApprovalKeys, MayDecide, Principal
+from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
 from starlette.applications import Starlette
@@ -24,7 +25,7 @@ from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_inbox.api import Api, json_response
 from chat_inbox.approval_links import ApprovalLinks
-from chat_inbox.approval_service import ApprovalService, Authorize
+from chat_inbox.approval_service import ApprovalService, Authorize, MaySee, see_all
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.openapi import build_document
@@ -41,10 +42,6 @@ def allow_everyone(_person: str, _in_charge: str | None, /) -> bool:
     return True
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @final
 class Inbox:
     """An ASGI application with pages and a JSON API for deciding the waiting tool calls of a store.
@@ -54,23 +51,25 @@ class Inbox:
     in a lifespan function. The caller owns the store: closing the inbox does not close it.
 
     Args:
-        store: Store of the conversations.
-        authenticate: Returns the person who sent a request, a name or a `Principal` with roles, or None without a
+        store: store of the conversations.
+        authenticate: returns the person who sent a request, a name or a `Principal` with roles, or None without a
             valid sign-in. Decisions are recorded under this name.
-        chat: Chat that continues a conversation after a decision, or a function that returns it for a conversation id.
+        chat: chat that continues a conversation after a decision, or a function that returns it for a conversation id.
             Without a chat, a worker must resume the conversations, and arguments are edited as JSON.
-        may_decide: Returns whether a person may decide a call: `owner_may_decide`, `only_role(...)` or a function of
+        may_decide: returns whether a person may decide a call: `owner_may_decide`, `only_role(...)` or a function of
             the application. There is no default.
-        authorize: Returns whether a person may see a conversation, given the person in charge of it. By default every
-            authenticated person may. Nobody can decide calls that they may not see.
-        secret: Key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
+        authorize: returns whether a person may see a conversation, given the person in charge of it. By default, every
+            authenticated person may see all conversations. Nobody can decide calls that they may not see.
+        may_see: returns whether a person may see a stored conversation, besides `authorize`. The list always shows the
+            calls that a person may decide, so this function must return True for their conversations.
+        secret: key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
             it is random.
-        approvals: Keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
-        grace_seconds: Time that active runs have to finish when the inbox closes. After it they are cancelled.
-        now: Clock that returns aware datetimes.
+        approvals: keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
+        grace_seconds: time that active runs have to finish when the inbox closes. After it they are cancelled.
+        now: clock that returns aware datetimes.
 
     Raises:
-        UsageError: The secret is too short, `may_decide` is not a function, or `chat` is neither a chat nor a function.
+        UsageError: the secret is too short, `may_decide` is not a function, or `chat` is neither a chat nor a function.
     """
 
     def __init__(
@@ -81,10 +80,11 @@ class Inbox:
         may_decide: MayDecide,
         chat: AnyChat | Callable[[str], AnyChat | None] | None = None,
         authorize: Authorize = allow_everyone,
+        may_see: MaySee = see_all,
         secret: bytes | None = None,
         approvals: ApprovalKeys | None = None,
         grace_seconds: float = 10.0,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         if secret is not None and len(secret) < _MIN_SECRET_BYTES:
             msg = (
@@ -96,13 +96,13 @@ class Inbox:
                 f"may_decide must be a function of a principal and a wait, such as owner_may_decide, not {may_decide!r}"
             )
             raise UsageError(msg)
-        for rule, name in ((may_decide, "may_decide"), (authorize, "authorize")):
+        for rule, name in ((may_decide, "may_decide"), (authorize, "authorize"), (may_see, "may_see")):
             if iscoroutinefunction(rule):
-                msg = f"{name} must be a plain function that returns True or False, not an async one: {rule!r}"
+                msg = f"{name} must be a plain function that returns True or False, not an async function: {rule!r}"
                 raise UsageError(msg)
         self._authenticate = authenticate
         self._grace_seconds = grace_seconds
-        self._service = ApprovalService(store, _chat_finder(chat), authorize, may_decide, now)
+        self._service = ApprovalService(store, _chat_finder(chat), authorize, may_decide, now, may_see=may_see)
         self._watcher = StoreWatcher(store, self._service.runs)
         self._stack: AsyncExitStack | None = None
         streams = EventStreams(self._watcher, secrets.token_hex(4))
@@ -126,7 +126,7 @@ class Inbox:
         """Open the inbox, so that runs can start.
 
         Raises:
-            UsageError: The inbox is already open.
+            UsageError: the inbox is already open.
         """
         if self._stack is not None:
             msg = "the inbox is already open: enter it once, in one application"

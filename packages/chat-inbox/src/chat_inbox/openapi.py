@@ -28,27 +28,28 @@ def _object_schema(properties: dict[str, object], optional: tuple[str, ...] = ()
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-_VERSION: Final = _with_description(_TEXT, "The state of the call as it was seen: `version` of the call.")
-_CALL_NAME: Final = _with_description(_TEXT, "The call, as it stands in addresses.")
-_CONVERSATION_NAME: Final = _with_description(_TEXT, "The conversation, as it stands in addresses.")
-_EDITS: Final[Json] = {"type": ["object", "null"], "description": "What was approved instead, where that was edited."}
+_VERSION: Final = _with_description(_TEXT, "The `version` of the call that the approver saw.")
+_CALL_NAME: Final = _with_description(_TEXT, "The call's path in the form that URLs contain.")
+_CONVERSATION_NAME: Final = _with_description(_TEXT, "The conversation's id in the form that URLs contain.")
+_EDITS: Final[Json] = {
+    "type": ["object", "null"],
+    "description": "The approved arguments, if the approver edited them.",
+}
 
 _CALL: Final[dict[str, object]] = {
     "call": _CALL_NAME,
-    "path": _with_description(_PATH, "Ids from the outermost call to this one."),
-    "name": _with_description(_TEXT, "The tool."),
+    "path": _with_description(_PATH, "Call ids from the outermost call to this one."),
+    "name": _with_description(_TEXT, "The name of the tool."),
     "status": _STATUS,
     "waits_for": {"enum": ["approval", "schedule", "result", "interrupted", None]},
     "may_decide": {"type": "boolean", "description": "Whether you may decide the call."},
-    "version": _with_description(
-        _TEXT, "Stands for this state of the call. A decision names the one that it is about."
-    ),
-    "arguments": _with_description(_OBJECT, "What runs, or ran."),
-    "asked": _with_description(_OBJECT, "What the model asked for."),
-    "expires_at": _with_description(_TIME, "When an approval comes too late."),
-    "at": _with_description(_TIME, "When a scheduled call is due."),
-    "error": _with_description(_OPTIONAL, "Why an approval was taken back, or what is known of the interruption."),
-    "result": _with_description(_OPTIONAL, "What the model is told, once the call is over."),
+    "version": _with_description(_TEXT, "Identifies the current state of the call. A decision must repeat it."),
+    "arguments": _with_description(_OBJECT, "The arguments with which the call runs or has run."),
+    "asked": _with_description(_OBJECT, "The arguments that the model wrote."),
+    "expires_at": _with_description(_TIME, "The time after which the call can no longer be approved."),
+    "at": _with_description(_TIME, "The time at which a scheduled call runs."),
+    "error": _with_description(_OPTIONAL, "Why an approved call could not run, or how the call was interrupted."),
+    "result": _with_description(_OPTIONAL, "The result that the model receives when the call has ended."),
     "decisions": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}},
 }
 _SCHEMAS: Final[dict[str, object]] = {
@@ -56,7 +57,7 @@ _SCHEMAS: Final[dict[str, object]] = {
         {
             "conversation": _CONVERSATION_NAME,
             "id": _TEXT,
-            "person": _with_description(_OPTIONAL, "Who is in charge of the conversation."),
+            "person": _with_description(_OPTIONAL, "The name of the person in charge of the conversation."),
             "call": _CALL_NAME,
             "path": _PATH,
             "waits_for": _KIND,
@@ -86,10 +87,10 @@ _SCHEMAS: Final[dict[str, object]] = {
             "id": _TEXT,
             "person": _OPTIONAL,
             "revision": {"type": "integer"},
-            "running": _with_description({"type": "boolean"}, "Whether a run is live in this process."),
+            "running": _with_description({"type": "boolean"}, "Whether a run is active in this process."),
             "outcome": {"enum": ["answered", "paused", "failed", "elsewhere", None]},
-            "detail": _with_description(_TEXT, "A sentence about how the last run here ended."),
-            "place": _with_description(_TEXT, "What a stream takes as `after`."),
+            "detail": _with_description(_TEXT, "A sentence about how the last run in this process ended."),
+            "place": _with_description(_TEXT, "The position for the parameter `after` of a stream."),
             "waiting": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Call"},
@@ -104,23 +105,27 @@ _SCHEMAS: Final[dict[str, object]] = {
             "type": _TEXT,
             "title": _TEXT,
             "status": {"type": "integer"},
-            "detail": _with_description(_TEXT, "A sentence that says why, and what to do."),
-            "errors": {"type": "object", "additionalProperties": _TEXT, "description": "By place in what was sent."},
+            "detail": _with_description(_TEXT, "The reason, and what to do."),
+            "errors": {
+                "type": "object",
+                "additionalProperties": _TEXT,
+                "description": "Messages by path in the sent arguments.",
+            },
         },
         "required": ["type", "title", "status", "detail"],
     },
 }
 _BODIES: Final[dict[str, tuple[str, dict[str, object]]]] = {
     "approve": (
-        "Allow a call, with other arguments if there are some.",
-        {"arguments": _with_description(_OBJECT, "What is to run in place of what was asked.")},
+        "Approve a call. `arguments` replace those of the call.",
+        {"arguments": _with_description(_OBJECT, "Arguments that replace those of the model.")},
     ),
-    "reject": ("Refuse a call; the model is told the reason.", {"reason": _OPTIONAL}),
-    "retry": ("Let an interrupted call run again, knowing that it may have taken effect.", {}),
-    "fail": ("Say that an interrupted call, or one that waits for its result, failed.", {"error": _TEXT}),
+    "reject": ("Reject a call. The model receives the reason.", {"reason": _OPTIONAL}),
+    "retry": ("Run an interrupted call again, although it may have taken effect.", {}),
+    "fail": ("Record that an interrupted call, or a call that waits for its result, has failed.", {"error": _TEXT}),
     "complete": (
-        "Give the result of an interrupted call, or of one that waits for it.",
-        {"result": {"description": "JSON."}},
+        "Record the result of an interrupted call, or of a call that waits for its result.",
+        {"result": {"description": "Any JSON value."}},
     ),
 }
 
@@ -130,7 +135,7 @@ def build_document(root_path: str = "") -> Json:
     one, call = "/api/conversations/{conversation}", "/api/conversations/{conversation}/calls/{call}"
     limit: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0}}
     paths: dict[str, object] = {
-        "/openapi.json": {"get": _path_entry("describe", "This description.", _json_response("200", _OBJECT))},
+        "/openapi.json": {"get": _path_entry("describe", "This OpenAPI description.", _json_response("200", _OBJECT))},
         "/api/waiting": {
             "get": {
                 **_path_entry(
@@ -139,7 +144,11 @@ def build_document(root_path: str = "") -> Json:
                 "parameters": [limit],
             }
         },
-        "/api/waiting/stream": {"get": _stream_entry("followWaiting", "`changed`, whenever the list is another one.")},
+        "/api/waiting/stream": {
+            "get": _stream_entry(
+                "followWaiting", "A stream with the event `changed` whenever the list of waiting calls changes."
+            )
+        },
         one: {
             "get": _path_entry(
                 "show", "A conversation.", _json_response("200", _reference("Conversation")), conversation=True
@@ -149,7 +158,7 @@ def build_document(root_path: str = "") -> Json:
             "post": {
                 **_path_entry(
                     "resume",
-                    "Go on with a conversation.",
+                    "Start a run that continues a conversation.",
                     _json_response("202", _reference("Conversation")),
                     conversation=True,
                 ),
@@ -173,8 +182,8 @@ def build_document(root_path: str = "") -> Json:
         "info": {
             "title": "chat-inbox",
             "version": version("chat-inbox"),
-            "description": "What waits for a person, and what they decide. Who asks is told by the application's own "
-            "authentication.",
+            "description": "List and decide the tool calls that wait for a person. The application authenticates the "
+            "requests.",
         },
         "servers": [{"url": root_path or "/"}],
         "paths": paths,
@@ -183,8 +192,8 @@ def build_document(root_path: str = "") -> Json:
 
 
 _EVENTS: Final = (
-    "What happens to a conversation: `text` with more of the answer, `changed` where the conversation is to be read "
-    "again, `began`, and `ended` with the outcome. A run goes on whether or not anybody listens."
+    "A stream of the events of a conversation: `began`, `text` with the next piece of the answer, `changed` when the "
+    "conversation must be read again, and `ended` with the outcome. A run continues if the client disconnects."
 )
 
 
@@ -216,7 +225,12 @@ def _path_entry(name: str, summary: str, responses: Json, *, conversation: bool 
 def _stream_entry(name: str, summary: str, *, conversation: bool = False) -> Json:
     answer: Json = {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": _TEXT}}}}
     operation = _path_entry(name, summary, answer, conversation=conversation)
-    after = {"name": "after", "in": "query", "schema": _TEXT, "description": "`place` of what was read before."}
+    after = {
+        "name": "after",
+        "in": "query",
+        "schema": _TEXT,
+        "description": "The `place` of the data that the client has read.",
+    }
     last = {"name": "last-event-id", "in": "header", "schema": _TEXT}
     found = operation.get("parameters")
     return {**operation, "parameters": [*(found if isinstance(found, list) else []), after, last]}
@@ -226,7 +240,7 @@ def _decision_body(properties: dict[str, object]) -> Json:
     common = {
         "version": _VERSION,
         "note": _OPTIONAL,
-        "resume": {"type": "boolean", "default": True, "description": "Whether a run goes on at once."},
+        "resume": {"type": "boolean", "default": True, "description": "Whether to start a run after the decision."},
     }
     schema = _object_schema({**common, **properties}, optional=("note", "resume", "arguments", "reason"))
     return _json_content(schema)

@@ -31,10 +31,10 @@ Posted: TypeAlias = Mapping[str, str]
 DONE: Final = {
     "approve": "Approved.",
     "reject": "Rejected.",
-    "retry": "It may run again.",
+    "retry": "The call runs again.",
     "fail": "Recorded as failed.",
     "complete": "Recorded with your result.",
-    "resume": "The conversation goes on.",
+    "resume": "The conversation continues.",
 }
 _MAX_ROWS: Final = 200
 _MAX_FIELDS: Final = 20_000
@@ -46,11 +46,11 @@ class Draft:
     """A submitted form with a decision on a call, and its validation errors.
 
     Attributes:
-        path: Path of the call.
-        form: Form of the arguments, if there is one.
-        posted: Submitted fields by name.
-        problem: Message about the form as a whole.
-        errors: Messages about fields other than the arguments, by field name.
+        path: path of the call.
+        form: form of the arguments, if there is one.
+        posted: submitted fields by name.
+        problem: message about the form as a whole.
+        errors: messages about fields other than the arguments, by field name.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class Draft:
 
 @final
 class Pages:
-    """The routes of the HTML pages, and their endpoints."""
+    """Routes and endpoints of the HTML pages."""
 
     def __init__(
         self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
@@ -123,7 +123,7 @@ class Pages:
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
-        """Store a submitted decision and redirect to the conversation. On errors, render the form again with them."""
+        """Store a submitted decision and redirect to the conversation. If it has errors, render the form again."""
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
@@ -145,7 +145,7 @@ class Pages:
             if draft.form is not None and error.errors:
                 attach_errors(draft.form, error.errors)
         if status == 422 and not draft.problem:  # noqa: PLR2004 - unprocessable content
-            draft.problem = "Nothing was decided yet: something in the form will not do."
+            draft.problem = "Nothing was decided yet: correct the errors in the form."
         return await self._render_conversation(request, person, draft, status)
 
     async def resume(self, request: Request) -> Response:
@@ -237,14 +237,14 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
     """Parse the submitted decision on a call.
 
     Args:
-        tool: Call to decide.
-        draft: Submitted form. Errors are stored in it.
+        tool: call to decide.
+        draft: submitted form. Errors are stored in it.
 
     Returns:
         The decision, or None if the form has errors or the user added a list item.
 
     Raises:
-        HTTPError: The form names no known action.
+        HTTPError: the form names no known action.
     """
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
@@ -259,7 +259,7 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
         case "fail" if text:
             return Choice("fail", text=text, note=note)
         case "fail":
-            draft.errors["text"] = "say what went wrong: the model is told"
+            draft.errors["text"] = "describe the error: the model receives the text"
         case "complete":
             return _read_result(draft, note)
         case _:
@@ -298,18 +298,18 @@ async def read_posted_form(request: Request) -> Posted:
     """Read the fields of a URL-encoded form and return them by name. If a name is repeated, the last value is used.
 
     Raises:
-        HTTPError: The body is too large, is not a form, is not UTF-8, or has too many fields.
+        HTTPError: the body is too large, is not a form, is not UTF-8, or has too many fields.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise HTTPError(415, "This takes a form of a page; programs use the API.")
+        raise HTTPError(415, "This address accepts only forms of the inbox's pages. Programs use the JSON API.")
     body = await read_body(request)
     if body.count(b"&") >= _MAX_FIELDS:  # checked before the fields are parsed, to bound the memory
         raise HTTPError(413, f"A form may have {_MAX_FIELDS} fields at most.")
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise HTTPError(400, "The form is not in UTF-8; load the page again.") from error
+        raise HTTPError(400, "The form is not encoded in UTF-8: load the page again.") from error
     return dict(pairs)
 
 

@@ -1,4 +1,4 @@
-"""Functions that render HTML templates with autoescaping, and serve static files."""
+"""HTML templates with autoescaping, and static files."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def render(request: Request, template: str, status: int = 200, **context: object
     """Render a template to an HTML response.
 
     Args:
-        request: Request whose `root_path` prefixes all URLs of the page.
-        template: File name of the template.
+        request: request whose `root_path` prefixes all URLs of the page.
+        template: file name of the template.
         status: HTTP status code.
-        **context: Variables of the template.
+        **context: variables of the template.
     """
     root = str(request.scope.get("root_path", ""))
     assets = {name.replace(".", "_"): f"{root}/static/{_load_asset(name)[1]}/{name}" for name in _MEDIA_TYPES}

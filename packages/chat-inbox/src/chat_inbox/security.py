@@ -36,8 +36,8 @@ async def find_principal(authenticate: Authenticate, request: Request) -> Princi
     """Return the signed-in person who sent a request, or None if nobody is signed in.
 
     Args:
-        authenticate: The function with which the application authenticates requests.
-        request: The request.
+        authenticate: the function with which the application authenticates requests.
+        request: the request to authenticate.
     """
     found = await authenticate(request)
     return Principal(found) if isinstance(found, str) else found
@@ -72,8 +72,8 @@ class FormTokens:
         """Return the CSRF token for a form.
 
         Args:
-            cookie: Value of the browser's CSRF cookie.
-            person: Name of the signed-in person.
+            cookie: value of the browser's CSRF cookie.
+            person: name of the signed-in person.
         """
         return hmac.new(self._secret, f"{cookie}\0{person}".encode(), "sha256").hexdigest()
 
@@ -81,16 +81,18 @@ class FormTokens:
         """Raise an error if a form does not contain the CSRF token of this browser and person.
 
         Args:
-            request: Request that posted the form.
-            person: Name of the signed-in person.
-            token: Token from the form.
+            request: request that posted the form.
+            person: name of the signed-in person.
+            token: token from the form.
 
         Raises:
-            HTTPError: The token is missing or wrong.
+            HTTPError: the token is missing or wrong.
         """
         cookie = request.cookies.get(COOKIE_NAME, "")
         if not cookie or not hmac.compare_digest(self.sign(cookie, person).encode(), token.encode(errors="replace")):
-            raise HTTPError(403, "This form is not yours, or is too old: load the page again, and decide there.")
+            raise HTTPError(
+                403, "This form has expired or belongs to another user: load the page again, and decide there."
+            )
 
 
 def get_cookie(request: Request) -> str:
@@ -102,9 +104,9 @@ def set_cookie(request: Request, response: Response, cookie: str) -> None:
     """Set the CSRF cookie on the response unless the browser already sent this value.
 
     Args:
-        request: Request that the response answers.
-        response: Response to modify.
-        cookie: Value of the cookie.
+        request: request that the response answers.
+        response: response to modify.
+        cookie: value of the cookie.
     """
     if request.cookies.get(COOKIE_NAME) != cookie:
         path = str(request.scope.get("root_path", "")) or "/"
@@ -118,7 +120,7 @@ def require_same_origin(request: Request) -> None:
     Requests without `Sec-Fetch-Site` and `Origin` pass: clients other than browsers send neither header.
 
     Raises:
-        HTTPError: The request is cross-site.
+        HTTPError: the request is cross-site.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -153,18 +155,22 @@ class SecurityHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """Read and return the body of a request.
 
+    Args:
+        request: the request to read from.
+        limit: largest number of bytes.
+
     Raises:
-        HTTPError: The body is larger than `MAX_BODY_BYTES`.
+        HTTPError: the body is larger.
     """
     chunks: list[bytes] = []
     size = 0
     async with aclosing(request.stream()) as stream:
         async for chunk in stream:
             size += len(chunk)
-            if size > MAX_BODY_BYTES:
-                raise HTTPError(413, f"A request may have {MAX_BODY_BYTES} bytes at most.")
+            if size > limit:
+                raise HTTPError(413, f"A request may have {limit} bytes at most.")
             chunks.append(chunk)
     return b"".join(chunks)

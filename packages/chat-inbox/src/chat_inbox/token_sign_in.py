@@ -38,8 +38,8 @@ class TokenSignIn:
         print(sign_in.address("http://127.0.0.1:8470/"))
 
     Args:
-        person: Name that decisions are recorded under.
-        token: The token; random by default.
+        person: name that decisions are recorded under.
+        token: the token; random by default.
     """
 
     def __init__(self, person: str, token: str | None = None) -> None:

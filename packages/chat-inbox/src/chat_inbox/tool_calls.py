@@ -1,4 +1,4 @@
-"""Functions that describe tool calls: as status texts for people, and as JSON for programs."""
+"""Descriptions of tool calls: status texts for people, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ACTION_TEXTS = {
     "reject": "rejected {}",
     "cancel": "cancelled {}",
     "retry": "let {} run again",
-    "complete": "told what came of {}",
-    "fail": "told that {} failed",
+    "complete": "recorded the result of {}",
+    "fail": "recorded that {} failed",
 }
 
 
@@ -45,8 +45,8 @@ def walk_calls(messages: Messages, parent_path: Path = ()) -> Iterator[tuple[Pat
     """Yield every call of a history with its path, including the calls in inner conversations.
 
     Args:
-        messages: History to search.
-        parent_path: Path of the call that contains `messages`.
+        messages: history to search.
+        parent_path: path of the call that contains `messages`.
     """
     for content in messages:
         for tool in content.tools:
@@ -77,7 +77,7 @@ def format_status(tool: Tool) -> str:
         case "approval":
             return "waits for approval"
         case "schedule":
-            return "waits for its time"
+            return "waits for its scheduled time"
         case "result":
             return "waits for its result"
         case "interrupted":
@@ -89,22 +89,22 @@ def format_status(tool: Tool) -> str:
 def format_conflict(tool: Tool) -> str:
     """Return the message for an approver whose decision came too late, with the name of the person who decided."""
     if waits_for(tool) is not None and not tool.decisions:
-        return f"{tool.name} has changed since this page was made; look at it again, then decide."
+        return f"{tool.name} has changed since this page was made; review the call again, then decide."
     if not tool.decisions:
         return f"{tool.name} is {format_status(tool)} already; nothing was changed."
     last = tool.decisions[-1]
     decider = last.by or "Somebody"
     when = f" at {last.at:%H:%M} UTC" if last.at is not None else ""
     now = "" if waits_for(tool) is None else ", and it waits again"
-    return f"{decider} {format_decision(last, tool.name)}{when}{now}. Nothing was changed by you; look at it again."
+    return f"{decider} {format_decision(last, tool.name)}{when}{now}. Your decision was not stored; review the call."
 
 
 def format_decision(decision: Decision, what: str = "it") -> str:
     """Return a text that describes a decision, such as `approved it`.
 
     Args:
-        decision: Decision to describe.
-        what: Object of the sentence.
+        decision: decision to describe.
+        what: object of the sentence.
     """
     edited = " with other arguments" if decision.arguments is not None else ""
     return f"{_ACTION_TEXTS[decision.action].format(what)}{edited}"
@@ -114,8 +114,8 @@ def is_expired(tool: Tool, now: datetime) -> bool:
     """Return whether the approval deadline of a call has passed.
 
     Args:
-        tool: Call to check.
-        now: Current time, as an aware datetime.
+        tool: call to check.
+        now: current time, as an aware datetime.
     """
     status = tool.status
     return isinstance(status, Pending) and status.expires_at is not None and now >= status.expires_at
@@ -125,8 +125,8 @@ def format_relative_time(moment: datetime, now: datetime) -> str:
     """Return a time relative to now as text, such as `in 23 h 59 min` or `5 min ago`.
 
     Args:
-        moment: Time to format, as an aware datetime.
-        now: Current time, as an aware datetime.
+        moment: time to format, as an aware datetime.
+        now: current time, as an aware datetime.
     """
     left = moment - now
     minutes, days = int(abs(left).total_seconds() // 60), abs(left).days
@@ -145,10 +145,10 @@ def build_call_document(tool: Tool, path: Path, call: str, *, may_decide: bool) 
     """Return a call as JSON for the API.
 
     Args:
-        tool: Call to convert.
-        path: Call ids, from the outermost call to this one.
-        call: The path as it appears in URLs.
-        may_decide: Whether the person who asks may decide the call.
+        tool: call to convert.
+        path: call ids, from the outermost call to this one.
+        call: the path as it appears in URLs.
+        may_decide: whether the person who asks may decide the call.
     """
     status = tool.status
     pending = status if isinstance(status, Pending) else None

@@ -13,11 +13,11 @@ def resolve_names(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
     """Return the name of the called tool for each call id in a path.
 
     Args:
-        messages: History that contains the calls.
-        path: Call ids, from the outermost call to the innermost.
+        messages: history that contains the calls.
+        path: call ids, from the outermost call to the innermost.
 
     Raises:
-        KeyError: There is no call at this path.
+        KeyError: there is no call at this path.
     """
     return tuple([messages.tool(*path[:end]).name for end in range(1, len(path) + 1)])
 
@@ -26,8 +26,8 @@ def find_definition(chat: AnyChat | None, names: Sequence[str]) -> ToolDefinitio
     """Return the definition of a tool, or None if the chat is unknown or does not declare the tool.
 
     Args:
-        chat: Outermost chat.
-        names: Tool names from the outermost chat to the tool. All names but the last are those of chats used as tools.
+        chat: outermost chat.
+        names: tool names from the outermost chat to the tool. All names but the last are those of chats used as tools.
     """
     return chat.tools.definition(*names) if chat is not None and names else None
 
@@ -36,8 +36,8 @@ def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, obj
     """Validate the arguments for a tool, and return error messages by argument path.
 
     Args:
-        definition: Tool that would receive the arguments.
-        arguments: Arguments to validate.
+        definition: tool that would receive the arguments.
+        arguments: arguments to validate.
 
     Returns:
         An empty dict if the arguments are valid. Errors about the arguments as a whole have the path `""`.

@@ -1,4 +1,4 @@
-"""Functions that encode conversation ids and call paths as one URL path segment, and decode them."""
+"""Conversation ids and call paths as single segments of a URL path."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 def encode_key(*ids: str) -> str:
     """Encode ids as one path segment: a conversation id, or the ids of a call path.
 
-    Letters, digits, `-`, `_`, `.` and `~` are kept. The result survives the decoding that an ASGI server does before
-    routing, provided that `quote_key` wrote it into the URL.
+    Letters, digits, `-`, `_`, `.` and `~` are unchanged. Use `quote_key` to write ids into a URL: an ASGI server
+    decodes the URL before routing, so the segment must be quoted once more.
     """
     return ",".join([_encode_id(name) for name in ids])
 

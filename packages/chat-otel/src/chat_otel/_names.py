@@ -71,7 +71,7 @@ _PROVIDERS: Final = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""Provider names that differ in the conventions."""
+"""Provider names in the conventions, by names in this library, where the two differ."""
 
 _RESPONSES: Final = "-responses"
 

@@ -161,7 +161,7 @@ class OpenTelemetry:
                 more[names.RESPONSE_ID] = turn.metadata.id
             if self._content:
                 more[names.OUTPUT_MESSAGES] = output_of(turn)
-        # With the span as the current one, an SDK can attach exemplars to the metrics.
+        # While the span is the current span, an SDK can attach exemplars to the metrics.
         with timed.inside():
             attributes = _metric_attributes(facts)
             self._instruments.record_tokens(record.usage, attributes)
@@ -197,7 +197,7 @@ class OpenTelemetry:
 
 
 class InvalidResultError(Exception):
-    """Error type for a tool result that has no JSON form. It is never raised: only its name is recorded."""
+    """Error type for a tool result without a JSON form, which is never raised: only its name is recorded."""
 
 
 @final

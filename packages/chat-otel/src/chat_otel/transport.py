@@ -29,7 +29,7 @@ class TracingTransport(TransportMiddleware):
     """Transport middleware that records a span for each request and sends the trace context in `traceparent`.
 
     The span ends when the response is complete or, for a stream, when its context is exited. Spans contain no headers
-    and no bodies. The URL is recorded without query and user information, because some servers accept a key there.
+    and no bodies. The URL is recorded without query and user information, because these may contain a key.
 
     Args:
         inner: the transport that sends the requests.

@@ -1,4 +1,4 @@
-"""Functions that apply the input of front ends to a stored conversation.
+"""The input of front ends, and its application to a stored conversation.
 
 The stored conversation is authoritative. Only new user messages, results of waiting calls, and decisions are accepted
 from a client. A request is refused if a posted message differs from the stored message. Messages of models, systems and
@@ -55,13 +55,13 @@ class PostedCall:
 @final
 @dataclass(frozen=True, slots=True)
 class PostedMessage:
-    """Message of a user or a model in a posted history.
+    """Message from a user or a model in a posted history.
 
     Attributes:
         id: id of the message.
         role: `"user"` or `"model"`. Messages of other roles are left out.
         parts: the parts of a user message, which are stored if the message is new; the text of a model's message.
-        calls: the tool calls in a message of a model.
+        calls: the tool calls in a model message.
     """
 
     id: str
@@ -94,7 +94,7 @@ class PostedResult:
 @final
 @dataclass(frozen=True, slots=True)
 class PostedDecision:
-    """Decision of the client about one waiting call.
+    """The client's decision about one waiting call.
 
     Attributes:
         key: key of the call, from `wait_key()`.
@@ -102,6 +102,7 @@ class PostedDecision:
         arguments: arguments that replace those of the model, for `"approve"`.
         text: reason of `"reject"` and `"cancel"`, or the error of `"fail"`.
         result: result of the call, for `"complete"`.
+        shown: the arguments that the client showed. If the call has other arguments, the decision is refused.
     """
 
     key: str
@@ -109,6 +110,7 @@ class PostedDecision:
     arguments: Mapping[str, object] | None = None
     text: str | None = None
     result: object = None
+    shown: Mapping[str, object] | None = None
 
 
 @final
@@ -159,7 +161,7 @@ def require_input(target: Messages | Conversation, /) -> None:
         ClientInputError: the conversation has no messages.
     """
     if not messages_of(target).contents:
-        raise ClientInputError("invalid_request", "This conversation has no messages yet: send a message of the user.")
+        raise ClientInputError("invalid_request", "This conversation has no messages yet: send a user message.")
 
 
 def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
@@ -193,7 +195,7 @@ def apply_input(
         target: the conversation, which the caller stores or passes to a run of `chat`.
         chat: the chat that continues the conversation. It validates edited arguments and client tools.
         decider: the authenticated person who sends the request.
-        join_model_turns: whether the protocol shows consecutive turns of a model as one message.
+        join_model_turns: whether the protocol shows consecutive model turns as one message.
 
     Raises:
         ClientInputError: the request is malformed, contradicts the stored conversation, or decides a call that the
@@ -223,10 +225,10 @@ def apply_input(
 def fit_interrupted_calls(
     decisions: Sequence[PostedDecision], target: Messages | Conversation, /
 ) -> list[PostedDecision]:
-    """Return the decisions, in which a yes repeats an interrupted call and a no cancels it.
+    """Adapt decisions to interrupted calls: an approval repeats the call, and a rejection cancels it.
 
     Args:
-        decisions: decisions of a protocol that has only yes (`"approve"`) and no (`"reject"`).
+        decisions: decisions of a protocol that has only `"approve"` and `"reject"`.
         target: the conversation.
     """
     messages = messages_of(target)
@@ -236,7 +238,7 @@ def fit_interrupted_calls(
         tool = tool_of_key(messages, decision.key)
         last = tool.decisions[-1].action if tool is not None and tool.decisions else None
         kind = kinds.get(decision.key)
-        # Without a wait, the call was decided already, and the client may repeat its decision.
+        # If the call does not wait, it was decided already, and the client may have repeated its decision.
         is_interrupted = last in {"retry", "cancel"} if kind is None else kind == "interrupted"
         action = _INTERRUPTED.get(decision.action) if is_interrupted else None
         fitting.append(decision if action is None else replace(decision, action=action))
@@ -247,10 +249,10 @@ def fit_interrupted_calls(
 
 
 def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage]) -> list[PostedMessage]:
-    """Return the new messages of the user, or raise if the posted history differs from the stored one."""
+    """Return the new user messages, or raise if the posted history differs from the stored history."""
     ids = [message.id for message in posted]
     if not all(ids) or len({*ids}) < len(ids):
-        raise ClientInputError("invalid_request", "Each message needs an id of its own.")
+        raise ClientInputError("invalid_request", "Each message needs a nonempty, unique id.")
     places = {message.id: index for index, message in enumerate(shown)}
     known = [index for index, id in enumerate(ids) if id in places]  # noqa: A001 - the field's own name
     stored = [places[ids[index]] for index in known]
@@ -272,7 +274,7 @@ def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage
 
 
 def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
-    """Return whether a posted message equals the stored one, or is the beginning of a stored message of a model."""
+    """Return whether a posted message equals the stored message, or is the beginning of a stored model message."""
     if posted.role != shown.role:
         return False
     if shown.role == "user":
@@ -285,7 +287,7 @@ def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
 
 
 def _has_all_stored_parts(given: ClientInput, shown: Sequence[ShownMessage]) -> bool:
-    """Return whether the posted history contains every stored message completely, and no unknown message of a model."""
+    """Return whether the posted history contains every stored message completely, and no unknown model message."""
     posted = {message.id: message for message in given.messages}
     stored_ids = {message.id for message in shown}
     if any(message.role == "model" and message.id not in stored_ids for message in given.messages):
@@ -388,44 +390,55 @@ class _Decisions:
         return [tool for tool, decision in self.checked if decision.action not in {"approve", "retry"}]
 
     def add_result(self, posted: PostedResult) -> None:
-        """Check a posted result. The result of a resolved call must be the stored one."""
+        """Check a posted result. The result of a resolved call must equal the stored result."""
         try:
             tool = self._messages.tool(posted.tool_id)
         except KeyError:
-            msg = f"There is no call {posted.tool_id!r} in this conversation."
+            msg = f"This conversation has no call {posted.tool_id!r}. Load the conversation again."
             raise ClientInputError("conflict", msg) from None
         if tool.resolved:
             if not _is_result_of(tool, posted):
-                msg = f"The result of {tool.name} was changed. Load the conversation again."
+                msg = f"The result of {tool.name!r} differs from the stored result. Load the conversation again."
                 raise ClientInputError("conflict", msg)
             return
         waits = [wait for wait in self._waits.values() if wait.path == (tool.id,) and wait.kind == "result"]
         if not waits:
-            raise ClientInputError("conflict", f"{tool.name} does not wait for a result from the client.")
+            msg = f"{tool.name!r} is not waiting for a result from the client. Load the conversation again."
+            raise ClientInputError("conflict", msg)
         action: DecisionAction = "complete" if posted.error is None else "fail"
         self._add_decision(tool, waits[0], PostedDecision("", action, text=posted.error, result=posted.result))
 
     def add_decision(self, decision: PostedDecision) -> None:
-        """Check a decision. A decision that equals the recorded one is ignored."""
+        """Check a decision. A decision that equals the recorded decision is ignored."""
         tool = tool_of_key(self._messages, decision.key)
         if tool is None:
-            raise ClientInputError("conflict", f"There is no waiting call {decision.key!r} in this conversation.")
+            raise ClientInputError(
+                "conflict", f"This conversation has no waiting call {decision.key!r}. Load the conversation again."
+            )
         wait = self._waits.get(decision.key)
         if wait is not None:
             self._add_decision(tool, wait, decision)
         elif not self._is_recorded(tool, decision):
-            msg = f"{tool.name} was decided already or has changed. Load the conversation again."
+            msg = f"{tool.name!r} was decided already or has changed. Load the conversation again."
             raise ClientInputError("conflict", msg)
 
     def _add_decision(self, tool: Tool, wait: Wait, decision: PostedDecision) -> None:
         if not self._decider.may(wait):
-            raise ClientInputError("forbidden", f"You may not decide about {tool.name}.")
+            raise ClientInputError("forbidden", f"You are not allowed to decide on the call to {tool.name!r}.")
+        if decision.shown is not None and decision.shown != wait.arguments:
+            msg = f"The arguments of {tool.name!r} differ from those shown. Load the conversation again."
+            raise ClientInputError("conflict", msg)
         if any(tool is other for other, _ in self.checked):
-            raise ClientInputError("invalid_request", f"The request decides {tool.name} twice.")
+            raise ClientInputError(
+                "invalid_request", f"The request contains two decisions for the same call to {tool.name!r}."
+            )
         if is_expired(wait, self._now) and decision.action not in {"cancel", "reject"}:
-            raise ClientInputError("conflict", f"The time to decide about {tool.name} has passed.")
+            msg = (
+                f"The deadline for a decision on the call to {tool.name!r} has passed. The call can still be cancelled."
+            )
+            raise ClientInputError("conflict", msg)
         if decision.action not in _ALLOWED[wait.kind]:
-            msg = f"{tool.name} waits for {wait.kind!r} and cannot be decided by {decision.action!r}."
+            msg = f"{tool.name!r} waits for {wait.kind!r}, so the action {decision.action!r} is not allowed."
             raise ClientInputError("conflict", msg)
         if decision.arguments is not None:
             if decision.action != "approve":
@@ -441,7 +454,7 @@ class _Decisions:
         try:
             definition.validate(arguments)
         except InvalidArgumentsError as error:
-            msg = f"{wait.name} does not accept these arguments: {error}"
+            msg = f"{wait.name!r} does not accept these arguments: {error}"
             raise ClientInputError("invalid_request", msg) from error
 
     def _is_recorded(self, tool: Tool, decision: PostedDecision) -> bool:

@@ -1,4 +1,4 @@
-"""Fixed texts about tool calls, for clients. Only logs and observers receive the details of failures."""
+"""Fixed texts that clients see for tool calls. Only logs and observers receive the details of failures."""
 
 from __future__ import annotations
 

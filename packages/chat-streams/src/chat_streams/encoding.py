@@ -22,11 +22,7 @@ class EventEncoder(Protocol):
         ...
 
     def encode(self, event: object, /) -> bytes:
-        """Return an event of the engine as bytes. The last event is `Done` or `Paused`.
-
-        Args:
-            event: the event.
-        """
+        """Return an event of the engine as bytes. The last event is `Done` or `Paused`."""
         ...
 
     def fail(self, error: Exception, /) -> bytes:

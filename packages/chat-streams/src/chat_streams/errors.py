@@ -1,4 +1,4 @@
-"""Errors for refused requests of front ends, and the texts that report failed runs to clients."""
+"""Errors for refused client requests, and the error texts that clients receive for failed runs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def read_body(body: bytes | str, /) -> Fields:
     try:
         value = loads_limited(body)
     except ValueError as error:
-        raise ClientInputError("invalid_request", "The body of the request is not JSON.") from error
+        raise ClientInputError("invalid_request", "The request body is not valid JSON.") from error
     return require_object(value, "the body")
 
 
@@ -32,8 +32,8 @@ def require_object(value: object, what: str, /) -> Fields:
     """Return a value as an object, or raise `ClientInputError`.
 
     Args:
-        value: the value.
-        what: name of the value in the error.
+        value: the value of a field, as decoded from JSON.
+        what: the name of the value in the error message.
     """
     if not isinstance(value, dict):
         raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
@@ -44,8 +44,8 @@ def require_list(value: object, what: str, /) -> list[object]:
     """Return a value as a list, or raise `ClientInputError`.
 
     Args:
-        value: the value.
-        what: name of the value in the error.
+        value: the value of a field, as decoded from JSON.
+        what: the name of the value in the error message.
     """
     if not isinstance(value, list):
         raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")

@@ -1,4 +1,4 @@
-"""JSON strings in UTF-8, for encoders that write the rest of an event by hand."""
+"""JSON strings in UTF-8, for encoders that assemble events from bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from chat_core.json import dump_bytes
 
 
 def quote(text: str, /) -> bytes:
-    """Return a text as a JSON string. Lone surrogates, which UTF-8 cannot encode, are escaped.
-
-    Args:
-        text: the text.
-    """
+    """Return a text as a JSON string. Lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return encode_basestring(text).encode()
     except UnicodeEncodeError:

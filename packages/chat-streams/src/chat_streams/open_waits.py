@@ -1,27 +1,24 @@
-"""Functions that list the calls that a person may decide now, and create the keys that identify these calls."""
+"""The calls that a user may decide now, and the keys of these calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import final
 from urllib.parse import quote, unquote
 
 from chat_core.approvals import MayDecide, Principal, is_allowed
+from chat_core.clock import utc_now
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Tool
 from chat_core.response import Wait, iter_waits
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """An authenticated person, with the rule that determines which calls this person may decide.
+    """An authenticated user and the rule for which calls this user may decide.
 
     Attributes:
         principal: the authenticated person. Decisions are recorded under the name of the principal.
@@ -31,7 +28,7 @@ class Decider:
 
     principal: Principal
     may_decide: MayDecide
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = utc_now
 
     def may(self, wait: Wait, /) -> bool:
         """Return whether the person may decide a waiting call.
@@ -110,7 +107,7 @@ def messages_of(target: Messages | Conversation, /) -> Messages:
 
 
 def client_tool_names(messages: Messages, /) -> frozenset[str]:
-    """Return the names of the tools that the client declared with the last message of the user.
+    """Return the names of the tools that the client declared with the last user message.
 
     Args:
         messages: the conversation.

@@ -42,11 +42,7 @@ class PlainEncoder:
         return b""
 
     def encode(self, event: object, /) -> bytes:
-        """Implement `EventEncoder.encode`: return the event as JSON.
-
-        Args:
-            event: the event.
-        """
+        """Implement `EventEncoder.encode`: return the event as JSON."""
         if isinstance(event, TextDelta):
             # The most frequent event: its JSON is written without an intermediate dict.
             return b"%b%b}%b" % (self._text, quote(event.text), self._end)

@@ -1,13 +1,13 @@
-"""Requests of clients that follow no protocol of others, for `PlainEncoder` and for the events of agents.
+"""Requests in the library's own format, for `PlainEncoder` and for the events of agents.
 
 {"session_id": "s-1", "message": "Please pay Maria.", "message_id": "m-1"}
-{"session_id": "s-1", "decisions": [{"id": "call_1", "action": "approve", "arguments": {"cents": 500}}]}
+{"session_id": "s-1", "decisions": [{"id": "call_1", "action": "approve", "arguments": {"cents": 500}, "revision": 1}]}
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final, get_args
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from chat_core import AnyChat
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Text
+from chat_core.response import Wait
 
 from chat_streams.client_input import (
     AppliedInput,
@@ -32,6 +33,8 @@ from chat_streams.open_waits import Decider, all_waits, messages_of, wait_key
 
 _ACTIONS: Final[Mapping[str, DecisionAction]] = {action: action for action in get_args(DecisionAction)}
 _FIELDS: Final = frozenset({"decisions", "message", "message_id", "session_id"})
+_WITH_ARGUMENTS: Final = frozenset({"approve", "retry"})
+_DECISION_FIELDS: Final = frozenset({"action", "arguments", "edited_arguments", "id", "reason", "result", "revision"})
 
 
 @final
@@ -40,13 +43,15 @@ class PlainDecision:
     """Decision about one waiting call.
 
     Attributes:
-        id: ids from the outermost call to this one, joined by `/`: the `id` in a `paused` event of an agent, and the
-            joined `path` in one of `PlainEncoder`.
+        id: ids from the outermost call to this one, joined by `/`. A `paused` event of an agent has this `id`; a
+            `paused` event of `PlainEncoder` has the ids as `path`.
         action: the decision.
         arguments: the arguments that the client showed. `"approve"` and `"retry"` need them.
-        edited: arguments that replace them, for `"approve"`.
+        edited: arguments that replace those of the call, for `"approve"`.
         text: reason of `"reject"` and `"cancel"`, or the error of `"fail"`.
         result: result of the call, for `"complete"`.
+        revision: the `revision` of the wait that the client showed. A decision with a revision does not apply to a
+            later wait of the same call. `"retry"` needs it.
     """
 
     id: str
@@ -55,6 +60,7 @@ class PlainDecision:
     edited: Mapping[str, object] | None = None
     text: str | None = None
     result: object = None
+    revision: int | None = None
 
 
 @final
@@ -65,7 +71,7 @@ class PlainRequest:
     Attributes:
         session_id: the client's id of the conversation.
         given: the new message.
-        decisions: the decisions.
+        decisions: the user's decisions about waiting calls.
     """
 
     session_id: str
@@ -85,8 +91,8 @@ def read_plain_request(body: bytes | str, /) -> PlainRequest:
     """Read the body of a request: `session_id`, and `message` with an optional `message_id`, or `decisions`.
 
     A message that is sent again with its `message_id`, for example after a broken connection, is not stored twice.
-    Each decision has an `id`, an `action`, and the `arguments` that the user saw; it may have `edited_arguments`, a
-    `reason` and a `result`.
+    Each decision has an `id`, an `action`, and the `arguments` and the `revision` of the wait that the user saw; it may
+    have `edited_arguments`, a `reason` and a `result`.
 
     Args:
         body: the body, JSON in UTF-8.
@@ -112,7 +118,7 @@ def apply_plain_request(
     """Apply a request to its conversation. Either all of it is applied, or nothing.
 
     Args:
-        request: the request.
+        request: the parsed request.
         target: the stored conversation with the id `request.conversation_id(owner)`.
         chat: the chat that continues the conversation.
         decider: the authenticated user who sends the request.
@@ -121,33 +127,53 @@ def apply_plain_request(
         ClientInputError: the request contradicts the stored conversation, or decides a call that the user may not
             decide. Nothing was changed.
     """
-    messages = messages_of(target)
-    waits = {"/".join(wait.path): wait for wait in all_waits(target)}
-    decisions: list[PostedDecision] = []
-    for decision in request.decisions:
-        wait = waits.get(decision.id)
-        if wait is not None and decision.action in {"approve", "retry"} and decision.arguments != wait.arguments:
-            msg = f"The arguments of {wait.name} are not those that were shown. Load the conversation again."
-            raise ClientInputError("conflict", msg)
-        # The key of a call that no longer waits finds the call, so that a repeated decision is recognized.
-        key = f"-.{quote(decision.id)}" if wait is None else wait_key(messages, wait)
-        posted = PostedDecision(key, decision.action, decision.edited, decision.text, decision.result)
-        decisions.append(posted)
+    messages, waits = messages_of(target), all_waits(target)
+    decisions = [_to_posted_decision(decision, messages, waits) for decision in request.decisions]
     given = ClientInput(request.given.messages, decisions=decisions)
     applied = apply_input(given, target, chat=chat, decider=decider)
     require_input(target)
     return applied
 
 
+def _to_posted_decision(decision: PlainDecision, messages: Messages, waits: Sequence[Wait]) -> PostedDecision:
+    action, shown, revision = decision.action, decision.arguments, decision.revision
+    if action not in _WITH_ARGUMENTS:
+        shown = None
+    elif shown is None:
+        raise ClientInputError("invalid_request", f"The decision {action!r} needs `arguments`, as the user saw them.")
+    if action == "retry" and revision is None:
+        raise ClientInputError("invalid_request", "The decision 'retry' needs the `revision` of the waiting call.")
+    found = [wait for wait in waits if "/".join(wait.path) == decision.id]
+    if len(found) > 1:
+        raise ClientInputError(
+            "conflict", f"Several waiting calls have the id {decision.id!r}. Decide them in another user interface."
+        )
+    # The key of a call that no longer waits finds the call, so that a repeated decision is recognized.
+    key = wait_key(messages, found[0]) if found else f"-.{quote(decision.id, errors='surrogatepass')}"
+    if revision is not None:
+        key = f"{revision}.{key.partition('.')[2]}"
+    return PostedDecision(key, action, decision.edited, decision.text, decision.result, shown)
+
+
 def _read_decision(fields: Fields) -> PlainDecision:
-    action, reason = _ACTIONS.get(require_text(fields, "action")), fields.get("reason")
+    if unknown := fields.keys() - _DECISION_FIELDS:
+        msg = f"A decision has the unsupported field {min(unknown)!r}."
+        raise ClientInputError("invalid_request", msg)
+    action, reason, revision = (
+        _ACTIONS.get(require_text(fields, "action")),
+        fields.get("reason"),
+        fields.get("revision"),
+    )
     if action is None:
         msg = f"The request is malformed: the action of a decision must be one of {', '.join(_ACTIONS)}."
         raise ClientInputError("invalid_request", msg)
     if not isinstance(reason, str | None):
-        raise ClientInputError("invalid_request", "The request is malformed: reason must be a string.")
+        raise ClientInputError("invalid_request", "The request is malformed: `reason` must be a string.")
+    if not isinstance(revision, int | None) or isinstance(revision, bool):
+        raise ClientInputError("invalid_request", "The request is malformed: `revision` must be an integer.")
     arguments, edited = (
         None if fields.get(name) is None else require_object(fields[name], name)
         for name in ("arguments", "edited_arguments")
     )
-    return PlainDecision(require_text(fields, "id"), action, arguments, edited, reason, fields.get("result"))
+    id = require_text(fields, "id")  # noqa: A001 - the field's own name
+    return PlainDecision(id, action, arguments, edited, reason, fields.get("result"), revision)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, final
 from chat_core.messages import WITHDRAWN_REASONS, Messages, Part, Reasoning, Role, Tool, Turn
 
 ID_PREFIX = "turn-"
-"""Beginning of the ids of messages without an id of a client. The index of the turn in the history follows."""
+"""Prefix of the ids of messages to which no client gave an id. The index of the turn in the history follows."""
 
 ShownRole: TypeAlias = Literal["user", "model"]
 
@@ -17,12 +17,12 @@ ShownRole: TypeAlias = Literal["user", "model"]
 @final
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """One message of a user or a model, as a front end shows it.
+    """One message from a user or a model, as a front end shows it.
 
     Attributes:
         id: the id that the client gave the message, or an id that contains the index of the first turn.
         role: `"user"` or `"model"`.
-        turns: the turns of the message: one, or consecutive turns of a model.
+        turns: the turns of the message: one turn, or consecutive model turns.
     """
 
     id: str
@@ -57,7 +57,7 @@ def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> 
 
     Args:
         messages: the conversation.
-        join_model_turns: whether consecutive turns of a model form one message, which has the id of the first.
+        join_model_turns: whether consecutive model turns form one message, which has the id of the first.
     """
     live = {id(turn) for _, turn in messages.live_turns}
     shown: list[ShownMessage] = []
@@ -88,11 +88,7 @@ def count_turns(messages: Messages, /) -> int:
 
 
 def is_final(turn: Turn, /) -> bool:
-    """Return whether a model turn ends a run. Another run of the conversation would only repeat this turn.
-
-    Args:
-        turn: the turn.
-    """
+    """Return whether a model turn ends a run. Another run of the conversation would only repeat this turn."""
     return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
 
 

@@ -34,7 +34,7 @@ MEDIA_TYPE = "text/event-stream"
 @final
 @dataclass(frozen=True, slots=True)
 class ResumeEntry:
-    """Answer of the client to one interrupt.
+    """The client's answer to one interrupt.
 
     Attributes:
         interrupt_id: id of the interrupt.
@@ -58,7 +58,7 @@ class AGUIRequest:
         given: the posted messages, results and tools. Decisions and state are added when the request is applied.
         resume: answers to interrupts.
         state: the posted state.
-        context: the posted context. The library does not read it: your application decides what to do with it.
+        context: the posted context. The library does not read it: your application may use it.
         forwarded_props: application-specific values. The library does not read them either.
     """
 
@@ -134,7 +134,7 @@ class AGUI:
         Args:
             request: the parsed request.
             target: the conversation of the thread, open in its store.
-            chat: the chat.
+            chat: the chat that continues the conversation.
             principal: the authenticated person who sends the request.
             send: function that sends bytes to the client. If it raises, the run is cancelled.
         """
@@ -164,12 +164,12 @@ class AGUI:
         chat: StreamingChat[object, Paused],
         principal: Principal,
     ) -> AppliedInput:
-        """Apply a request to a conversation, without a run. `run()` does this, too.
+        """Apply a request to a conversation, without a run. `run()` also does this.
 
         Args:
             request: the parsed request.
             target: the conversation of the thread.
-            chat: the chat.
+            chat: the chat that continues the conversation.
             principal: the authenticated person who sends the request.
 
         Raises:
@@ -182,7 +182,9 @@ class AGUI:
         if request.resume:
             offered = {wait_key(messages, wait) for wait in offered_waits(target, decider)}
             if offered - {entry.interrupt_id for entry in request.resume}:
-                raise ClientInputError("invalid_request", "Answer all interrupts of this conversation in one request.")
+                raise ClientInputError(
+                    "invalid_request", "Reply to all interrupts of this conversation in one request."
+                )
         decisions = [
             _create_decision(entry, waits.get(entry.interrupt_id), tool_of_key(messages, entry.interrupt_id))
             for entry in request.resume
@@ -242,7 +244,7 @@ def _read_entry(item: object) -> ResumeEntry:
     entry = require_object(item, "an entry of resume")
     status = entry.get("status")
     if status not in ("resolved", "cancelled"):
-        msg = "The request is malformed: the status of an entry of resume must be 'resolved' or 'cancelled'."
+        msg = "The request is malformed: the status of each `resume` entry must be 'resolved' or 'cancelled'."
         raise ClientInputError("invalid_request", msg)
     return ResumeEntry(_read_id(entry, "interruptId"), status == "cancelled", entry.get("payload"))
 
@@ -262,8 +264,7 @@ def _create_decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -
 
     Args:
         entry: the answer.
-        wait: what the call waits for, or `None` if it was decided or has changed.
-            The answer may then be a repeated one.
+        wait: what the call waits for, or `None` if it was decided or has changed. The answer may then be repeated.
         tool: the call, or `None` if there is no such call.
     """
     key, payload = entry.interrupt_id, entry.payload
@@ -272,10 +273,10 @@ def _create_decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -
     last = tool.decisions[-1].action if tool is not None and tool.decisions else None
     if (last == "complete") if wait is None else (wait.kind == "result"):
         return PostedDecision(key, "complete", result=payload)
-    fields = require_object(payload, "the answer to an interrupt")
+    fields = require_object(payload, "the payload of an interrupt")
     approved, reason, edited = (fields.get(name) for name in ("approved", "reason", "editedArgs"))
     if not isinstance(approved, bool) or not isinstance(reason, str | None):
-        msg = "The answer to an interrupt must have the boolean `approved`, and `reason` must be a string."
+        msg = "The payload of an interrupt needs the boolean `approved`; `reason` must be a string."
         raise ClientInputError("invalid_request", msg)
     if not approved:
         return PostedDecision(key, "reject", text=reason)

@@ -1,4 +1,4 @@
-"""`AGUIEncoder`, which encodes the events of one run as AG-UI events in the form of server-sent events."""
+"""`AGUIEncoder`, which encodes the events of one run as AG-UI events over server-sent events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from chat_streams.shown_messages import count_turns, is_final, message_id, shown
 PROTOCOL_VERSION: Final = "1.0"
 _ABSENT: Final = object()
 _PARTS: Final = frozenset({TextDelta, StructuredDelta, ReasoningDelta, FilePart, StructuredPart})
-"""Events that a run on an answered conversation yields again."""
+"""Types of events that a run repeats if the conversation was answered before."""
 
 
 @final
@@ -49,7 +49,7 @@ class _OpenCall:
 
     Attributes:
         name: name of the tool.
-        call_id: id that the call probably has, or `None` if nothing was sent yet.
+        call_id: id under which the start of the call was sent, or `None` if it was not sent yet.
         arguments: the received pieces of the arguments.
     """
 
@@ -92,7 +92,7 @@ class AGUIEncoder:
             known_state: state that the client posted.
             known_results: ids of calls whose results the client posted.
             up_to_date: whether the client has all messages. Otherwise, the run begins with a snapshot.
-            is_stored: whether the store has the conversation as it is. Otherwise, snapshots wait for the first event.
+            is_stored: whether the store has the current conversation. If not, the first event sends snapshots.
         """
         self._ids = {"threadId": thread_id, "runId": run_id}
         self._target = target
@@ -139,11 +139,7 @@ class AGUIEncoder:
         return started
 
     def encode(self, event: object, /) -> bytes:
-        """Implement `EventEncoder.encode`. Return empty bytes for events that the protocol does not have.
-
-        Args:
-            event: the event.
-        """
+        """Implement `EventEncoder.encode`. Return empty bytes for events that the protocol does not have."""
         delayed, self._delayed = self._delayed, b""
         encode = self._encoders.get(type(event))
         if encode is None or (type(event) in _PARTS and self._repeats_answer()):
@@ -151,7 +147,7 @@ class AGUIEncoder:
         return delayed + encode(event)
 
     def _missing(self) -> bytes:
-        """Return snapshots of what the client does not have."""
+        """Return snapshots of the messages, the state and the data that the client does not have."""
         if self._up_to_date:
             return self._encode_state_change()
         return self._encode_snapshot() + self._encode_state_change() + self._encode_kept_data()
@@ -233,7 +229,7 @@ class AGUIEncoder:
         return sent
 
     def _is_unused(self, name: str, call_id: str) -> bool:
-        """Return whether an incomplete call can be sent, because it runs on the server and its id is unique."""
+        """Return whether an incomplete call can be sent: its tool runs on the server, and no other call has its id."""
         if name in self._client_tools or any(call.call_id == call_id for call in self._calls.values()):
             return False
         return all(tool.id != call_id for tool in self._list_tools())
@@ -305,7 +301,7 @@ class AGUIEncoder:
         return self._close_message() + _encode_event("CUSTOM", name="structured", value=value)
 
     def _encode_kept_data(self) -> bytes:
-        """Return the files of the model and the kept data of tools, which a snapshot cannot contain."""
+        """Return the files of the model and the tool data with `Data.keep`, which a snapshot cannot contain."""
         events: list[bytes] = []
         for message in shown_messages(messages_of(self._target)):
             if message.role == "model":
@@ -429,7 +425,7 @@ def offered_waits(target: Messages | Conversation, decider: Decider, /) -> list[
 
 
 def is_client_tool(wait: Wait, names: Collection[str], /) -> bool:
-    """Return whether a waiting call is one of the client's own tools.
+    """Return whether a waiting call is a call of one of the client's own tools.
 
     Args:
         wait: the waiting call.

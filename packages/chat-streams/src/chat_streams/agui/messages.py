@@ -15,7 +15,7 @@ from chat_streams.json_fields import Fields, require_list, require_object, requi
 from chat_streams.shown_messages import ShownMessage, shown_messages
 
 _MEDIA = frozenset({"image", "audio", "video"})
-"""First parts of MIME types that have a type of content of their own. All other files are documents."""
+"""Main types of files that the protocol has a content type for. All other files are documents."""
 
 
 def snapshot_messages(messages: Messages, /) -> list[dict[str, object]]:
@@ -122,11 +122,11 @@ def read_messages(posted: object, /) -> tuple[list[PostedMessage], list[PostedRe
 
 
 def optional_list(value: object, name: str, /) -> list[object]:
-    """Return a JSON array in a request, or an empty list if the array is absent.
+    """Return an array of a request, or an empty list if the array is absent.
 
     Args:
-        value: the value.
-        name: what the value is, for the error message.
+        value: the array, or `None`.
+        name: the name of the array in the error message.
 
     Raises:
         ClientInputError: the value is not an array.
@@ -158,7 +158,7 @@ def _read_content(content: object) -> list[Part]:
         elif part.get("type") in (*_MEDIA, "document"):
             parts.append(_read_file(require_object(part.get("source"), "a source")))
         else:
-            raise ClientInputError("invalid_request", f"Content of the type {part.get('type')!r} is not supported.")
+            raise ClientInputError("invalid_request", f"A message part of type {part.get('type')!r} is not supported.")
     return parts
 
 
@@ -170,5 +170,7 @@ def _read_file(source: Fields) -> File:
         if source.get("type") == "url":
             return File.from_url(value, None if source.get("mimeType") is None else require_text(source, "mimeType"))
     except (ValueError, UsageError) as error:
-        raise ClientInputError("invalid_request", f"A file cannot be read: {error}") from error
-    raise ClientInputError("invalid_request", f"A source of the type {source.get('type')!r} is not supported.")
+        raise ClientInputError("invalid_request", f"A file is not valid: {error}") from error
+    raise ClientInputError(
+        "invalid_request", f"The source type {source.get('type')!r} is not supported: use 'data' or 'url'."
+    )

@@ -1,4 +1,4 @@
-"""Servers for a chat with the API of OpenAI: Responses with stored conversations, and stateless Chat Completions."""
+"""OpenAI-compatible servers for a chat: Responses with stored conversations, and stateless Chat Completions."""
 
 from chat_streams.openai.completions import CompletionsEncoder, CompletionsRequest, read_completions_request
 from chat_streams.openai.errors import error_body, error_status

@@ -60,7 +60,7 @@ class CompletionsRequest:
     """Request of the Chat Completions API.
 
     Attributes:
-        model: name of the model. Look it up among those that the application has configured.
+        model: name of the model. Look it up among the models that the application has configured.
         messages: the whole conversation, which the client keeps.
         stream: whether the response is streamed.
         include_usage: whether a streamed response ends with its usage.
@@ -96,9 +96,9 @@ def read_completions_request(body: bytes, /) -> CompletionsRequest:
     except UsageError as error:
         raise ClientInputError("invalid_request", f"The request is invalid: {error}") from error
     if not messages or messages[-1].role != "user":
-        raise ClientInputError("invalid_request", "The last message must be a message of the user.")
+        raise ClientInputError("invalid_request", "The last message must have the role 'user'.")
     if any(content.tools for content in messages):
-        raise ClientInputError("invalid_request", f"The messages must not have tool calls. {NO_PAUSES}")
+        raise ClientInputError("invalid_request", f"The messages must not contain tool calls. {NO_PAUSES}")
     stream_options = require_object(fields.get("stream_options") or {}, "stream_options")
     limit = "max_tokens" if fields.get("max_completion_tokens") is None else "max_completion_tokens"
     return CompletionsRequest(
@@ -128,7 +128,7 @@ class CompletionsEncoder:
 
         Args:
             chat: the chat of the run. Type checkers reject a chat that can pause.
-            request: the request.
+            request: the parsed request that the run answers.
             clock: clock for the time of the completion, in seconds since 1970.
 
         Raises:

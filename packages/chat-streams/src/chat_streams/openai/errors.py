@@ -1,4 +1,4 @@
-"""Errors in the format of OpenAI's API."""
+"""Errors in the OpenAI API format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers for the fields of requests in the format of OpenAI's API."""
+"""Readers for request fields in the OpenAI API format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IGNORED = frozenset(
         "truncation", "user",
     }
 )  # fmt: skip
-"""Fields that change nothing about a response here."""
+"""Fields that are accepted and ignored, because they do not affect the response."""
 
 
 def refuse_other_fields(fields: Fields, known: Collection[str]) -> None:
@@ -96,7 +96,11 @@ def _read_part(part: Fields) -> Part:
         name = part.get("filename")
         url = require_text(part, "file_url" if "file_url" in part else "file_data")
         return _read_file(url, "application/pdf", name if isinstance(name, str) else None)
-    raise ClientInputError("invalid_request", f"A message of the user cannot have a part of the type {kind!r}.")
+    msg = (
+        f"A user message cannot contain a part of type {kind!r}. Allowed: 'input_text', 'input_image' with image_url, "
+        "'input_file'."
+    )
+    raise ClientInputError("invalid_request", msg)
 
 
 def _read_file(url: str, mime: str, name: str | None) -> File:
@@ -106,4 +110,6 @@ def _read_file(url: str, mime: str, name: str | None) -> File:
     try:
         return File(head or mime, data=base64.b64decode(content, validate=True), name=name)
     except (binascii.Error, UsageError) as error:
-        raise ClientInputError("invalid_request", "A file of the message cannot be read.") from error
+        raise ClientInputError(
+            "invalid_request", "A file in the message is not valid. Send base64 or a URL."
+        ) from error

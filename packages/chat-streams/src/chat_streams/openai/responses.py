@@ -77,7 +77,7 @@ class ResponsesEncoder:
 
         Args:
             target: the conversation of the run. It is read, not changed.
-            request: the request.
+            request: the parsed request that the run answers.
             decider: the user who sent the request. Only calls that the user may decide are offered for approval.
             clock: clock for the time of the response, in seconds since 1970.
         """

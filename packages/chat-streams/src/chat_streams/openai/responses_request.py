@@ -1,4 +1,4 @@
-"""Requests of OpenAI's Responses API, continued by `previous_response_id` or `conversation`."""
+"""Requests of OpenAI's Responses API. `previous_response_id` or `conversation` continues a conversation."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ResponsesRequest:
     """Request of the Responses API.
 
     Attributes:
-        model: name of the model. Look it up among those that the application has configured.
+        model: name of the model. Look it up among the models that the application has configured.
         session: client's id of the conversation, new if the request names none. `conversation_id()` turns it into the
             id of a stored conversation.
         given: the new messages, results and decisions, and the functions of the client.
         stream: whether the response is streamed.
         options: options of the run.
-        previous: number of turns at which the response in `previous_response_id` began, or `None`.
+        previous: number of turns before the response in `previous_response_id`, or `None`.
         conversation: whether the request names a `conversation`.
     """
 
@@ -79,7 +79,7 @@ def response_id(session: str, start: int, /) -> str:
 def read_responses_request(body: bytes, /) -> ResponsesRequest:
     """Read the body of a request to `/v1/responses`.
 
-    The input may have new messages of the user, results of functions (`function_call_output`) and answers to requests
+    The input may have new user messages, results of functions (`function_call_output`) and answers to requests
     for approval (`mcp_approval_response`). Other items are refused, because they come from the stored conversation.
 
     Args:
@@ -113,7 +113,7 @@ def apply_responses_request(
     The approval of a call that was interrupted repeats the call, and its rejection cancels it.
 
     Args:
-        request: the request.
+        request: the parsed request.
         target: the stored conversation with the id `conversation_id(owner, "openai", request.session)`.
         chat: the chat that continues the conversation.
         decider: the authenticated user who sends the request.
@@ -128,7 +128,7 @@ def apply_responses_request(
         if not 1 <= request.previous <= len(turns):
             raise ClientInputError("invalid_request", f"There is no response {request.previous_response_id!r}.")
         if any(role == "user" and turn.by is None for role, turn in turns[request.previous :]):
-            raise ClientInputError("conflict", "The conversation has a later response: continue that one.")
+            raise ClientInputError("conflict", "The conversation has a later response: continue the later response.")
     given = replace(request.given, decisions=fit_interrupted_calls(request.given.decisions, target))
     applied = apply_input(given, target, chat=chat, decider=decider)
     require_input(target)
@@ -143,7 +143,7 @@ def start_of_run(target: Messages | Conversation, /) -> int:
 def _read_session(fields: Fields) -> tuple[str, int | None, bool]:
     previous, conversation = fields.get("previous_response_id"), fields.get("conversation")
     if previous is not None and conversation is not None:
-        msg = "The fields 'previous_response_id' and 'conversation' exclude each other."
+        msg = "The request must not have both 'previous_response_id' and 'conversation'."
         raise ClientInputError("invalid_request", msg)
     if previous is not None:
         session, dot, start = require_text(fields, "previous_response_id").removeprefix(RESPONSE_PREFIX).rpartition(".")
@@ -154,7 +154,7 @@ def _read_session(fields: Fields) -> tuple[str, int | None, bool]:
         return secrets.token_hex(16), None, False
     named = {"id": conversation} if isinstance(conversation, str) else require_object(conversation, "conversation")
     if not (session := require_text(named, "id")):
-        raise ClientInputError("invalid_request", "The id of a conversation must not be empty.")
+        raise ClientInputError("invalid_request", "The conversation id must not be empty.")
     return session, None, True
 
 
@@ -175,8 +175,8 @@ def _read_input(fields: Fields) -> ClientInput:
         elif kind == "mcp_approval_response":
             decisions.append(_read_decision(item))
         else:
-            what = f"messages of the role {item.get('role')!r}" if kind == "message" else f"items of the type {kind!r}"
-            msg = f"The input cannot have {what}. Send new messages of the user, and continue by previous_response_id."
+            what = f"messages with the role {item.get('role')!r}" if kind == "message" else f"items of type {kind!r}"
+            msg = f"The input cannot contain {what}. Send only new user messages, with previous_response_id."
             raise ClientInputError("invalid_request", msg)
     return ClientInput(messages, results, decisions, [*_read_tools(fields.get("tools") or [])])
 
@@ -184,7 +184,7 @@ def _read_input(fields: Fields) -> ClientInput:
 def _read_decision(item: Fields) -> PostedDecision:
     approve, reason = item.get("approve"), item.get("reason")
     if not isinstance(approve, bool) or not isinstance(reason, str | None):
-        raise ClientInputError("invalid_request", "An approval needs `approve`, true or false, and may have a reason.")
+        raise ClientInputError("invalid_request", "An approval needs the boolean `approve`; `reason` must be a string.")
     key = require_text(item, "approval_request_id")
     return PostedDecision(key, "approve" if approve else "reject", text=None if approve else reason)
 
@@ -194,7 +194,7 @@ def _read_tools(tools: object) -> Sequence[Mapping[str, object]]:
     for value in require_list(tools, "tools"):
         tool = require_object(value, "a tool")
         if tool.get("type") != "function":
-            msg = f"Tools of the type {tool.get('type')!r} are not supported: only functions of the client are."
+            msg = f"Tools of type {tool.get('type')!r} are not supported: declare only tools of type 'function'."
             raise ClientInputError("invalid_request", msg)
         declaration: dict[str, object] = {"name": require_text(tool, "name")}
         declaration |= {name: tool[name] for name in ("description", "parameters") if tool.get(name) is not None}

@@ -1,4 +1,4 @@
-"""Function that recreates the events of a run from the turns that the run stored."""
+"""The events of an earlier run, recreated from the turns that the run stored."""
 
 from __future__ import annotations
 

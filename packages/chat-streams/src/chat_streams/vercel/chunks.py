@@ -1,4 +1,4 @@
-"""Functions that create chunks of the UI message stream, version 1, and parts of UI messages."""
+"""Chunks of the UI message stream, version 1, and parts of UI messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call_id(path: tuple[str, ...]) -> str:
     """Return the id that identifies a tool call for the client.
 
     Args:
-        path: ids that lead to the call in the stored conversation, outermost first.
+        path: call ids from the outermost call in the stored conversation to this one.
     """
     return "/".join(path)
 
@@ -107,7 +107,10 @@ def file_chunk(file: File) -> bytes:
 
 
 def data_chunk(data: Data) -> bytes:
-    """Return the chunk of a tool's data. Data that is not kept is transient: it does not stay in the message."""
+    """Return the chunk for `data` of a tool. A `File` payload becomes a file chunk.
+
+    If `data.keep` is false, other data is marked as `transient`, so that the client does not add it to the message.
+    """
     if isinstance(data.payload, File):
         return file_chunk(data.payload)
     if data.keep:

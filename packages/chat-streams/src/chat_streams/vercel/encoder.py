@@ -164,7 +164,7 @@ class VercelEncoder:
     def _separate_next_text(self) -> bytes:
         """Close the open block, so that the next text becomes a new part.
 
-        A text stays open until its step ends and is stored.
+        Texts are stored when their step ends, so a text part stays open until then.
         """
         ended = self._close_reasoning()
         self._block = None
@@ -277,7 +277,7 @@ class VercelEncoder:
         return self._begin_step() + self._separate_next_text() + file_chunk(event.file)
 
     def _encode_nested(self, event: NestedEvent) -> bytes:
-        """Encode the tool calls of a chat inside this one. Its texts are not shown."""
+        """Encode the tool calls of an inner chat. The texts of the inner chat are not shown."""
         inner = event.event
         if not isinstance(inner, (ToolCall, ToolStarted, ToolProgress, ToolData, ToolResult)):
             return b""

@@ -1,4 +1,4 @@
-"""Functions that read requests of `useChat` and apply the posted messages and decisions to a conversation."""
+"""Requests of `useChat`, whose posted messages and decisions are applied to a conversation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class VercelRequest:
 
     Attributes:
         chat_id: id of the chat, which the client chose. `conversation_id()` turns it into the id of a conversation.
-        trigger: why the client sent the request: a message or a decision, or a wish for another answer.
+        trigger: reason of the request: a new message or decision, or another answer to the last message.
         given: the posted messages, results, decisions and declared tools.
         shown: ids of the tool calls in the last message, if that is a message of the assistant.
     """
@@ -64,7 +64,7 @@ def read_request(body: bytes) -> VercelRequest:
         body: the body, JSON in UTF-8.
 
     Raises:
-        ClientInputError: the body is not such a request.
+        ClientInputError: the body is not a valid request.
     """
     request = read_body(body)
     trigger = _TRIGGERS.get(require_text(request, "trigger"))
@@ -90,10 +90,10 @@ def apply_request(
 
     An approval that comes too late is not applied: the run ends the call as expired and reports that to the client.
     The approval of a call that was interrupted repeats the call, and its rejection cancels it.
-    For another answer (`regenerate-message`), the conversation is rewound to the last message of the user.
+    For another answer (`regenerate-message`), the conversation is rewound to the last user message.
 
     Args:
-        request: the request.
+        request: the parsed request.
         target: the conversation, which the caller stores or passes to a run of `chat`.
         chat: the chat that continues the conversation.
         decider: the authenticated user who sends the request.
@@ -126,9 +126,11 @@ def _require_last_question(given: ClientInput, messages: Messages) -> None:
     if asked and asked[0] not in questions:
         return  # the client repeats a request with a message that was never stored
     if asked and asked != questions[-1:]:
-        raise ClientInputError("conflict", "Only the last message can get another answer. Load the conversation again.")
+        raise ClientInputError("conflict", "Only the last response can be regenerated. Load the conversation again.")
     if messages.pending():
-        raise ClientInputError("conflict", "Tool calls are waiting or unfinished. Decide them before another answer.")
+        raise ClientInputError(
+            "conflict", "Tool calls are still running or wait for a decision. Regenerate afterwards."
+        )
 
 
 def _rewind(messages: Messages) -> None:
@@ -141,7 +143,7 @@ def _rewind(messages: Messages) -> None:
 
 
 def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
-    """Return whether a posted failure equals the stored one. The client knows a failure only by its fixed text."""
+    """Return whether a posted failure equals the stored failure. The client knows a failure only by its fixed text."""
     tool = _find_tool(messages, result.tool_id)
     return result.error is not None and tool is not None and isinstance(tool.status, (Failed, Rejected))
 
@@ -168,7 +170,7 @@ def _read_message(message: Fields) -> PostedMessage:
             require_text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
         )
     if role != "assistant":
-        raise ClientInputError("invalid_request", f"The role {role!r} of a message is unknown.")
+        raise ClientInputError("invalid_request", f"A message has the unknown role {role!r}.")
     # A text that is still "streaming" belongs to a broken connection, and was not stored.
     texts = [part for part in parts if part.get("type") == "text" and part.get("state") != "streaming"]
     said: list[Part] = [Text(require_text(part, "text")) for part in texts]
@@ -186,7 +188,9 @@ def _read_part(part: Fields) -> Part:
         return Text(require_text(part, "text"))
     if kind == "file":
         return _read_file(part)
-    raise ClientInputError("invalid_request", f"A message of the user cannot have a part of the type {kind!r}.")
+    raise ClientInputError(
+        "invalid_request", f"A user message cannot contain a part of type {kind!r}. Allowed: 'text', 'file'."
+    )
 
 
 def _read_file(part: Fields) -> File:
@@ -197,10 +201,12 @@ def _read_file(part: Fields) -> File:
             return File(mime, url=url, name=name)
         head, _, content = url.partition(",")
         if not head.endswith(";base64"):
-            raise ClientInputError("invalid_request", "A data URL of a file must be encoded in base64.")
+            raise ClientInputError("invalid_request", "The data URL of a file must be base64-encoded.")
         return File(mime, data=base64.b64decode(content, validate=True), name=name)
     except (binascii.Error, UsageError) as error:
-        raise ClientInputError("invalid_request", "A file of the message cannot be read.") from error
+        raise ClientInputError(
+            "invalid_request", "A file in the message is not valid. Send base64 or a URL."
+        ) from error
 
 
 # --- Tool parts -----------------------------------------------------------------------------------------------------
@@ -235,7 +241,9 @@ def _read_decisions(part: Fields) -> Iterator[PostedDecision]:
     approval = require_object(part.get("approval"), "an approval")
     approved, reason = approval.get("approved"), approval.get("reason")
     if not isinstance(approved, bool) or not isinstance(reason, str | None):
-        raise ClientInputError("invalid_request", "An approval needs `approved`, true or false, and may have a reason.")
+        raise ClientInputError(
+            "invalid_request", "An approval needs the boolean `approved`; `reason` must be a string."
+        )
     yield PostedDecision(
         require_text(approval, "id"), "approve" if approved else "reject", text=None if approved else reason
     )

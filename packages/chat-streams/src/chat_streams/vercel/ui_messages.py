@@ -1,4 +1,4 @@
-"""Functions that convert a stored conversation to UI messages, or to chunks for a client that reconnects."""
+"""A stored conversation as UI messages, or as chunks for a client that reconnects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Waits: TypeAlias = Mapping[tuple[str, ...], Wait]
 def ui_messages(target: Messages | Conversation, decider: Decider, /) -> list[Json]:
     """Return a conversation as UI messages, for the option `messages` of `useChat`.
 
-    Instructions, turns of the engine, reports of progress and data that is not kept are left out.
+    Instructions, turns of the engine, progress reports and data without `Data.keep` are left out.
 
     Args:
         target: the conversation.
@@ -103,7 +103,7 @@ def _file_part(file: File, url: str) -> Json:
 
 
 def _result_parts(tool: Tool) -> Iterator[Json]:
-    """Yield the kept data and the files of a result."""
+    """Yield the data with `Data.keep` and the files of a result."""
     for data in tool.data:
         yield from _data_parts(data)
     for file in tool.status.files if isinstance(tool.status, Completed) else ():
@@ -119,7 +119,7 @@ def _data_parts(data: Data) -> Iterator[Json]:
 
 
 def _tool_parts(messages: Messages, path: tuple[str, ...], tool: Tool, waits: _Waits) -> Iterator[Json]:
-    """Yield a call and, while it is unresolved, the calls of the chat that it runs."""
+    """Yield the part for a call and, while the call is unresolved, the parts for the calls of its inner chat."""
     nested = len(path) > 1
     part: Json = {"type": "dynamic-tool", "toolName": tool.name} if nested else {"type": f"tool-{tool.name}"}
     part |= {"toolCallId": call_id(path), "input": tool.effective_arguments}
