@@ -1,0 +1,38 @@
+"""`ServiceContext`: objects shared by the parts of a service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from chat_agents import AgentEngine, AgentFlow
+from chat_core.approvals import MayDecide
+from chat_store import ConversationStore
+
+from chat_service.live_text import LiveText
+from chat_service.settings import ServiceSettings
+from chat_service.signals import Signals
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """Objects shared by the parts of one service.
+
+    Attributes:
+        engine: the engine.
+        flow: the flow of all sessions.
+        store: the store of the sessions.
+        may_decide: the rule of the application for decisions.
+        settings: limits and times.
+        signals: signals that wake the workers and followers of this process.
+        live: the text of open responses in this process.
+    """
+
+    engine: AgentEngine
+    flow: AgentFlow[Any]
+    store: ConversationStore
+    may_decide: MayDecide
+    settings: ServiceSettings
+    signals: Signals
+    live: LiveText

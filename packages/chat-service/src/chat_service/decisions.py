@@ -1,0 +1,44 @@
+"""`apply_decisions()`, which records decisions that clients send over HTTP or WebSocket."""
+
+from __future__ import annotations
+
+import json
+
+from chat_core import ConflictError
+from chat_core.approvals import Principal
+from chat_inbox.http_errors import HTTPError
+from chat_streams import ClientInputError
+from chat_streams.open_waits import Decider
+from chat_streams.plain_request import apply_plain_request, read_plain_request
+
+from chat_service.context import ServiceContext
+from chat_service.runs import Runs
+
+
+async def apply_decisions(
+    context: ServiceContext, runs: Runs, principal: Principal, session_id: str, decisions: object
+) -> None:
+    """Record decisions about waiting calls, and continue the run that waited for them.
+
+    Args:
+        context: objects shared by the parts of the service.
+        runs: the runs of the service.
+        principal: the user who decides.
+        session_id: id of a session. The caller has checked that the user owns the session.
+        decisions: the posted decisions.
+
+    Raises:
+        HTTPError: the decisions are malformed, not allowed, or contradict the stored calls.
+    """
+    decider = Decider(principal, context.may_decide)
+    try:
+        posted = read_plain_request(json.dumps({"session_id": session_id, "decisions": decisions}))
+        if not posted.decisions:
+            raise HTTPError(400, "The field decisions must be a nonempty array.")
+        async with context.store.open(session_id) as conversation:
+            apply_plain_request(posted, conversation, chat=context.engine.chat(context.flow), decider=decider)
+    except ClientInputError as error:
+        raise HTTPError(error.status, str(error)) from error
+    except ConflictError:
+        raise HTTPError(409, "Another request changed the session at the same time. Load the session again.") from None
+    await runs.resume_due(session_id)

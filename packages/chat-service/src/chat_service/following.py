@@ -1,0 +1,262 @@
+"""`Follower`, which streams the events of a run to a client, from the beginning or after any event.
+
+Durable events are derived from the history of the session. The text of an open response is sent in pieces while the
+model writes it. When the response is stored, the follower sends the rest of the text, so that all pieces together are
+equal to the stored turn.
+
+The pieces that a client has received may not match the stored turn, because another worker has taken over the run. They
+may also be unknown to this process. In both cases, the client receives a `reset` event, discards the pieces of the
+response, and receives the response again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import anyio
+from anyio import CancelScope
+from chat_agents.events import TEXTS
+from chat_agents.sse import wait_fields
+from chat_core.approvals import Principal, is_allowed
+from chat_core.response import iter_waits
+from chat_store import UnknownConversationError
+
+from chat_service.context import ServiceContext
+from chat_service.live_text import OpenStep
+from chat_service.run_events import START, Place, RunEvent, Writer, count_steps
+from chat_service.run_reader import RunReaders, RunStatus
+from chat_service.run_records import Run
+from chat_service.runs import Runs
+
+TERMINAL: Final = frozenset({"done", "paused", "error"})
+"""Names of the events that end a stream."""
+_FAILURES: Final[dict[str, str]] = {
+    "cancelled": "The run was cancelled.",
+    "timeout": "The run took too long.",
+    "worker_lost": "The run could not be completed.",
+    **{str(code): text for code, text in TEXTS.items()},
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ClientEvent:
+    """An event that a client receives.
+
+    Attributes:
+        name: `session`, `text`, `reset`, `tool_start`, `tool_output`, `tool_end`, or one of `TERMINAL`.
+        data: JSON values of the event.
+        id: value for `Last-Event-ID`, or `None` if the client cannot continue after this event.
+    """
+
+    name: str
+    data: dict[str, object]
+    id: str | None = None
+
+
+@final
+class Follower:
+    """A source of the events that clients receive.
+
+    Args:
+        context: objects shared by the parts of the service.
+        runs: the runs of the service.
+    """
+
+    def __init__(self, context: ServiceContext, runs: Runs) -> None:
+        self._store = context.store
+        self._may_decide = context.may_decide
+        self._settings = context.settings
+        self._signals = context.signals
+        self._live = context.live
+        self._readers = RunReaders(context, runs)
+
+    async def follow(self, principal: Principal, run: Run, after: Place | None = None) -> AsyncGenerator[ClientEvent]:
+        """Yield the events of a run after a place, up to the event that ends the stream.
+
+        Args:
+            principal: the user. A `paused` event contains only the calls that the user may decide on.
+            run: the run.
+            after: place in the stream after which the events begin. Default: the beginning.
+        """
+        if after is None:
+            yield _session_event(run)
+        with self._live.following(run.id):
+            async with aclosing(self._follow(principal, run, after)) as events:
+                async for event in events:
+                    yield event
+
+    async def _follow(self, principal: Principal, run: Run, after: Place | None) -> AsyncGenerator[ClientEvent]:
+        reader = self._readers.reader(run)
+        stream = _Stream(after)
+        signal = self._signals.session(run.session_id)
+        while True:
+            seen = signal.changes
+            try:
+                status = await reader.read()
+            except UnknownConversationError:  # the session was deleted
+                yield ClientEvent("error", {"code": "cancelled", "message": failure_text("cancelled")})
+                return
+            if stream.place is not None and stream.place.log != status.log:  # a redaction has replaced the history
+                yield _session_event(run)
+                stream = _Stream(None)
+            for shown in stream.show_new(status):
+                yield shown
+            if status.end is not None:
+                yield await self._end_event(principal, status)
+                return
+            deadline = anyio.current_time() + self._settings.ping_seconds  # jobs can change without a signal
+            is_late = False
+            while signal.changes == seen and not is_late:
+                number = signal.number
+                for shown in stream.show_open(self._live.step(run.id)):
+                    yield shown
+                with CancelScope(deadline=deadline) as scope:  # no `yield` inside: the scope could cancel the reader
+                    await signal.wait(number)
+                is_late = scope.cancelled_caught
+
+    async def waiting(self, principal: Principal, session_id: str) -> list[dict[str, object]]:
+        """Return the waiting calls of a session that a user may decide on, as JSON objects.
+
+        Args:
+            principal: the user.
+            session_id: id of the session.
+        """
+        snapshot = await self._store.load(session_id)
+        waits = [
+            wait
+            for tool in snapshot.messages.pending()
+            for wait in iter_waits(tool, conversation=session_id, owner=snapshot.owner)
+        ]
+        return [wait_fields(wait) for wait in waits if is_allowed(self._may_decide, principal, wait)]
+
+    async def result(self, run: Run) -> dict[str, object]:
+        """Return the response of a run that has ended, as the body of a response to `POST /chat`.
+
+        Args:
+            run: the run.
+        """
+        status = await self._readers.reader(run).read()
+        events = status.events
+        ends = {event.data["id"]: event.data for event in events if event.name == "tool_end"}
+        calls = [event.data for event in events if event.name == "tool_start"]
+        texts = [str(event.data["content"]) for event in events if event.name == "text"]
+        return {
+            "session_id": run.session_id,
+            "run_id": run.id,
+            "response": texts[-1] if texts else "",
+            "tool_calls": [{**call, "success": bool(ends.get(call["id"], {}).get("success", False))} for call in calls],
+            **_totals(status.run),
+        }
+
+    async def _end_event(self, principal: Principal, status: RunStatus) -> ClientEvent:
+        run, place = status.run, str(Place(status.log, status.end or START))
+        if run.state == "answered":
+            return ClientEvent("done", {"iterations": count_steps(status.events), **_totals(run)}, place)
+        if run.state == "paused":
+            waiting = await self.waiting(principal, run.session_id)
+            return ClientEvent("paused", {"session_id": run.session_id, "waiting": waiting}, place)
+        code = "cancelled" if run.state == "cancelled" else run.code or "internal"
+        return ClientEvent("error", {"code": code, "message": failure_text(code)}, place)
+
+
+def failure_text(code: str) -> str:
+    """Return the error message that clients receive for a failed run.
+
+    Args:
+        code: code of the failure.
+    """
+    return _FAILURES.get(code, TEXTS["internal"])
+
+
+def _totals(run: Run) -> dict[str, Any]:
+    ends = [part.end for part in run.parts if part.end is not None]
+    return {
+        "truncated": any(end.truncated for end in ends),
+        "usage": {
+            "input_tokens": sum([end.input_tokens for end in ends]),
+            "output_tokens": sum([end.output_tokens for end in ends]),
+        },
+    }
+
+
+def _session_event(run: Run) -> ClientEvent:
+    return ClientEvent("session", {"session_id": run.session_id, "run_id": run.id})
+
+
+@final
+class _Stream:
+    """The stream of one client, with the events and the pieces of the open response that the client has received.
+
+    Args:
+        place: the place that the client has reached, or `None` for the beginning.
+
+    Attributes:
+        place: the place that the client has reached, or `None` before the first event.
+    """
+
+    def __init__(self, place: Place | None) -> None:
+        self.place = place
+        self._shown: int | None = None
+        self._steps = 0
+        self._newest = Writer(0, 0) if place is None else place.writer
+        self._sent = ""
+        self._is_sent_known = place is None or place.pieces == 0
+
+    def show_new(self, status: RunStatus) -> Iterator[ClientEvent]:
+        """Yield the durable events that the client does not have."""
+        if self.place is None:
+            self.place = Place(status.log, START)
+        if self._shown is None:
+            self._shown = bisect_right(status.events, self.place.position, key=lambda event: event.position)
+            self._steps = count_steps(status.events[: self._shown])
+        for event in status.events[self._shown :]:
+            yield from self._show(status.log, event)
+        self._shown = max(self._shown, len(status.events))
+
+    def _show(self, log: str, event: RunEvent) -> Iterator[ClientEvent]:
+        """Yield a durable event. For a response, yield only the text that the client does not have."""
+        place = Place(log, event.position)
+        if event.name == "text":
+            content = str(event.data["content"])
+            if not self._is_sent_known or not content.startswith(self._sent):
+                yield ClientEvent("reset", {})
+                self._sent = ""
+            if missing := content[len(self._sent) :]:
+                yield ClientEvent("text", {"content": missing}, str(place))
+            self._steps += 1
+        else:
+            yield ClientEvent(event.name, event.data, str(place))
+        self._move_to(place)
+
+    def show_open(self, step: OpenStep | None) -> Iterator[ClientEvent]:
+        """Yield the pieces of the open response that the client does not have.
+
+        Args:
+            step: the open response, or `None` if its text is not known.
+        """
+        place = self.place
+        if step is None or step.step != self._steps or place is None or step.writer < self._newest:
+            return
+        self._newest = step.writer
+        if place.pieces and (place.writer != step.writer or place.pieces > len(step.pieces)):
+            place = place._replace(writer=Writer(0, 0), pieces=0)
+            yield ClientEvent("reset", {}, str(place))
+            self._move_to(place)
+        elif not self._is_sent_known:
+            self._sent = "".join(step.pieces[: place.pieces])
+            self._is_sent_known = True
+        new = step.pieces[place.pieces :]
+        if new:
+            text = "".join(new)
+            self._sent += text
+            self.place = place._replace(writer=step.writer, pieces=len(step.pieces))
+            yield ClientEvent("text", {"content": text}, str(self.place))
+
+    def _move_to(self, place: Place) -> None:
+        self.place = place
+        self._sent, self._is_sent_known = "", True

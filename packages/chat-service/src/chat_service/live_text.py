@@ -1,0 +1,192 @@
+"""Text that models are currently generating, for followers of the runs in this process.
+
+The worker of a run adds text as the model writes it. Workers in other processes write their text to the store in
+groups, and this process reads the text from the store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, final
+
+import anyio
+from chat_store import ResponseDelta
+
+from chat_service.run_events import Writer
+from chat_service.run_records import RUN_JOB, part_key, part_number, run_of_part, session_of
+from chat_service.signals import Signals
+
+GROUP_CHARACTERS: Final = 4096
+"""Number of unwritten characters that are written to the store without waiting for `GROUP_SECONDS`."""
+
+
+@final
+@dataclass(slots=True)
+class OpenStep:
+    """The text of a response that is not stored yet.
+
+    Attributes:
+        session_id: id of the session.
+        step: index of the response among the responses of the run.
+        writer: the attempt that writes the text.
+        pieces: pieces of the text so far.
+        written: number of pieces that were written to the store.
+    """
+
+    session_id: str
+    step: int
+    writer: Writer
+    pieces: list[str] = field(default_factory=list[str])
+    written: int = 0
+
+
+@final
+class LiveText:
+    """The text of open responses, by run. If the process dies, only this unfinished text is lost.
+
+    Args:
+        signals: the signals that wake followers.
+
+    Attributes:
+        has_new_text: set while there is unwritten text.
+        has_much_text: set while there is so much unwritten text that it must be written at once.
+        needs_store: set while this process follows a run that no worker of this process executes.
+    """
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._own: dict[str, OpenStep | None] = {}
+        self._other: dict[str, OpenStep] = {}
+        self._positions: dict[str, int] = {}
+        self._followed: Counter[str] = Counter()
+        self._unwritten: dict[str, int] = {}
+        self.has_new_text: anyio.Event = anyio.Event()
+        self.has_much_text: anyio.Event = anyio.Event()
+        self.needs_store: anyio.Event = anyio.Event()
+
+    # --- For followers ------------------------------------------------------------------------------------------------
+
+    def step(self, run_id: str) -> OpenStep | None:
+        """Return the open step of a run, or `None` if its text is not known.
+
+        Args:
+            run_id: id of the run.
+        """
+        return self._own.get(run_id) or self._other.get(run_id)
+
+    @contextmanager
+    def following(self, run_id: str) -> Generator[None]:
+        """Return a context manager in which a run is followed, so that its text from other processes is read.
+
+        Args:
+            run_id: id of the run.
+        """
+        self._followed[run_id] += 1
+        self._check_need()
+        try:
+            yield
+        finally:
+            self._followed[run_id] -= 1
+            if not self._followed[run_id]:
+                del self._followed[run_id]
+                self._other.pop(run_id, None)
+                self._positions.pop(run_id, None)
+            self._check_need()
+
+    # --- For workers --------------------------------------------------------------------------------------------------
+
+    def open(self, run_id: str) -> None:
+        """Record that a worker of this process executes a run.
+
+        Args:
+            run_id: id of the run.
+        """
+        self._own.setdefault(run_id, None)
+        self._check_need()
+
+    def begin(self, run_id: str, step: OpenStep) -> None:
+        """Replace the open step of a run.
+
+        Args:
+            run_id: id of the run.
+            step: the new step.
+        """
+        self._own[run_id] = step
+        self._unwritten.pop(run_id, None)
+
+    def append(self, run_id: str, text: str) -> None:
+        """Add text to the open step of a run, and wake its followers.
+
+        Args:
+            run_id: id of the run.
+            text: the text.
+        """
+        step = self._own[run_id]
+        assert step is not None  # noqa: S101 - the worker has called begin()
+        step.pieces.append(text)
+        self._signals.session(step.session_id).notify()
+        self._unwritten[run_id] = size = self._unwritten.get(run_id, 0) + len(text)
+        self.has_new_text.set()
+        if size >= GROUP_CHARACTERS:
+            self.has_much_text.set()
+
+    def end(self, run_id: str) -> None:
+        """Drop the open step of a run, because the run has ended in this process.
+
+        Args:
+            run_id: id of the run.
+        """
+        self._own.pop(run_id, None)
+        self._unwritten.pop(run_id, None)
+        self._check_need()
+
+    # --- Between processes --------------------------------------------------------------------------------------------
+
+    def take_unwritten(self) -> list[ResponseDelta]:
+        """Return the unwritten text of this process, and count the text as written."""
+        deltas: list[ResponseDelta] = []
+        for run_id in self._unwritten:
+            step = self._own.get(run_id)
+            if step is not None:
+                part, fence = step.writer
+                pieces = step.pieces[step.written :]
+                key = part_key(run_id, part - 1)
+                deltas.append(ResponseDelta(step.session_id, RUN_JOB, key, fence, step.step, step.written, pieces))
+                step.written = len(step.pieces)
+        self._unwritten.clear()
+        self.has_new_text, self.has_much_text = anyio.Event(), anyio.Event()
+        return deltas
+
+    def positions(self) -> Mapping[str, int]:
+        """Return, by session id, the position up to which the text of followed runs in other processes is known."""
+        runs = [run_id for run_id in self._followed if run_id not in self._own]
+        return {session_of(run_id): self._positions.get(run_id, 0) for run_id in runs}
+
+    def add_written(self, deltas: Iterable[ResponseDelta]) -> None:
+        """Add text that workers of other processes have written, and wake the followers.
+
+        Args:
+            deltas: the text after the known positions.
+        """
+        for delta in deltas:
+            run_id = run_of_part(delta.key)
+            writer = Writer(part_number(delta.key) + 1, delta.fence)
+            if run_id not in self._followed:
+                continue
+            self._positions[run_id] = delta.position
+            step = self._other.get(run_id)
+            if delta.start == 0 and (step is None or (writer, delta.step) > (step.writer, step.step)):
+                step = self._other[run_id] = OpenStep(delta.conversation, delta.step, writer)
+            if step is not None and (step.writer, step.step, len(step.pieces)) == (writer, delta.step, delta.start):
+                step.pieces += delta.pieces
+                self._signals.session(delta.conversation).notify()
+
+    def _check_need(self) -> None:
+        is_needed = any(run_id not in self._own for run_id in self._followed)
+        if is_needed:
+            self.needs_store.set()
+        elif self.needs_store.is_set():
+            self.needs_store = anyio.Event()

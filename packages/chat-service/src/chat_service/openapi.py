@@ -1,0 +1,273 @@
+"""The OpenAPI 3.1 description of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final, TypeAlias
+
+from chat_service.problems import CODES
+from chat_service.settings import ServiceSettings
+
+Json: TypeAlias = dict[str, object]
+
+_TEXT: Final[Json] = {"type": "string"}
+_OPTIONAL: Final[Json] = {"type": ["string", "null"]}
+_TIME: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+_OBJECT: Final[Json] = {"type": "object"}
+_EVENT: Final[Json] = {
+    "description": "Each event of the stream.",
+    "type": "object",
+    "properties": {
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string", "description": "A value for Last-Event-ID."},
+    },
+    "required": ["event", "data"],
+}
+_COUNT: Final[Json] = {"type": "integer", "minimum": 0}
+_FLAG: Final[Json] = {"type": "boolean"}
+
+
+def _object(properties: Json, optional: tuple[str, ...] = ()) -> Json:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _list(schema: Json) -> Json:
+    return {"type": "array", "items": schema}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_USAGE: Final = _object({"input_tokens": _COUNT, "output_tokens": _COUNT})
+_SESSION: Final[Json] = {
+    "id": _TEXT,
+    "title": _OPTIONAL,
+    "turn_count": _COUNT,
+    "created_at": _TIME,
+    "updated_at": _TIME,
+}
+_TURN: Final = _object(
+    {
+        "id": _TEXT,
+        "user_message": _TEXT,
+        "assistant_response": _OPTIONAL,
+        "tool_call_count": _COUNT,
+        "started_at": _TIME,
+        "completed_at": _TIME,
+    }
+)
+_MESSAGE: Final = _object(
+    {
+        "role": {"enum": ["user", "assistant", "tool_use", "tool_result"]},
+        "content": _TEXT,
+        "timestamp": _TIME,
+        "metadata": _OBJECT,
+    },
+    ("metadata",),
+)
+_SCHEMAS: Final[Json] = {
+    "Problem": _object(
+        {
+            "type": _TEXT,
+            "title": _TEXT,
+            "status": {"type": "integer"},
+            "detail": _TEXT,
+            "code": {"enum": [*CODES.values()]},
+            "message": _TEXT,
+        }
+    ),
+    "Health": _object({"status": _TEXT, "version": _TEXT}),
+    "Answer": _object(
+        {
+            "session_id": _TEXT,
+            "run_id": _TEXT,
+            "response": _TEXT,
+            "tool_calls": _list(_object({"id": _TEXT, "name": _TEXT, "success": _FLAG})),
+            "truncated": _FLAG,
+            "usage": _USAGE,
+        }
+    ),
+    "Wait": _object(
+        {
+            "id": {"type": "string", "description": "Names the call in a decision."},
+            "tool": _TEXT,
+            "arguments": _OBJECT,
+            "kind": {"enum": ["approval", "schedule", "result", "interrupted"]},
+            "revision": {"type": "integer", "description": "State of the call, for a decision about this state only."},
+            "expires_at": _TIME,
+            "at": _TIME,
+        },
+        ("expires_at", "at"),
+    ),
+    "Paused": _object(
+        {"session_id": _TEXT, "run_id": _TEXT, "status": {"const": "paused"}, "waiting": _list(_ref("Wait"))}
+    ),
+    "Run": _object(
+        {
+            "id": _TEXT,
+            "session_id": _TEXT,
+            "state": {"enum": ["queued", "running", "paused", "answered", "failed", "cancelled"]},
+            "attempts": _COUNT,
+            "code": _OPTIONAL,
+            "created_at": _TIME,
+        }
+    ),
+    "Session": _object({**_SESSION, "metadata": {"type": ["object", "null"]}, "turns": _list(_TURN)}),
+    "Sessions": _object({"sessions": _list(_object(_SESSION)), "limit": _COUNT, "next": _OPTIONAL}),
+    "Messages": _object({"session_id": _TEXT, "messages": _list(_MESSAGE), "count": _COUNT}),
+    "Runs": _object({"runs": _list(_ref("Run"))}),
+    "Recalled": _object({"recalled": _list(_object({"message": _COUNT, "notes": _list(_OBJECT)}))}),
+    "Decided": _object({"session_id": _TEXT, "run_id": _OPTIONAL}),
+}
+_CHANGE: Final = _object({"title": _OPTIONAL, "metadata": {"type": ["object", "null"]}}, ("title", "metadata"))
+_DECISION: Final = _object(
+    {
+        "id": _TEXT,
+        "action": {"enum": ["approve", "reject", "cancel", "retry", "complete", "fail"]},
+        "arguments": {"type": "object", "description": "The arguments that the user saw."},
+        "revision": {"type": "integer", "description": "The revision that the user saw."},
+        "edited_arguments": _OBJECT,
+        "reason": _TEXT,
+        "result": {},
+    },
+    ("arguments", "revision", "edited_arguments", "reason", "result"),
+)
+
+
+def _parameter(place: str, name: str, schema: Json) -> Json:
+    return {"in": place, "name": name, "required": place == "path", "schema": schema}
+
+
+_SESSION_ID: Final = _parameter("path", "session", {"type": "string", "format": "uuid"})
+_RUN_ID: Final = _parameter("path", "run", _TEXT)
+_AFTER: Final = _parameter("query", "after", _TEXT)
+_KEY: Final = _parameter("header", "Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255})
+
+
+def _operation(
+    summary: str,
+    answers: Mapping[int, str | None],
+    *problems: int,
+    body: Json | None = None,
+    parameters: tuple[Json, ...] = (),
+    is_open: bool = False,
+) -> Json:
+    """Return the description of an operation.
+
+    Args:
+        summary: summary of the operation.
+        answers: schema of the body by successful status. `None` means no body, and `events` an event stream.
+        *problems: error statuses, in addition to those of every operation.
+        body: schema of the body of the request.
+        parameters: parameters of the request.
+        is_open: whether the operation needs no authentication.
+    """
+    responses: Json = {str(status): _answer(schema) for status, schema in answers.items()}
+    statuses = {*problems, 403, *(() if is_open else (401, 500)), *((400, 413, 415) if body is not None else ())}
+    responses |= {str(status): _problem(status) for status in sorted(statuses)}
+    found: Json = {"summary": summary, "responses": responses, "parameters": [*parameters]}
+    if body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return {**found, "security": []} if is_open else found
+
+
+def _problem(status: int) -> Json:
+    return {"description": CODES[status], "content": {"application/problem+json": {"schema": _ref("Problem")}}}
+
+
+def _answer(schema: str | None) -> Json:
+    if schema is None:
+        return {"description": "No content"}
+    if schema == "events":
+        text = "Events: session, text, reset, tool_start, tool_output, tool_end, and at last done, paused or error."
+        return {"description": text, "content": {"text/event-stream": {"schema": _EVENT}}}
+    return {"description": schema, "content": {"application/json": {"schema": _ref(schema)}}}
+
+
+def _paths(settings: ServiceSettings) -> Json:
+    document = {"description": "OpenAPI 3.1", "content": {"application/json": {"schema": _OBJECT}}}
+    health = _operation("Check that the process responds", {200: "Health"}, is_open=True)
+    ready = {"200": _answer("Health"), "503": _answer("Health"), "403": _problem(403)}
+    return {
+        "/health": {"get": health},
+        "/health/live": {"get": health},
+        "/health/ready": {"get": {**health, "summary": "Check that requests are accepted", "responses": ready}},
+        "/openapi.json": {
+            "get": {"summary": "This document", "security": [], "responses": {"200": document, "403": _problem(403)}}
+        },
+        **_chat_paths(settings),
+        **_session_paths(settings),
+    }
+
+
+def _chat_paths(settings: ServiceSettings) -> Json:
+    message = _object(
+        {
+            "message": {"type": "string", "minLength": 1, "maxLength": settings.max_message_bytes},
+            "session_id": {"type": ["string", "null"], "format": "uuid"},
+            "when_busy": {"enum": ["wait", "refuse"], "default": "wait"},
+        },
+        ("session_id", "when_busy"),
+    )
+    key, run = (_KEY,), (_RUN_ID,)
+    answers = {200: "Answer", 202: "Paused"}
+    follow = (*run, _parameter("header", "Last-Event-ID", _TEXT), _AFTER)
+    chat = _operation("Answer a message", answers, 404, 409, 422, 503, body=message, parameters=key)
+    stream = _operation("Answer a message as events", {200: "events"}, 404, 409, 422, body=message, parameters=key)
+    return {
+        "/api/v1/chat": {"post": chat},
+        "/api/v1/chat/stream": {"post": stream},
+        "/api/v1/runs/{run}": {"get": _operation("Show a run", {200: "Run"}, 404, parameters=run)},
+        "/api/v1/runs/{run}/events": {"get": _operation("Follow a run", {200: "events"}, 400, 404, parameters=follow)},
+        "/api/v1/runs/{run}/cancel": {"post": _operation("Cancel a run", {200: "Run"}, 404, 409, parameters=run)},
+        "/api/v1/runs/{run}/retry": {"post": _operation("Retry a run", {202: "Run"}, 404, 409, parameters=run)},
+    }
+
+
+def _session_paths(settings: ServiceSettings) -> Json:
+    limit = _parameter("query", "limit", {"type": "integer", "minimum": 1, "maximum": settings.max_page_size})
+    flags = [_parameter("query", name, _FLAG) for name in ("force", "erase")]
+    one, session = (_SESSION_ID,), "/api/v1/sessions/{session}"
+    decisions = _object({"decisions": {**_list(_DECISION), "minItems": 1}})
+    close = _operation("Close or erase a session", {204: None}, 400, 404, 409, parameters=(*one, *flags))
+    decide = _operation("Decide waiting calls", {202: "Decided"}, 404, 409, body=decisions, parameters=one)
+    return {
+        "/api/v1/sessions": {
+            "post": _operation("Create a session", {201: "Session"}, body=_CHANGE),
+            "get": _operation("List sessions", {200: "Sessions"}, 400, parameters=(limit, _AFTER)),
+        },
+        session: {
+            "get": _operation("Show a session", {200: "Session"}, 400, 404, parameters=one),
+            "patch": _operation("Change a session", {200: "Session"}, 404, body=_CHANGE, parameters=one),
+            "delete": close,
+        },
+        f"{session}/messages": {
+            "get": _operation("List the messages of a session", {200: "Messages"}, 400, 404, parameters=one)
+        },
+        f"{session}/runs": {"get": _operation("List the runs of a session", {200: "Runs"}, 400, 404, parameters=one)},
+        f"{session}/decisions": {"post": decide},
+        f"{session}/recalled": {"get": _operation("List recalled notes", {200: "Recalled"}, 400, 404, parameters=one)},
+        f"{session}/events": {"get": _operation("Watch a session", {200: "events"}, 400, 404, parameters=one)},
+    }
+
+
+def build_document(settings: ServiceSettings) -> Json:
+    """Return the OpenAPI document.
+
+    Args:
+        settings: limits of the service.
+    """
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "chat-service", "version": version("chat-service")},
+        "paths": _paths(settings),
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}],
+    }

@@ -1,0 +1,399 @@
+"""`Runs`, which starts, finds, cancels and retries the runs of a service."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import final
+from uuid import UUID, uuid4
+
+import anyio
+from chat_core import ConflictError, Messages, PendingToolsError, Tool, UsageError
+from chat_core.approvals import Principal
+from chat_core.json import dumps
+from chat_core.messages import Turn
+from chat_inbox.http_errors import HTTPError
+from chat_store import (
+    ConversationClosedError,
+    ConversationExistsError,
+    ConversationMeta,
+    HistoryPosition,
+    Job,
+    UnknownConversationError,
+)
+
+from chat_service.context import ServiceContext
+from chat_service.run_events import mark_turn
+from chat_service.run_records import END_JOB, Run, RunEnd, end_job, first_part, new_run_id, read_runs, session_of
+
+_CANCELLED = "The run was cancelled."
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MessageRequest:
+    """A request to answer a message.
+
+    Attributes:
+        principal: the authenticated user.
+        session_id: id of the session, or `None` for a new session.
+        message: text of the message.
+        body_hash: hash of the body of the request.
+        key: the idempotency key with the route of the request, or `None`.
+        waits: whether the request waits until an active run of the session has ended. If not, the request is refused.
+    """
+
+    principal: Principal
+    session_id: str | None
+    message: str
+    body_hash: str
+    key: str | None = None
+    waits: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The result of the search for the run of a request.
+
+    Attributes:
+        run_id: id of the run of the request.
+        run: the run, or `None` if the request was not sent before.
+        is_busy: whether a run of the session is active.
+    """
+
+    run_id: str
+    run: Run | None
+    is_busy: bool
+
+
+@final
+class Runs:
+    """The runs of a service. They are jobs in the store, so every process sees the same runs.
+
+    Args:
+        context: objects shared by the parts of the service.
+    """
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._engine = context.engine
+        self._flow = context.flow
+        self._store = context.store
+        self._signals = context.signals
+        self._settings = context.settings
+        self._queues: dict[str, anyio.Lock] = {}
+
+    # --- Reading --------------------------------------------------------------------------------------------------
+
+    async def of_session(self, session_id: str) -> list[Run]:
+        """Return the runs of a session, oldest first.
+
+        Args:
+            session_id: id of the session.
+        """
+        return read_runs(await self._store.jobs(conversation=session_id))
+
+    async def find(self, run_id: str) -> Run | None:
+        """Return a run, or `None` if no run has this id.
+
+        Args:
+            run_id: id of the run.
+        """
+        jobs = await self._store.jobs(conversation=session_of(run_id), key_prefix=f"{run_id}@")
+        return next(iter(read_runs(jobs)), None)
+
+    async def require_own_session(self, principal: Principal, session_id: str) -> ConversationMeta:
+        """Return the description of an open session of a user.
+
+        Args:
+            principal: the user.
+            session_id: id of the session.
+
+        Raises:
+            HTTPError: 400 if the id is malformed, 404 if the user has no open session with this id.
+        """
+        if not is_session_id(session_id):
+            raise HTTPError(400, "The session id must be a UUID, as the service returned it.")
+        try:
+            meta = await self._store.meta(session_id)
+        except UnknownConversationError:
+            meta = None
+        if meta is None or meta.owner != principal.name or meta.state == "closed":
+            raise HTTPError(404, "There is no such session: it was closed, or it is not yours.")
+        return meta
+
+    async def require_own_run(self, principal: Principal, run_id: str) -> Run:
+        """Return a run of an open session of a user.
+
+        Args:
+            principal: the user.
+            run_id: id of the run.
+
+        Raises:
+            HTTPError: 404 if the user has no such run.
+        """
+        session_id = session_of(run_id)
+        if is_session_id(session_id) and run_id.isprintable():
+            await self.require_own_session(principal, session_id)
+            if run := await self.find(run_id):
+                return run
+        raise HTTPError(404, "There is no such run, or it is not yours.")
+
+    # --- Starting -------------------------------------------------------------------------------------------------
+
+    async def start(self, request: MessageRequest) -> Run:
+        """Store a message together with the run that answers it, and return the run.
+
+        Args:
+            request: the request.
+
+        Raises:
+            HTTPError: 409 if calls of the session wait for decisions, or if a run is active and the request does not
+                wait. 422 if the idempotency key was used with another body.
+        """
+        if request.session_id is None:
+            return await self._start_session(request)
+        meta = await self.require_own_session(request.principal, request.session_id)
+        queue = self._queues.setdefault(request.session_id, anyio.Lock())
+        if queue.locked() and (known := await self._look_up(request, request.session_id)).run is not None:
+            return known.run
+        try:
+            async with queue:
+                return await self._start_in_turn(request, meta)
+        finally:
+            if not queue.statistics().tasks_waiting and not queue.locked():
+                self._queues.pop(request.session_id, None)
+
+    async def _start_session(self, request: MessageRequest) -> Run:
+        """Create a session with the message and its run in one transaction, or return the run of a repeated request."""
+        salt = ""
+        while True:
+            digest = self._digest(request, salt)
+            session_id = str(uuid4()) if digest is None else str(UUID(bytes=digest[:16], version=4))
+            run_id = new_run_id(session_id, "1")
+            if digest is not None and (known := await self.find(run_id)):
+                if self._repeats(known, request):
+                    return known
+                salt = run_id  # the key has expired
+                continue
+            messages = Messages()
+            self._add_message(messages, request.message, run_id)
+            try:
+                await self._store.create(
+                    messages,
+                    id=session_id,
+                    owner=request.principal.name,
+                    meta={"flow": self._flow.name, "data": turn_count(messages)},
+                    jobs=[self._first_part(run_id, request)],
+                )
+            except ConversationExistsError:
+                if await self.find(run_id) is None:
+                    raise HTTPError(409, "The session of this Idempotency-Key has no run any more.") from None
+                continue  # the same request arrived twice at the same time
+            return await self._require(run_id)
+
+    async def _start_in_turn(self, request: MessageRequest, meta: ConversationMeta) -> Run:
+        """Append the message and its run in one transaction, as soon as no other run of the session is active."""
+        session_id = meta.id
+        signal = self._signals.session(session_id)
+        while True:
+            seen = signal.number
+            known = await self._look_up(request, session_id)
+            if known.run is not None:
+                return known.run
+            if known.is_busy:
+                await self._wait(seen, session_id)
+                continue
+            if await self._append(request, meta, known.run_id):
+                return await self._require(known.run_id)
+            await self._wait(seen, session_id)
+            if not request.waits:
+                raise HTTPError(409, "Another request changed the session at the same time: send the request again.")
+
+    async def _look_up(self, request: MessageRequest, session_id: str) -> _Known:
+        """Return the run of a request, if the request was sent before, and whether the session is busy.
+
+        Raises:
+            HTTPError: 409 if a run is active and the request does not wait.
+        """
+        runs = await self.of_session(session_id)
+        run_id = self._new_run_id(request, session_id, runs)
+        run = next((run for run in runs if run.id == run_id), None)
+        is_busy = any(run.is_active for run in runs)
+        if run is None and is_busy and not request.waits:
+            raise HTTPError(409, "A run of this session is active: wait until it ends, or cancel it.")
+        return _Known(run_id, run, is_busy)
+
+    async def _append(self, request: MessageRequest, meta: ConversationMeta, run_id: str) -> bool:
+        """Append the message with its run. Return False if another request changed the session."""
+        try:
+            snapshot = await self._store.load(meta.id)
+            turn, cancelled = self._add_message(snapshot.messages, request.message, run_id)
+            await self._store.apply(
+                meta.id,
+                snapshot.revision,
+                turns=[("user", turn)],
+                tools=cancelled,
+                meta={"data": turn_count(snapshot.messages)},
+                jobs=[self._first_part(run_id, request, meta.position)],
+            )
+        except ConflictError:
+            return False
+        except (ConversationClosedError, UnknownConversationError):
+            raise HTTPError(404, "There is no such session: it was closed.") from None
+        return True
+
+    def _add_message(self, messages: Messages, message: str, run_id: str) -> tuple[Turn, Sequence[Tool]]:
+        try:
+            turn, cancelled = self._engine.add_message(self._flow, messages, message)
+        except PendingToolsError:
+            text = "Calls of this session wait for decisions: decide them before the next message."
+            raise HTTPError(409, text) from None
+        except UsageError as error:
+            raise HTTPError(400, f"The message cannot be stored: {error}.") from error
+        mark_turn(turn, run_id)
+        return turn, cancelled
+
+    def _new_run_id(self, request: MessageRequest, session_id: str, runs: Sequence[Run]) -> str:
+        """Return an id for the new run, or the id of the run that the same request started before."""
+        known = {run.id: run for run in runs}
+        salt = ""
+        while True:
+            digest = self._digest(request, salt)
+            run_id = new_run_id(session_id, uuid4().hex[:16] if digest is None else digest.hex()[:32])
+            if run_id not in known or self._repeats(known[run_id], request):
+                return run_id
+            salt = run_id  # the key has expired
+
+    def _digest(self, request: MessageRequest, salt: str) -> bytes | None:
+        """Return a hash of the idempotency key, the user and the session of a request, or `None` without a key."""
+        if request.key is None:
+            return None
+        scope = dumps([request.principal.name, request.session_id, request.key, salt])
+        return hashlib.sha256(scope.encode(errors="surrogatepass")).digest()
+
+    def _repeats(self, run: Run, request: MessageRequest) -> bool:
+        """Return whether a request repeats the request of a run whose idempotency key has not expired.
+
+        Raises:
+            HTTPError: The key was used with another body.
+        """
+        age = datetime.now(UTC) - run.created_at
+        if age > timedelta(seconds=self._settings.idempotency_seconds):
+            return False
+        if run.body_hash != request.body_hash:
+            raise HTTPError(422, "This Idempotency-Key was used with another request body.")
+        return True
+
+    def _first_part(self, run_id: str, request: MessageRequest, after: HistoryPosition | None = None) -> Job:
+        return first_part(run_id, datetime.now(UTC), request.body_hash, after, self._settings)
+
+    # --- Continuing and ending ------------------------------------------------------------------------------------
+
+    async def resume(self, run: Run) -> None:
+        """Queue the next part of a run that has ended, unless it is queued already.
+
+        Args:
+            run: the run.
+        """
+        part = run.next_part(self._settings)
+        await self._store.apply(run.session_id, jobs=[part])
+
+    async def resume_due(self, session_id: str) -> bool:
+        """Queue the next part of the last run of a session, if this run is paused.
+
+        Args:
+            session_id: id of a session that is due.
+
+        Returns:
+            Whether the session needs no further check until it changes.
+        """
+        runs = await self.of_session(session_id)
+        if runs and runs[-1].state == "paused":
+            await self.resume(runs[-1])
+        return not runs or runs[-1].state in {"failed", "cancelled"}
+
+    async def end(self, run: Run, end: RunEnd) -> None:
+        """Record the end of the last part of a run, unless an end is already recorded.
+
+        Args:
+            run: the run.
+            end: the end.
+        """
+        await self._store.apply(run.session_id, jobs=[end_job(run.parts[-1].job, end)])
+
+    async def cancel(self, run: Run) -> Run:
+        """Cancel a run in any process, and return the run with its new state.
+
+        The worker of an active run stops the model and the tools. The waiting calls of a paused run are cancelled, too.
+
+        Args:
+            run: the run.
+        """
+        entry, log = await self.last_entry(run.session_id)
+        end = RunEnd("cancelled", entry, log=log)
+        if run.is_active:
+            part = run.parts[-1].job
+            await self.end(run, end)
+            await self._store.cancel_job(part.kind, part.key)
+        elif run.state == "paused":
+            await self._cancel_waiting(run, end)
+        return await self._require(run.id)
+
+    async def last_entry(self, session_id: str) -> tuple[int, str]:
+        """Return the number of the last history entry of a session, and the name of the history.
+
+        Args:
+            session_id: id of the session.
+        """
+        position = (await self._store.meta(session_id)).position
+        return (0, "") if position is None else (position.number, position.log)
+
+    async def _cancel_waiting(self, run: Run, end: RunEnd) -> None:
+        snapshot = await self._store.load(run.session_id)
+        waiting = snapshot.messages.pending()
+        for tool in waiting:
+            tool.cancel(_CANCELLED)
+        part = run.next_part(self._settings)
+        ended = Job(END_JOB, part.key, end.to_payload())
+        try:
+            await self._store.apply(run.session_id, snapshot.revision, tools=waiting, jobs=[ended, part])
+        except ConflictError:
+            raise HTTPError(
+                409, "The run was not cancelled, because a call changed at the same time: try again."
+            ) from None
+        await self._store.cancel_job(part.kind, part.key)
+
+    async def _wait(self, seen: int, session_id: str) -> None:
+        """Wait for a change to a session, for at most `poll_seconds`."""
+        with anyio.move_on_after(self._settings.poll_seconds):
+            await self._signals.session(session_id).wait(seen)
+
+    async def _require(self, run_id: str) -> Run:
+        run = await self.find(run_id)
+        assert run is not None  # noqa: S101 - it was stored before
+        return run
+
+
+def is_session_id(text: str) -> bool:
+    """Return whether a text has the form of a session id, which is a UUID.
+
+    Args:
+        text: the text.
+    """
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def turn_count(messages: Messages) -> dict[str, object]:
+    """Return the description field with the number of user messages in a session.
+
+    Args:
+        messages: the conversation.
+    """
+    users = [turn for content in messages if content.role == "user" for turn in content.turns if turn.by is None]
+    return {"turn_count": len(users)}

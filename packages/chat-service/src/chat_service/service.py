@@ -1,0 +1,179 @@
+"""`Service`, the ASGI application that serves sessions of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from inspect import iscoroutinefunction
+from typing import Any, Self, cast, final
+
+import anyio
+from chat_agents import AgentEngine, AgentFlow
+from chat_core import UsageError
+from chat_core.approvals import MayDecide, Principal
+from chat_inbox import Authenticate
+from chat_inbox.api import json_response
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.security import SecurityHeaders, find_principal
+from chat_store import ConversationMeta, ConversationStore, Job
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.types import ExceptionHandler, Receive, Scope, Send
+
+from chat_service.browser_sign_in import CookieTokens, SignIn
+from chat_service.chat_routes import ChatRoutes
+from chat_service.context import ServiceContext
+from chat_service.following import Follower
+from chat_service.health_routes import HealthRoutes
+from chat_service.hosts import HostGuard
+from chat_service.inbox_access import create_inbox
+from chat_service.live_text import LiveText
+from chat_service.openapi import build_document
+from chat_service.pages import Pages
+from chat_service.problems import handle_error, handle_unexpected_error
+from chat_service.runs import Runs
+from chat_service.session_routes import CloseJobs, SessionRoutes
+from chat_service.session_views import SessionViews
+from chat_service.settings import ServiceSettings
+from chat_service.shared_text import SharedText
+from chat_service.signals import Signals
+from chat_service.socket_routes import SocketRoutes
+from chat_service.worker import Worker
+
+
+def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
+    """Return no jobs for a closed session."""
+    return ()
+
+
+@final
+class Service:
+    """An ASGI application that serves sessions of an agent over HTTP, with a worker for their runs.
+
+    The service opens and closes with the lifespan of the server. The caller owns the engine's model and the store. Any
+    number of processes can serve the same store.
+
+    Args:
+        engine: the engine.
+        flow: the flow of all sessions. A flow with a `Handoff` is refused.
+        store: the store of the sessions.
+        authenticate: returns the user who sent a request, or `None`. `BearerTokens` is such a function.
+        may_decide: returns whether a user may decide on a waiting call. Pass `owner_may_decide`, `only_role(...)` or a
+            function of the application. There is no default.
+        close_jobs: returns jobs for a session with messages that is closed. The jobs are queued in the same
+            transaction.
+        settings: limits and times.
+        secret: key that signs the forms of the inbox, at least 32 bytes. All processes that serve one site must share
+            it. Default: a random key.
+
+    Raises:
+        UsageError: `may_decide` is not a plain function, the flow has a `Handoff`, or the secret is too short.
+    """
+
+    def __init__(
+        self,
+        engine: AgentEngine,
+        flow: AgentFlow[Any],
+        store: ConversationStore,
+        *,
+        authenticate: Authenticate,
+        may_decide: MayDecide,
+        close_jobs: CloseJobs = no_jobs,
+        settings: ServiceSettings | None = None,
+        secret: bytes | None = None,
+    ) -> None:
+        if not callable(may_decide) or iscoroutinefunction(may_decide):
+            msg = f"may_decide must be a plain function, such as owner_may_decide, not {may_decide!r}"
+            raise UsageError(msg)
+        engine.chat(flow)  # refuses a flow with a `Handoff`
+        self._authenticate = authenticate
+        self._settings = settings or ServiceSettings()
+        self._signals = Signals(store)
+        live = LiveText(self._signals)
+        context = ServiceContext(engine, flow, store, may_decide, self._settings, self._signals, live)
+        runs = Runs(context)
+        self._worker = Worker(context, runs)
+        self._text = SharedText(store, context.live)
+        self._stack: AsyncExitStack | None = None
+        follower = Follower(context, runs)
+        chat = ChatRoutes(context, runs, follower, self._require_principal)
+        sessions = SessionRoutes(context, runs, self._require_principal, close_jobs)
+        self._inbox = create_inbox(store, authenticate, may_decide, secret)
+        health = HealthRoutes(store, lambda: self._stack is not None)
+        handlers = {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error}
+        self._app = Starlette(
+            routes=[
+                *health.routes(),
+                *chat.routes(),
+                *sessions.routes(),
+                *SessionViews(context, runs, self._require_principal).routes(),
+                *SocketRoutes(context, runs, follower, authenticate).routes(),
+                *SignIn(authenticate, self._settings).routes(),
+                *Pages(self.openapi).routes(),
+                Mount("/inbox", self._inbox),
+                Route("/openapi.json", self._describe, methods=["GET"]),
+            ],
+            middleware=[
+                Middleware(SecurityHeaders),
+                Middleware(HostGuard, self._settings.hosts),
+                Middleware(CookieTokens),
+            ],
+            exception_handlers=cast("dict[type[Exception], ExceptionHandler]", handlers),
+            lifespan=self.lifespan,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI connection."""
+        await self._app(scope, receive, send)
+
+    async def __aenter__(self) -> Self:
+        """Open the service and start its workers.
+
+        Raises:
+            UsageError: The service is already open.
+        """
+        if self._stack is not None:
+            msg = "the service is already open: enter it once, in one application"
+            raise UsageError(msg)
+        await self._signals.open()
+        stack = AsyncExitStack()
+        await stack.enter_async_context(self._inbox)
+        group = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(group.cancel_scope.cancel)
+        group.start_soon(self._signals.run)
+        group.start_soon(self._text.write)
+        group.start_soon(self._text.read)
+        self._worker.start(group)
+        self._stack = stack
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the service. Active runs have `grace_seconds` to end; then other workers can take them over."""
+        stack, self._stack = self._stack, None
+        with anyio.move_on_after(self._settings.grace_seconds):
+            await self._worker.drain()
+        if stack is not None:
+            await stack.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncGenerator[None]:
+        """Return a context manager that opens the service for the lifespan of an application."""
+        async with self:
+            yield
+
+    def openapi(self) -> dict[str, object]:
+        """Return the OpenAPI document that `/openapi.json` serves."""
+        return build_document(self._settings)
+
+    async def _describe(self, _request: Request) -> Response:
+        return json_response(self.openapi())
+
+    async def _require_principal(self, request: Request) -> Principal:
+        principal = await find_principal(self._authenticate, request)
+        if principal is None:
+            raise HTTPError(401, "The request has no valid token: send the header Authorization: Bearer TOKEN.")
+        return principal

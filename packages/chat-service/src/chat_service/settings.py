@@ -1,0 +1,56 @@
+"""`ServiceSettings`: limits, timeouts and intervals of a service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Limits, timeouts and intervals of a service.
+
+    Attributes:
+        hosts: accepted names in the `Host` header, in addition to the names of this machine.
+        max_body_bytes: largest body of a request.
+        max_message_bytes: largest message of a user, in bytes of UTF-8.
+        page_size: number of items of a list, unless the request has another `limit`.
+        max_page_size: largest `limit`.
+        run_seconds: maximum duration of a run. After this time, the run fails.
+        max_attempts: maximum number of attempts of a run whose worker dies.
+        retry_seconds: time between the first two attempts. It doubles with each attempt.
+        workers: number of runs that this process executes at the same time. With 0, other processes execute all runs.
+        poll_seconds: longest time until a worker finds a run whose worker has died.
+        ping_seconds: time between comments that keep an event stream open.
+        grace_seconds: time that active runs have to end when the service stops. Afterwards, other workers take over
+            these runs.
+        idempotency_seconds: time in which a request with a repeated `Idempotency-Key` returns the first run.
+        socket_origins: hosts of other sites whose pages may open a WebSocket, such as `app.example.org` or
+            `*.example.org`.
+        socket_max_bytes: largest message of a WebSocket client. A larger one closes the connection.
+        socket_idle_seconds: time without a client message after which a WebSocket is closed.
+        socket_grace_seconds: how long a lost WebSocket can be taken over with its reconnect token.
+        socket_connects_per_minute: number of WebSockets that one address may open in a minute.
+        socket_send_seconds: time that a WebSocket client has to receive a message. A slower client is disconnected.
+    """
+
+    hosts: tuple[str, ...] = ()
+    max_body_bytes: int = 10_000_000
+    max_message_bytes: int = 102_400
+    page_size: int = 50
+    max_page_size: int = 100
+    run_seconds: float = 300.0
+    max_attempts: int = 10
+    retry_seconds: float = 1.0
+    workers: int = 8
+    poll_seconds: float = 1.0
+    ping_seconds: int = 15
+    grace_seconds: float = 10.0
+    idempotency_seconds: float = 86_400.0
+    socket_origins: tuple[str, ...] = ()
+    socket_max_bytes: int = 1_048_576
+    socket_idle_seconds: float = 300.0
+    socket_grace_seconds: float = 30.0
+    socket_connects_per_minute: int = 30
+    socket_send_seconds: float = 10.0

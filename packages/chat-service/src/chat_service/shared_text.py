@@ -1,0 +1,50 @@
+"""Tasks that exchange the text of open responses with other processes through the store."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import anyio
+from chat_store import ConversationStore
+
+from chat_service.live_text import LiveText
+
+_LOG = logging.getLogger("chat_service")
+GROUP_SECONDS: Final = 0.1
+"""Time between two writes of the text of this process, and between two reads of the text of other processes."""
+
+
+@final
+class SharedText:
+    """The tasks that write and read the text of open responses. Each write and each read covers all runs.
+
+    Args:
+        store: the store.
+        live: the open responses.
+    """
+
+    def __init__(self, store: ConversationStore, live: LiveText) -> None:
+        self._store = store
+        self._live = live
+
+    async def write(self) -> None:
+        """Write the text of this process to the store in groups, until the task is cancelled."""
+        while True:
+            await self._live.has_new_text.wait()
+            with anyio.move_on_after(GROUP_SECONDS):
+                await self._live.has_much_text.wait()
+            try:
+                await self._store.write_deltas(self._live.take_unwritten())
+            except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
+                _LOG.warning("text of open responses was not written for other processes", exc_info=True)
+
+    async def read(self) -> None:
+        """Read the text of runs that this process follows and others execute, until the task is cancelled."""
+        while True:
+            await self._live.needs_store.wait()
+            try:
+                self._live.add_written(await self._store.deltas(self._live.positions()))
+            except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
+                _LOG.warning("text of open responses of other processes was not read", exc_info=True)
+            await anyio.sleep(GROUP_SECONDS)

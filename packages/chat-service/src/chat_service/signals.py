@@ -1,0 +1,90 @@
+"""Signals that wake the workers and followers of this process when a session changes in any process."""
+
+from __future__ import annotations
+
+from typing import final
+from weakref import WeakValueDictionary
+
+import anyio
+from chat_store import Changes, ConversationStore
+from chat_store.watcher import ChangeWatcher
+
+
+@final
+class Signal:
+    """A counter of notifications that tasks can wait on.
+
+    Attributes:
+        number: number of notifications so far.
+        changes: number of these notifications that reported a change in the store.
+    """
+
+    def __init__(self) -> None:
+        self.number: int = 0
+        self.changes: int = 0
+        self._event: anyio.Event | None = None
+
+    def notify_change(self) -> None:
+        """Report that the store has changed."""
+        self.changes += 1
+        self.notify()
+
+    def notify(self) -> None:
+        """Increase the number and wake all waiting tasks."""
+        self.number += 1
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self, seen: int) -> None:
+        """Wait until the number differs from `seen`.
+
+        Args:
+            seen: the number that the caller has seen.
+        """
+        while self.number == seen:
+            self._event = self._event or anyio.Event()
+            await self._event.wait()
+
+
+@final
+class Signals:
+    """The signals of a service.
+
+    Args:
+        store: the store of the sessions.
+
+    Attributes:
+        any_session: signal of a change to any session.
+    """
+
+    def __init__(self, store: ConversationStore) -> None:
+        self.any_session: Signal = Signal()
+        self._sessions: WeakValueDictionary[str, Signal] = WeakValueDictionary()
+        self._watcher = ChangeWatcher(store, self._publish, lambda: True)
+
+    def session(self, session_id: str) -> Signal:
+        """Return the signal of a session. Keep a reference to the signal while you wait.
+
+        Args:
+            session_id: id of the session.
+        """
+        signal = self._sessions.get(session_id)
+        if signal is None:
+            signal = self._sessions[session_id] = Signal()
+        return signal
+
+    async def open(self) -> None:
+        """Start to listen for changes of the store. Call this method before `run()`."""
+        await self._watcher.listen()
+
+    async def run(self) -> None:
+        """Forward changes of the store to the signals until the task is cancelled."""
+        await self._watcher.run()
+
+    def _publish(self, changes: Changes) -> None:
+        for item in changes.conversations:
+            if signal := self._sessions.get(item.conversation):
+                signal.notify_change()
+        if changes.conversations:
+            self.any_session.notify_change()

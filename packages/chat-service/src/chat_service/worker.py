@@ -1,0 +1,232 @@
+"""`Worker`, which takes the runs of a service from the store and executes them with the engine."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import final
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import TaskGroup
+from chat_agents import AgentSession, Done, Error, Text
+from chat_agents.limits import is_answered
+from chat_core import Messages, Usage
+from chat_core.errors import LeaseLostError
+from chat_store import ConversationClosedError, StoredJob, UnknownConversationError
+
+from chat_service.context import ServiceContext
+from chat_service.live_text import LiveText, OpenStep
+from chat_service.run_events import Writer, run_of
+from chat_service.run_records import END_JOB, RUN_JOB, EndState, Run, RunEnd, run_of_part
+from chat_service.runs import Runs
+
+_LOG = logging.getLogger("chat_service")
+_DUE_PAGE = 100
+
+
+@final
+@dataclass(slots=True)
+class _Outcome:
+    """The outcome of a part that this worker executed."""
+
+    state: EndState = "failed"
+    code: str | None = None
+    truncated: bool = False
+    usage: Usage | None = None
+
+    def to_end(self, entry: int, log: str) -> RunEnd:
+        usage = self.usage or Usage()
+        tokens = (usage.input_tokens or 0, usage.output_tokens or 0)
+        return RunEnd(self.state, entry, self.code, self.truncated, *tokens, log)
+
+
+@final
+class Worker:
+    """The worker tasks of one process. Each task executes one run at a time.
+
+    Args:
+        context: objects shared by the parts of the service.
+        runs: the runs of the service.
+    """
+
+    def __init__(self, context: ServiceContext, runs: Runs) -> None:
+        self._engine = context.engine
+        self._flow = context.flow
+        self._store = context.store
+        self._settings = context.settings
+        self._signals = context.signals
+        self._live = context.live
+        self._runs = runs
+        self._looking = anyio.Lock()
+        self._checked: dict[str, datetime] = {}
+        self._active = 0
+        self._is_stopping = False
+
+    def start(self, group: TaskGroup) -> None:
+        """Start the worker tasks.
+
+        Args:
+            group: the task group of the service.
+        """
+        for _ in range(self._settings.workers):
+            group.start_soon(self._work)
+
+    async def drain(self) -> None:
+        """Take no more runs, and wait until the active runs have ended."""
+        self._is_stopping = True
+        while self._active:
+            await self._signals.any_session.wait(self._signals.any_session.number)
+
+    async def _work(self) -> None:
+        while not self._is_stopping:
+            try:
+                async with AsyncExitStack() as stack:
+                    async with self._looking:  # only one idle worker reads the store
+                        job = await self._take_job(stack)
+                    if job is not None and job.kind == RUN_JOB:
+                        await self._run_job(job)
+            except LeaseLostError:
+                _LOG.info("a run was cancelled, or another worker has taken it over")
+            except Exception:  # noqa: BLE001 - the store may raise anything, and the run is tried again
+                _LOG.warning("a run will be tried again", exc_info=True)
+                await anyio.sleep(self._settings.retry_seconds)
+
+    async def _take_job(self, stack: AsyncExitStack) -> StoredJob | None:
+        """Wait for a job and return it, or `None` if the service stops. Closing `stack` ends the job."""
+        while not self._is_stopping:
+            seen = self._signals.any_session.number
+            await self._queue_due_runs()
+            taking = self._store.take_job(RUN_JOB, END_JOB)
+            job = await taking.__aenter__()
+            if job is not None:
+                stack.push_async_exit(taking)
+                return job
+            await taking.__aexit__(None, None, None)
+            with anyio.move_on_after(self._settings.poll_seconds):
+                await self._signals.any_session.wait(seen)
+        return None
+
+    async def _queue_due_runs(self) -> None:
+        """Queue the next part of each paused run that can continue."""
+        cursor: str | None = None
+        checked: dict[str, datetime] = {}
+        while page := await self._store.due(limit=_DUE_PAGE, after=cursor):
+            cursor = page[-1].cursor
+            for due in page:
+                is_checked = self._checked.get(due.conversation) == due.since
+                try:
+                    if is_checked or await self._runs.resume_due(due.conversation):
+                        checked[due.conversation] = due.since
+                except Exception:  # noqa: BLE001 - one session must not stop the runs of the others
+                    _LOG.warning("the session %r cannot continue", due.conversation, exc_info=True)
+        self._checked = checked
+
+    # --- One run --------------------------------------------------------------------------------------------------
+
+    async def _run_job(self, job: StoredJob) -> None:
+        """Execute a part of a run, unless the part has ended."""
+        run_id = run_of_part(job.key)
+        self._active += 1
+        self._live.open(run_id)
+        try:
+            run = await self._runs.find(run_id)
+            if run is None or run.parts[-1].job.key != job.key or run.parts[-1].end is not None:
+                return
+            outcome = await self._answer_unless_cancelled(run, job)
+            if outcome is not None:
+                await self._runs.end(run, outcome.to_end(*await self._runs.last_entry(run.session_id)))
+        except (ConversationClosedError, UnknownConversationError):
+            return  # the session was closed or deleted
+        finally:
+            self._live.end(run_id)
+            self._active -= 1
+            self._signals.any_session.notify()
+
+    async def _answer_unless_cancelled(self, run: Run, job: StoredJob) -> _Outcome | None:
+        """Execute a part of a run. Return its outcome, or `None` if the run was cancelled in any process."""
+        outcome: _Outcome | None = None
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            with CancelScope() as scope:
+                group.start_soon(self._cancel_when_ended, run, scope)
+                try:
+                    outcome = await self._answer(run, job)
+                except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
+                    failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return outcome
+
+    async def _cancel_when_ended(self, run: Run, scope: CancelScope) -> None:
+        signal = self._signals.session(run.session_id)
+        while True:
+            seen = signal.changes
+            found = await self._runs.find(run.id)
+            if found is None or found.parts[-1].end is not None:
+                scope.cancel()
+                return
+            while signal.changes == seen:
+                await signal.wait(signal.number)
+
+    async def _answer(self, run: Run, job: StoredJob) -> _Outcome:
+        """Run the engine on the session of a run, and return the outcome."""
+        outcome = _Outcome(code="timeout")
+        session = await AgentSession.open(self._store, run.session_id, flow=self._flow.name)
+        with anyio.move_on_after(self._settings.run_seconds):
+            async with self._engine.run(self._flow, session) as events:
+                publisher = _Publisher(self._live, run, job, session)
+                async for event in events:
+                    match event:
+                        case Text(delta):
+                            publisher.publish(delta)
+                        case Error("max_tool_rounds"):
+                            outcome.truncated = True
+                        case Error(code) if code != "tool_error":
+                            outcome.code = code
+                        case Done(_, state, usage):
+                            outcome.state, outcome.usage = state, usage
+                        case _:
+                            pass
+        if outcome.state != "failed":
+            outcome.code = None
+        return outcome
+
+
+@final
+class _Publisher:
+    """A publisher of the text that a model writes in a run. Each new turn of the session begins a new step."""
+
+    def __init__(self, live: LiveText, run: Run, job: StoredJob, session: AgentSession) -> None:
+        self._live = live
+        self._run = run
+        self._job = job
+        self._session = session
+        self._last_turn: object = None
+
+    def publish(self, text: str) -> None:
+        """Add text to the open step. Ignore a stored answer, which the engine delivers again."""
+        if is_answered(self._session.messages):
+            return
+        last = self._session.messages.last_turn
+        turn = None if last is None else last[1]
+        if turn is not self._last_turn:
+            self._last_turn = turn
+            step = _count_steps(self._session.messages, self._run.id)
+            writer = Writer(len(self._run.parts), self._job.fence)
+            self._live.begin(self._run.id, OpenStep(self._run.session_id, step, writer))
+        self._live.append(self._run.id, text)
+
+
+def _count_steps(messages: Messages, run_id: str) -> int:
+    """Return the number of responses of the model since the user message of a run."""
+    count = 0
+    for content in reversed(messages.contents):
+        for turn in reversed(content.turns):
+            if content.role == "user" and run_of(turn) == run_id:
+                return count
+            count += content.role == "model"
+    return count

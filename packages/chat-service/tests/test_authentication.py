@@ -1,0 +1,46 @@
+"""Bearer tokens, which are kept as hashes."""
+
+from __future__ import annotations
+
+import pytest
+from chat_core import UsageError
+from chat_core.approvals import Principal
+from chat_service import BearerTokens, hash_token
+from starlette.requests import Request
+
+pytestmark = pytest.mark.anyio
+ANA = Principal("ana", frozenset({"approver"}))
+
+
+def request(value: str | None) -> Request:
+    headers = [] if value is None else [(b"authorization", value.encode())]
+    return Request({"type": "http", "headers": headers})
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("Bearer secret", ANA),
+        ("bearer secret", ANA),
+        ("Bearer secret2", None),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("Basic secret", None),
+        (f"Bearer {hash_token('secret')}", None),
+        (None, None),
+    ],
+)
+async def test_a_token_is_accepted_and_its_hash_is_not(header: str | None, found: Principal | None) -> None:
+    assert await BearerTokens({hash_token("secret"): ANA})(request(header)) == found
+
+
+def test_the_tokens_themselves_are_not_kept() -> None:
+    tokens = BearerTokens({hash_token("secret"): ANA})
+
+    assert "secret" not in repr(vars(tokens))
+
+
+@pytest.mark.parametrize("key", ["secret", "", "G" * 64])
+def test_a_token_instead_of_its_hash_is_refused(key: str) -> None:
+    with pytest.raises(UsageError, match="hash_token"):
+        BearerTokens({key: ANA})

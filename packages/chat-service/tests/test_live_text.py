@@ -1,0 +1,85 @@
+"""Open responses of a process."""
+
+from __future__ import annotations
+
+import pytest
+from chat_service.live_text import GROUP_CHARACTERS, LiveText, OpenStep
+from chat_service.run_events import Writer
+from chat_service.signals import Signals
+from chat_store import MemoryStore, ResponseDelta
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_text_is_added_to_the_open_step_and_wakes_followers(store: MemoryStore) -> None:
+    signals = Signals(store)
+    live, signal = LiveText(signals), signals.session("s")
+    live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
+    live.append("s.1", "Good ")
+    live.append("s.1", "morning.")
+    step = live.step("s.1")
+    live.end("s.1")
+
+    assert step is not None
+    assert (step.pieces, signal.number, signal.changes) == (["Good ", "morning."], 2, 0)
+    assert live.step("s.1") is None
+
+
+async def test_text_is_taken_once_for_other_processes(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    live.open("s.1")
+    live.begin("s.1", OpenStep("s", 0, Writer(2, 5)))
+    live.append("s.1", "Good ")
+    live.append("s.1", "morning")
+    first = live.take_unwritten()
+    live.append("s.1", ".")
+    rest = [live.take_unwritten(), live.take_unwritten()]
+
+    job = ("s", "chat_service.run", "s.1@1", 5)
+    assert first == [ResponseDelta(*job, 0, 0, ["Good ", "morning"])]
+    assert rest == [[ResponseDelta(*job, 0, 2, ["."])], []]
+
+
+async def test_much_text_is_written_at_once(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
+    live.append("s.1", "x" * (GROUP_CHARACTERS - 1))
+    before = live.has_new_text.is_set(), live.has_much_text.is_set()
+    live.append("s.1", "x")
+
+    assert (before, live.has_much_text.is_set()) == ((True, False), True)
+
+
+async def test_text_of_other_processes_is_joined_in_order(store: MemoryStore) -> None:
+    signals = Signals(store)
+    live, signal = LiveText(signals), signals.session("s")
+    with live.following("s.1"):
+        live.add_written(
+            [written(0, 0, "Good "), written(0, 1, "morning."), written(0, 1, "again"), written(0, 9, "gap")]
+        )
+        step = live.step("s.1")
+        known = live.positions()
+        live.add_written([written(0, 0, "Newer", fence=2), written(0, 2, " old", fence=1)])
+        newer = live.step("s.1")
+
+    assert step is not None
+    assert newer is not None
+    assert (step.pieces, newer.pieces, newer.writer) == (["Good ", "morning."], ["Newer"], Writer(1, 2))
+    assert (known, signal.number) == ({"s": 7}, 3)
+    assert (live.step("s.1"), live.positions()) == (None, {})
+
+
+def written(step: int, start: int, text: str, fence: int = 1) -> ResponseDelta:
+    return ResponseDelta("s", "chat_service.run", "s.1@0", fence, step, start, [text], position=7)
+
+
+async def test_only_followed_runs_of_other_processes_are_read(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    live.open("s.1")
+    with live.following("s.1"), live.following("s.1"):
+        own = live.positions(), live.needs_store.is_set()
+        live.end("s.1")
+        other = live.positions(), live.needs_store.is_set()
+
+    assert (own, other) == (({}, False), ({"s": 0}, True))
+    assert not live.needs_store.is_set()

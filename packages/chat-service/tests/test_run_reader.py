@@ -1,0 +1,57 @@
+"""Readers of runs, which all followers of a run share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from chat_core.approvals import Principal
+from chat_service import ServiceSettings
+from chat_service.run_reader import RunReaders
+from chat_service.run_records import RunEnd
+from chat_service.runs import MessageRequest, Runs
+from chat_store import HistoryEntry, MemoryStore
+from service_helpers import WAIT, build_context
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_followers_of_a_run_share_one_reader_that_reads_each_entry_once(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = build_context(store, ServiceSettings())
+    runs = Runs(context)
+    run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    history, found = store.history, list[list[HistoryEntry]]()
+
+    async def reading(id: str, **options: Any) -> list[HistoryEntry]:  # noqa: A002
+        found.append(await history(id, **options))
+        return found[-1]
+
+    monkeypatch.setattr(store, "history", reading)
+    readers = RunReaders(context, runs)
+    first, second = readers.reader(run), readers.reader(run)
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.read)
+        group.start_soon(second.read)
+    context.signals.session(run.session_id).notify_change()
+    await runs.end(run, RunEnd("answered", 1))
+    status = await second.read()
+
+    assert first is second
+    assert [[entry.event for entry in entries] for entries in found] == [["created"], []]
+    assert (status.run.state, status.end is None) == ("answered", False)
+
+
+async def test_a_status_is_read_again_after_some_time_without_a_signal(store: MemoryStore) -> None:
+    context = build_context(store, ServiceSettings(ping_seconds=0))
+    runs = Runs(context)
+    run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    reader = RunReaders(context, runs).reader(run)
+    before = await reader.read()
+    async with store.take_job("chat_service.run"):
+        with anyio.fail_after(WAIT):
+            after = await reader.read()
+
+    assert (before.run.state, after.run.state) == ("queued", "running")

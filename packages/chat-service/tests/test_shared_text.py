@@ -1,0 +1,68 @@
+"""The tasks that exchange text with other processes."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+import pytest
+from chat_core import Messages
+from chat_service.live_text import LiveText, OpenStep
+from chat_service.run_events import Writer
+from chat_service.shared_text import SharedText
+from chat_service.signals import Signals
+from chat_store import Job, MemoryStore
+from service_helpers import WAIT
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> None:
+    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
+    here, signals = LiveText(Signals(store)), Signals(store)
+    there, signal = LiveText(signals), signals.session("s")
+    step: OpenStep | None = None
+    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
+        assert job is not None
+        group.start_soon(SharedText(store, here).write)
+        group.start_soon(SharedText(store, there).read)
+        with there.following("s.1"), anyio.fail_after(WAIT):
+            here.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
+            here.append("s.1", "Good ")
+            await signal.wait(0)
+            here.append("s.1", "morning.")
+            await signal.wait(1)
+            step = there.step("s.1")
+        group.cancel_scope.cancel()
+
+    assert step is not None
+    assert (step.pieces, step.writer) == (["Good ", "morning."], Writer(1, 1))
+
+
+async def test_a_store_that_fails_loses_only_text_that_is_not_stored(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    live, calls, failed = LiveText(Signals(store)), list[str](), anyio.Event()
+
+    async def failing(*_: object) -> None:
+        calls.append("failed")
+        if len(calls) == 4:
+            failed.set()
+        msg = "the store is away"
+        raise OSError(msg)
+
+    monkeypatch.setattr(store, "write_deltas", failing)
+    monkeypatch.setattr(store, "deltas", failing)
+    shared = SharedText(store, live)
+    live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
+    with caplog.at_level(logging.WARNING), live.following("s.2"), anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(shared.write)
+            group.start_soon(shared.read)
+            while not failed.is_set():
+                live.append("s.1", "Good ")
+                with anyio.move_on_after(0.05):
+                    await failed.wait()
+            group.cancel_scope.cancel()
+
+    assert "text of open responses" in caplog.text

@@ -1,0 +1,45 @@
+"""Signals of changes in a store."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from chat_service.signals import Signal, Signals
+from chat_store import MemoryStore
+from service_helpers import WAIT
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_change_in_another_process_wakes_the_waiting_task(store: MemoryStore) -> None:
+    signals = Signals(store)
+    await signals.open()
+    one, two = signals.session("one"), signals.session("two")
+    async with anyio.create_task_group() as group:
+        group.start_soon(signals.run)
+        async with MemoryStore(beside=store).open("one") as conversation:
+            conversation.messages.user("Hello.")
+        with anyio.fail_after(WAIT):
+            await one.wait(0)
+            await signals.any_session.wait(0)
+        group.cancel_scope.cancel()
+
+    assert (one.changes > 0, two.changes) == (True, 0)
+
+
+async def test_a_task_that_missed_a_notification_does_not_wait() -> None:
+    signal = Signal()
+    signal.notify()
+
+    with anyio.fail_after(WAIT):
+        await signal.wait(0)
+    assert (signal.number, signal.changes) == (1, 0)
+
+
+async def test_signals_without_listeners_are_dropped(store: MemoryStore) -> None:
+    signals = Signals(store)
+    kept = signals.session("one")
+    signals.session("two")
+
+    assert signals.session("one") is kept
+    assert signals.session("two") is not kept
