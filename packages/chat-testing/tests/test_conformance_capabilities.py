@@ -42,14 +42,14 @@ def test_capabilities_with_their_tapes_have_no_inconsistencies() -> None:
 def test_capability_without_its_tape_is_an_inconsistency() -> None:
     (said,) = list_inconsistencies(Capabilities(structured=True), TEXT)
 
-    assert said == "structured is claimed, and there is no tape 'structured' to show it by"
+    assert said == "structured is claimed, but there is no tape 'structured' to check it with"
 
 
 def test_tape_without_its_capability_is_an_inconsistency() -> None:
     tapes = replace(TEXT, structured=Tape(whole=Reply(), text="{}"))
 
     assert list_inconsistencies(Capabilities(), tapes) == [
-        "there is a tape 'structured', and structured is not claimed"
+        "there is a tape 'structured', but structured is not claimed"
     ]
 
 
@@ -57,36 +57,36 @@ def test_tape_must_have_a_reply_for_each_claimed_method() -> None:
     streamed = replace(TEXT, noise=(b": a comment\n\n",))
 
     assert list_inconsistencies(Capabilities(stream=True), streamed) == [
-        "the tape 'text' has no stream, and stream is claimed"
+        "the tape 'text' has no `stream`, but stream is claimed"
     ]
     assert list_inconsistencies(Capabilities(), replace(TEXT, text=Tape(stream=Reply(), text="Yes."))) == [
-        "the tape 'text' has no whole answer",
-        "the tape 'text' has a stream, and stream is not claimed",
+        "the tape 'text' has no complete response in `whole`",
+        "the tape 'text' has a `stream`, but stream is not claimed",
     ]
 
 
 @pytest.mark.parametrize(
     ("capabilities", "tapes", "said"),
     [
-        (Capabilities(), replace(TEXT, text=Tape(whole=Reply())), "the tape 'text' says nothing"),
-        (Capabilities(usage=True), replace(TEXT, text=Tape(whole=Reply(), text="a")), "the tape 'text' costs nothing"),
-        (Capabilities(waits=True), TEXT, "no refusal of the tapes asks for one"),
-        (Capabilities(request_ids=True), TEXT, "no refusal of the tapes has one"),
-        (Capabilities(), replace(TEXT, refusals=REFUSALS[:1]), "one that may be tried again and one that may not"),
+        (Capabilities(), replace(TEXT, text=Tape(whole=Reply())), "the tape 'text' has no text"),
+        (Capabilities(usage=True), replace(TEXT, text=Tape(whole=Reply(), text="a")), "the tape 'text' has no usage"),
+        (Capabilities(waits=True), TEXT, "no refusal of the tapes has a `wait`"),
+        (Capabilities(request_ids=True), TEXT, "no refusal of the tapes has a `request_id`"),
+        (Capabilities(), replace(TEXT, refusals=REFUSALS[:1]), "one retryable and one non-retryable error"),
         (
             Capabilities(tools=True),
             replace(TEXT, call=CALL, mixed=replace(CALL, order=()), no_arguments=CALL),
-            "does not say in `order` what came first",
+            "has no `order`, the types of its parts",
         ),
         (
             Capabilities(stream=True),
             replace(TEXT, noise=(b": a comment\n\n",), text=Tape(whole=Reply(), stream=Reply(), text="Yes.")),
-            "needs three chunks before its end may be missing, to be cut between",
+            "needs at least three chunks before its `tail`, to be truncated there",
         ),
         (
             Capabilities(reasoning=True, reasoning_replay=True),
             replace(TEXT, reasoning=Tape(whole=Reply(), reasoning="Hm.")),
-            "does not say in `echo` what must go back",
+            "has no `echo`, the texts to send back",
         ),
         (
             Capabilities(tools=True, parallel_tools=True),

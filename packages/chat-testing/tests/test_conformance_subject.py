@@ -142,3 +142,19 @@ async def test_call_provider_sends_the_messages_and_options() -> None:
 
     assert provider.asked[0].options.seed == 7
     assert provider.asked[0].messages[0].text == "Ready?"
+
+
+def test_words_near_returns_the_words_in_the_smallest_part_around_a_text() -> None:
+    sent = SentBody(b'{"turns": [{"id": "a", "text": "first"}, {"id": "b", "parts": ["second"]}], "b": "third"}')
+
+    assert sent.words_near("first", ("a", "b")) == {"a"}
+    assert sent.words_near("second", ("a", "b")) == {"b"}
+    assert sent.words_near("third", ("a", "b")) == {"b"}
+    assert sent.words_near("fourth", ("a", "b")) == set()
+
+
+def test_words_near_does_not_search_a_part_with_a_text_to_stay_apart_from() -> None:
+    sent = SentBody(b'[{"role": "user", "text": "question"}, {"role": "narrator", "text": "response"}]')
+
+    assert sent.words_near("response", ("user", "assistant")) == {"user"}
+    assert sent.words_near("response", ("user", "assistant"), apart_from="question") == set()

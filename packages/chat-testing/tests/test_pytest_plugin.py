@@ -251,4 +251,5 @@ def test_plugin_is_not_enabled_by_installing_the_package(pytester: pytest.Pytest
     (pytester.path / "test_them.py").write_text(HEAD + ONE, encoding="utf-8")
     ran = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
 
+    assert ran.ret == pytest.ExitCode.TESTS_FAILED
     ran.stdout.fnmatch_lines(["*fixture 'tape' not found*"])

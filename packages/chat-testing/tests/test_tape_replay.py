@@ -56,18 +56,21 @@ async def test_strict_matching_ignores_white_space_and_key_order_of_json(tmp_pat
 @pytest.mark.parametrize(
     ("came", "where"),
     [
-        (asking({"a": 2, "c": [1, {"d": "x"}]}), "body.a: recorded 1, came 2"),
-        (asking({"a": True, "c": [1, {"d": "x"}]}), "body.a: recorded 1, came true"),
-        (asking({"a": 1, "c": [1, {"d": "y"}]}), 'body.c[1].d: recorded "x", came "y"'),
-        (asking({"a": 1, "c": [1, {"d": "x"}, 3]}), "body.c: recorded 2 items, came 3"),
-        (asking({"c": [1, {"d": "x"}]}), "body.a: recorded 1, did not come"),
-        (asking({"a": 1, "c": [1, {"d": "x"}], "e": 5}), "body.e: not recorded, came 5"),
-        (asking({"a": 1, "c": [1, {"d": "x"}]}, "/v2"), 'url: recorded "https://llm.example/v1/chat", came "https://'),
-        (asking({"a": 1, "c": [1, {"d": "x"}]}, host="other"), 'came "https://other/v1/chat"'),
-        (asking({"a": 1, "c": [1, {"d": "x"}]}, "/v1/chat?alt=sse"), 'came "https://llm.example/v1/chat?alt=sse"'),
-        (asking({"a": 1, "c": [1, {"d": "x"}]}, method="PUT"), 'method: recorded "POST", came "PUT"'),
-        (asking(), 'body: recorded {"json": {"a": 1, "c": [1, {"d": "x"}]}}, came none'),
-        (asking("text"), 'came {"text": "text"}'),
+        (asking({"a": 2, "c": [1, {"d": "x"}]}), "body.a: recorded 1, received 2"),
+        (asking({"a": True, "c": [1, {"d": "x"}]}), "body.a: recorded 1, received true"),
+        (asking({"a": 1, "c": [1, {"d": "y"}]}), 'body.c[1].d: recorded "x", received "y"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}, 3]}), "body.c: recorded 2 items, received 3"),
+        (asking({"c": [1, {"d": "x"}]}), "body.a: recorded 1, not received"),
+        (asking({"a": 1, "c": [1, {"d": "x"}], "e": 5}), "body.e: not recorded, received 5"),
+        (
+            asking({"a": 1, "c": [1, {"d": "x"}]}, "/v2"),
+            'url: recorded "https://llm.example/v1/chat", received "https://',
+        ),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, host="other"), 'received "https://other/v1/chat"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, "/v1/chat?alt=sse"), 'received "https://llm.example/v1/chat?alt=sse"'),
+        (asking({"a": 1, "c": [1, {"d": "x"}]}, method="PUT"), 'method: recorded "POST", received "PUT"'),
+        (asking(), 'body: recorded {"json": {"a": 1, "c": [1, {"d": "x"}]}}, received none'),
+        (asking("text"), 'received {"text": "text"}'),
     ],
 )
 @pytest.mark.anyio
@@ -83,7 +86,7 @@ async def test_strict_matching_reports_the_difference_to_the_nearest_request(
 async def test_request_with_a_body_does_not_match_one_without_in_strict_mode(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking())
 
-    assert "body: recorded none, came" in await refused(TapeTransport(path), asking({"a": 1}))
+    assert "body: recorded none, received" in await refused(TapeTransport(path), asking({"a": 1}))
     assert (await TapeTransport(path, match="lenient").send(asking({"a": 1}))).body == b"1"
 
 
@@ -96,7 +99,7 @@ async def test_mismatch_error_numbers_the_request_and_the_nearest_exchange(tmp_p
     assert await refused(tape, asking({"a": 3, "b": 4})) == (
         "request 2 is not on the tape: send() of POST https://llm.example/v1/chat\n"
         "  nearest is exchange 3 of 3; it differs in\n"
-        "    body.b: recorded 3, came 4"
+        "    body.b: recorded 3, received 4"
     )
     assert "nearest is exchange 1 of 3 (it was played before)" in await refused(tape, asking({"a": 1, "b": 4}))
 
@@ -105,12 +108,11 @@ async def test_mismatch_error_numbers_the_request_and_the_nearest_exchange(tmp_p
 async def test_strict_matching_enforces_the_recorded_order(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": 1}), asking({"a": 2})))
 
-    assert (
-        "exchange 2 of 2 is the same, and it is the turn of exchange 1: keep the order, or use match='lenient'"
-        in await refused(tape, asking({"a": 2}))
+    assert "exchange 2 of 2 matches, but exchange 1 is next: keep the order, or use match='lenient'" in await refused(
+        tape, asking({"a": 2})
     )
     assert (await tape.send(asking({"a": 1}))).body == b"1"
-    assert "exchange 1 of 2 is the same, and was played before: each is played once" in await refused(
+    assert "exchange 1 of 2 matches, but was played before: each exchange is played once" in await refused(
         tape, asking({"a": 1})
     )
 
@@ -119,7 +121,7 @@ async def test_strict_matching_enforces_the_recorded_order(tmp_path: Path) -> No
 async def test_stream_does_not_match_a_whole_response_in_any_mode(tmp_path: Path) -> None:
     path = await recorded(tmp_path, asking({"a": 1}))
     for match in ("strict", "lenient", "order"):
-        with pytest.raises(UsageError, match=r"asked by: recorded send\(\), came stream\(\)"):
+        with pytest.raises(UsageError, match=r"transport method: recorded send\(\), received stream\(\)"):
             async with TapeTransport(path, match=match).stream(asking({"a": 1})):
                 pass
 
@@ -131,7 +133,7 @@ async def test_stream_with_another_framing_does_not_match(tmp_path: Path) -> Non
     async with RecordingTransport(mock, tmp_path / "tape.json").stream(asking()) as stream:
         assert [event.data async for event in stream] == [b"1"]
 
-    with pytest.raises(UsageError, match='framing: recorded "sse", came "json-lines"'):
+    with pytest.raises(UsageError, match='framing: recorded "sse", received "json-lines"'):
         async with TapeTransport(tmp_path / "tape.json").stream(asking(framing="json-lines")):
             pass
 
@@ -142,7 +144,7 @@ async def test_headers_are_compared_only_if_they_are_selected(tmp_path: Path) ->
     other = asking(headers=[("anthropic-beta", "b"), ("user-agent", "y")])
 
     assert (await TapeTransport(path).send(other)).body == b"1"
-    assert 'headers.anthropic-beta: recorded "a", came "b"' in await refused(
+    assert 'headers.anthropic-beta: recorded "a", received "b"' in await refused(
         TapeTransport(path, headers=["Anthropic-Beta"]), other
     )
 
@@ -161,9 +163,9 @@ async def test_lenient_matching_ignores_order_host_and_additional_fields(tmp_pat
 async def test_lenient_matching_requires_every_recorded_field(tmp_path: Path) -> None:
     tape = TapeTransport(await recorded(tmp_path, asking({"a": {"x": 1}, "b": [1]})), match="lenient")
 
-    assert "body.a.x: recorded 1, did not come" in await refused(tape, asking({"a": {}, "b": [1]}))
-    assert "body.b: recorded 1 items, came 2" in await refused(tape, asking({"a": {"x": 1}, "b": [1, 2]}))
-    assert 'path: recorded "/v1/chat", came "/v1/other"' in await refused(
+    assert "body.a.x: recorded 1, not received" in await refused(tape, asking({"a": {}, "b": [1]}))
+    assert "body.b: recorded 1 items, received 2" in await refused(tape, asking({"a": {"x": 1}, "b": [1, 2]}))
+    assert 'path: recorded "/v1/chat", received "/v1/other"' in await refused(
         tape, asking({"a": {"x": 1}, "b": [1]}, "/v1/other")
     )
 

@@ -191,7 +191,7 @@ def test_unclaimed_scenarios_have_no_test_and_are_reported() -> None:
     assert "test_last_event_on_trio" not in tests
     head, *rest = TestPlainTransport.report().splitlines()
     count = len(TRANSPORT_SCENARIOS)
-    assert head == f"TestPlainTransport: {count - len(rest)} of {count} scenarios are claimed"
+    assert head == f"TestPlainTransport: {count - len(rest)} of {count} scenarios apply to the declared capabilities"
     assert "not claimed: last_event (pooling)" in rest
 
 

@@ -29,6 +29,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:  # noqa: ANN401 - py
         if name == UNCLAIMED and "\n" in str(value)  # a list of one line has no unclaimed scenarios
     ]
     if lists:
-        terminalreporter.section("conformance: not claimed, so not looked at")
+        terminalreporter.section("conformance scenarios that did not run")
         for text in lists:
             terminalreporter.write_line(text)

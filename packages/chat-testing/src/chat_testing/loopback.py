@@ -75,7 +75,7 @@ class Exchange:
         Args:
             status: the status code.
             headers: the header fields, without `content-length`.
-            body: the body.
+            body: the bytes of the body.
             reason: the reason phrase.
         """
         fields = list(headers.items() if isinstance(headers, Mapping) else headers)

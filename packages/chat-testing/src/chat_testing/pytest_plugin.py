@@ -61,7 +61,7 @@ def _tape(request: Any) -> Generator[TapeFixture]:  # noqa: ANN401 - pytest's
 def _file_name(request: Any) -> str:  # noqa: ANN401 - pytest's
     """Return the file name for a test's tape, built from module, class, test and parameters.
 
-    The event loop is left out, so that all loops share a tape.
+    The event loop is omitted, so that all loops share a tape.
     """
     node = request.node
     parts = [request.path.stem, *([request.cls.__name__] if request.cls is not None else []), node.originalname]

@@ -28,6 +28,9 @@ from chat_testing.conformance.subject import (
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import NonconformingError, fail
 
+UNUSUAL_NAME: Final = "property_of_the_conformance_suite"
+"""Name of a property that no other part of a request contains."""
+
 MUTATED_RESPONSES: Final = 100
 """Number of mutated responses of the scenario `mutated_responses`, and its first unused seed."""
 
@@ -40,7 +43,7 @@ def answer_tapes(subject: Subject) -> list[Tape]:
 
 
 def representative_tapes(subject: Subject) -> list[Tape]:
-    """Return at most one recorded response of each kind, for scenarios that replay a response once per event."""
+    """Return at most one recorded response of each kind, for scenarios that repeat it once for each of its events."""
     tapes = subject.tapes
     return [tape for tape in (tapes.text, tapes.mixed, tapes.parallel, tapes.reasoning) if tape is not None]
 
@@ -76,7 +79,7 @@ async def deltas(subject: Subject) -> None:
             outcome = await subject.run(method, reply)
             said = "".join([delta.text for delta in outcome.deltas if isinstance(delta, TextDelta)])
             if said != tape.text:
-                fail(f"the server said {tape.text!r}, and the deltas were {said!r}")
+                fail(f"the server sent {tape.text!r}, but the deltas are {said!r}")
 
 
 @scenario("stream")
@@ -147,15 +150,14 @@ async def usage(subject: Subject) -> None:
 @scenario("text")
 async def ownership(subject: Subject) -> None:
     """The turn and all of its opaque data contain the name of the provider that created them."""
-    provider, _ = subject.serve()
-    name = provider.metadata.name
+    name = subject.owner_name
     if not name:
         fail("the provider's metadata has no name, which is required to own provider parts")
     for method, tape, reply in subject.replies_of(*answer_tapes(subject)):
         outcome = await subject.run(method, reply, input_for(tape))
         said = outcome.result.metadata.provider if outcome.result.metadata is not None else None
         if said != name:
-            fail(f"the provider is called {name!r}, and a turn of {method}() says that it is from {said!r}")
+            fail(f"the provider's name is {name!r}, but the metadata of a turn of {method}() has the provider {said!r}")
         if others := _owners_of_opaque_data(outcome.result) - {name}:
             fail(f"the provider's name is {name!r}, but a turn of {method}() has provider parts of {sorted(others)}")
 
@@ -188,7 +190,7 @@ async def unknown_fields(subject: Subject) -> None:
 def _with_unknown_fields(reply: Reply) -> Reply:
     body: object = json.loads(reply.data)
     if not isinstance(body, dict):
-        fail("a complete response of the tapes is not a JSON object: declare json=False")
+        fail("a complete response in the tapes is not a JSON object: declare json=False")
     fields = cast("Mapping[str, object]", body)
     more = {"x_conformance": {"a": [1, None]}, **fields, "x_conformance_null": None}
     return Reply.json(more, reply.status, reply.headers)
@@ -251,14 +253,20 @@ def _structured_value(turn: Turn) -> object:
 
 @scenario("structured")
 async def schema_sent(subject: Subject) -> None:
-    """The provider sends the schema when structured output is requested."""
+    """The provider sends the schema of a structured output, with the names and the types of its properties."""
     for method, tape, reply in subject.replies_of(subject.tapes.structured):
         value = cast("dict[str, object]", json.loads(tape.text))
-        provider, transport = subject.serve(reply)
-        await call_provider(provider, method, ProviderInput(output=OutputSchema("answer", schema_of(value))))
-        sent = SentBody(transport.last.body)
-        if missing := [name for name in value if not sent.contains(name)]:
+        bodies: list[bytes] = []
+        for added in ("text", 17):
+            schema = schema_of({**value, UNUSUAL_NAME: added})
+            provider, transport = subject.serve(reply)
+            await call_provider(provider, method, ProviderInput(output=OutputSchema("answer", schema)))
+            bodies.append(transport.last.body)
+        sent = SentBody(bodies[0])
+        if missing := [name for name in (*value, UNUSUAL_NAME) if not sent.contains(name)]:
             fail(f"structured output was requested, but the request of {method}() does not contain {missing}")
+        if bodies[0] == bodies[1]:
+            fail(f"{method}() sends schemas in the same way that differ in the type of a property")
 
 
 @scenario("reasoning")

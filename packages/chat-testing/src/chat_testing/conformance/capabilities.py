@@ -23,6 +23,7 @@ class Capabilities:
         tools: supports tool calls.
         parallel_tools: a response may have several calls.
         call_ids: the API has call ids, which results refer to.
+        failure_marks: the API marks the results of failed calls, apart from their text.
         argument_text: the API sends arguments as text, which may be invalid JSON.
         structured: supports structured output.
         reasoning: returns the model's reasoning.
@@ -35,7 +36,7 @@ class Capabilities:
         embeddings: supports embeddings.
 
     Raises:
-        UsageError: a claimed capability requires another one that is not claimed.
+        UsageError: a claimed capability requires another capability that is not claimed.
     """
 
     text: bool = True
@@ -44,6 +45,7 @@ class Capabilities:
     tools: bool = False
     parallel_tools: bool = False
     call_ids: bool = False
+    failure_marks: bool = False
     argument_text: bool = False
     structured: bool = False
     reasoning: bool = False
@@ -75,6 +77,7 @@ REQUIRED_CLAIMS: Final = {
     "tools": "text",
     "parallel_tools": "tools",
     "call_ids": "tools",
+    "failure_marks": "tools",
     "argument_text": "tools",
     "structured": "text",
     "reasoning": "text",
@@ -112,9 +115,9 @@ def list_inconsistencies(capabilities: Capabilities, tapes: ProviderTapes) -> li
         claims_of_tape = [claim for claim, names in REQUIRED_TAPES.items() if name in names]
         active_claims = [claim for claim in claims_of_tape if claim in claimed]
         if active_claims and not getattr(tapes, name):
-            problems.append(f"{active_claims[0]} is claimed, and there is no tape {name!r} to show it by")
+            problems.append(f"{active_claims[0]} is claimed, but there is no tape {name!r} to check it with")
         elif getattr(tapes, name) and not active_claims and name != "malformed":
-            problems.append(f"there is a tape {name!r}, and {claims_of_tape[0]} is not claimed")
+            problems.append(f"there is a tape {name!r}, but {claims_of_tape[0]} is not claimed")
     problems += _list_incomplete_tapes(capabilities, tapes)
     return problems
 
@@ -139,34 +142,34 @@ def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tupl
     claims, refusals = capabilities, tapes.refusals
     text, reasoning, parallel = tapes.text or Tape(), tapes.reasoning or Tape(), tapes.parallel or Tape()
     return [
-        ("the tape 'text' says nothing", claims.text and not text.text),
-        ("usage is claimed, and the tape 'text' costs nothing", claims.usage and claims.text and not text.usage),
+        ("the tape 'text' has no text", claims.text and not text.text),
+        ("usage is claimed, but the tape 'text' has no usage", claims.usage and claims.text and not text.usage),
         (
-            "the stream of the tape 'text' needs three chunks before its end may be missing, to be cut between",
+            "the stream of the tape 'text' needs at least three chunks before its `tail`, to be truncated there",
             claims.stream and text.stream is not None and len(text.stream.chunks) - text.tail < 3,  # noqa: PLR2004 - see the message
         ),
         (
-            "tools is claimed, and the tape 'mixed' does not say in `order` what came first",
+            "tools is claimed, but the tape 'mixed' has no `order`, the types of its parts",
             claims.tools and tapes.mixed is not None and not tapes.mixed.order[1:],
         ),
         (
-            "reasoning_replay is claimed, and the tape 'reasoning' does not say in `echo` what must go back",
+            "reasoning_replay is claimed, but the tape 'reasoning' has no `echo`, the texts to send back",
             claims.reasoning_replay and not reasoning.echo,
         ),
         (
-            "parallel_tools is claimed, and the tape 'parallel' has fewer than two calls",
+            "parallel_tools is claimed, but the tape 'parallel' has fewer than two calls",
             claims.parallel_tools and not parallel.calls[1:],
         ),
         (
-            "waits is claimed, and no refusal of the tapes asks for one",
+            "waits is claimed, but no refusal of the tapes has a `wait`",
             claims.waits and all(refusal.wait is None for refusal in refusals),
         ),
         (
-            "request_ids is claimed, and no refusal of the tapes has one",
+            "request_ids is claimed, but no refusal of the tapes has a `request_id`",
             claims.request_ids and all(refusal.request_id is None for refusal in refusals),
         ),
         (
-            "the refusals need one that may be tried again and one that may not",
+            "the refusals need at least one retryable and one non-retryable error",
             {refusal.retryable for refusal in refusals} != {True, False},
         ),
     ]
@@ -176,9 +179,9 @@ def _list_missing_replies(capabilities: Capabilities, tape: Tape) -> list[str]:
     """Return a message for each reply that a tape lacks, or that it has without a matching claim."""
     missing: list[str] = []
     if tape.whole is None:
-        missing.append("has no whole answer")
+        missing.append("has no complete response in `whole`")
     if capabilities.stream and tape.stream is None:
-        missing.append("has no stream, and stream is claimed")
+        missing.append("has no `stream`, but stream is claimed")
     if not capabilities.stream and tape.stream is not None:
-        missing.append("has a stream, and stream is not claimed")
+        missing.append("has a `stream`, but stream is not claimed")
     return missing

@@ -13,7 +13,7 @@ from chat_testing.errors import fail
 
 async def _embed_tape(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, int]:
     tape = subject.tapes.embeddings
-    if tape is None:  # pragma: no cover - what is claimed has its tape
+    if tape is None:  # pragma: no cover - every claimed ability has its tape
         raise AssertionError
     provider, transport = subject.serve(tape.reply)
     response = await require_embeddings(provider).embed(tape.texts, ChatOptions())
@@ -43,10 +43,22 @@ async def embeddings_usage(subject: Subject) -> None:
 
 
 @scenario("embeddings")
+async def embeddings_timeout(subject: Subject) -> None:
+    """The provider passes the option `timeout` of `embed()` to the transport as the idle timeout."""
+    tape = subject.tapes.embeddings
+    if tape is None:  # pragma: no cover - every claimed ability has its tape
+        return
+    provider, transport = subject.serve(tape.reply)
+    await require_embeddings(provider).embed(tape.texts, ChatOptions(timeout=7.5))
+    if (idle := transport.last.request.timeouts.idle) != 7.5:  # noqa: PLR2004 - as above
+        fail(f"embed() with timeout=7.5 passes idle={idle} to the transport")
+
+
+@scenario("embeddings")
 async def embeddings_missing(subject: Subject) -> None:
     """A response that lacks a vector raises `InvalidResponseError`."""
     tape = subject.tapes.embeddings
-    if tape is None:  # pragma: no cover - what is claimed has its tape
+    if tape is None:  # pragma: no cover - every claimed ability has its tape
         return
     provider, _ = subject.serve(tape.short)
     try:

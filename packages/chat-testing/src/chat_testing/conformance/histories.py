@@ -18,6 +18,7 @@ from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     QUESTION,
     RESULT,
+    Method,
     Outcome,
     ProviderInput,
     SentBody,
@@ -35,16 +36,22 @@ ANOTHER: Final = "another-provider"
 PRIVATE: Final = "7d1e-private-to-another"
 """Text that only opaque data of another provider contains."""
 
+LONG: Final = 61
+"""Number of messages of a long conversation, which begins and ends with a user message."""
+EXACT: Final = '  two\n\n\tlines: "é" \\ <&> \u2028 🏞\n  '
+"""Text whose white space and characters a provider may change by mistake."""
+USER_NAMES: Final = ("user", "human", "User", "Human", "USER", "HUMAN")
+MODEL_NAMES: Final = ("assistant", "model", "ai", "Assistant", "Model", "AI", "ASSISTANT", "MODEL")
+
 
 @scenario("text")
 async def words_in_order(subject: Subject) -> None:
     """The provider sends the instructions, and sends all messages in the order of the conversation."""
-    provider, _ = subject.serve()
     said = ["first words", "second words", "third words", "fourth words"]
     for method in subject.answer_methods:
         messages = Messages.from_system("the instructions")
         messages.user(said[0], said[1])
-        messages.append("model", Turn([Text(said[2])], metadata=Metadata(provider.metadata.name)))
+        messages.append("model", Turn([Text(said[2])], metadata=Metadata(subject.owner_name)))
         messages.user(said[3])
         sent = await subject.capture_request(messages, method=method)
         places = [sent.index_of(words) for words in said]
@@ -54,11 +61,50 @@ async def words_in_order(subject: Subject) -> None:
             fail(f"{method}() does not send {said[places.index(-1)]!r}")
         if places != sorted(places):
             fail(f"{method}() sends the messages in another order")
+        await _require_long_history(subject, method)
+
+
+async def _require_long_history(subject: Subject, method: Method) -> None:
+    """Fail the scenario if the provider leaves out a message of a long conversation."""
+    owner = subject.owner_name
+    said = [f"message {number:03}" for number in range(LONG)]
+    messages = Messages.from_user(said[0])
+    for place, words in enumerate(said[1:], start=1):
+        turn = Turn([Text(words)], metadata=Metadata(owner))
+        messages.append("model", turn) if place % 2 else messages.user(words)
+    sent = await subject.capture_request(messages, method=method)
+    if missing := [words for words in said if not sent.contains(words)]:
+        fail(f"{method}() does not send {missing[0]!r} of a conversation with {LONG} messages")
+
+
+@scenario("text")
+async def roles(subject: Subject) -> None:
+    """The provider sends texts of the model with the role of the model, and not with the role of the user.
+
+    The scenario recognizes the usual names of these roles, such as `user` and `assistant`.
+    """
+    messages = Messages.from_user("words of the user")
+    messages.append("model", Turn([Text("words of the model")], metadata=Metadata(subject.owner_name)))
+    messages.user("more words of the user")
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(messages, method=method)
+        found = sent.words_near("words of the model", (*USER_NAMES, *MODEL_NAMES), apart_from="words of the user")
+        if found and not found & set(MODEL_NAMES):
+            fail(f"{method}() sends a text of the model with the role {found.pop()!r}")
+
+
+@scenario("text")
+async def exact_text(subject: Subject) -> None:
+    """The provider sends each text unchanged, with its white space and with all of its characters."""
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(Messages.from_user(EXACT), method=method)
+        if not sent.contains(EXACT):
+            fail(f"{method}() does not send the text {EXACT!r} unchanged")
 
 
 @scenario("text")
 async def state(subject: Subject) -> None:
-    """The provider keeps no state between calls: a request depends only on the arguments of its call."""
+    """The provider keeps no state between calls: each call sends a request that depends only on its arguments."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         question = ProviderInput(Messages.from_user("Another question."))
         fresh, transport = subject.serve(reply)
@@ -71,6 +117,11 @@ async def state(subject: Subject) -> None:
                 f"{method}() sends another request for the same conversation after it completed another conversation "
                 f"({tape.text!r})"
             )
+        again, repeated = subject.serve(reply, reply)
+        for _ in range(2):
+            (await call_provider(again, method, question)).result  # noqa: B018 - an error is raised
+        if len(repeated.requests) != 2:  # noqa: PLR2004 - one for each call
+            fail(f"{method}() was called twice with the same question, but sent {len(repeated.requests)} requests")
 
 
 @scenario("stream")
@@ -163,7 +214,7 @@ async def foreign_data(subject: Subject) -> None:
 
 @scenario("text")
 async def foreign_words(subject: Subject) -> None:
-    """The provider sends the texts, tool calls and tool results in turns of another provider."""
+    """A request contains the texts, tool calls and tool results of turns that another provider generated."""
     tape = Tape(calls=(FunctionCall("lookup_elsewhere", {"of": "Lyon"}),)) if subject.capabilities.tools else None
     words = ["words of another", *(["lookup_elsewhere", "Lyon", RESULT] if tape else [])]
     for method in subject.answer_methods:
@@ -189,8 +240,7 @@ async def reasoning_replay(subject: Subject) -> None:
 @scenario("reasoning_replay")
 async def reasoning_elsewhere(subject: Subject) -> None:
     """The provider does not send reasoning that a provider with another name generated."""
-    provider, _ = subject.serve()
-    name = provider.metadata.name
+    name = subject.owner_name
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         turn = _attribute_to_another_provider(outcome.result, name)
@@ -225,7 +275,7 @@ def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
 
 @scenario("files")
 async def files(subject: Subject) -> None:
-    """The provider sends a user's file at its position between the surrounding texts."""
+    """The provider sends the files of all user messages, each in its position between the texts."""
     for method in subject.answer_methods:
         for file in subject.tapes.files:
             sent = await subject.capture_request(
@@ -236,6 +286,20 @@ async def files(subject: Subject) -> None:
             places = [sent.index_of("words before"), sent.index_of_file(file), sent.index_of("words behind")]
             if -1 in places or places != sorted(places):
                 fail(f"{method}() changes the order of the file {file!r} and the texts around it")
+        await _require_all_files(subject, method)
+
+
+async def _require_all_files(subject: Subject, method: Method) -> None:
+    """Fail the scenario if the provider leaves out one of several files, or a file of an earlier message."""
+    messages = Messages.from_user("earlier words", *subject.tapes.files)
+    answer = Turn([Text("words")], metadata=Metadata(subject.owner_name))
+    for place in range(2):
+        sent = await subject.capture_request(messages, method=method)
+        if missing := [file for file in subject.tapes.files if not sent.contains_file(file)]:
+            which = "an earlier" if place else "the latest"
+            fail(f"{method}() omits {missing[0]!r} of the {len(subject.tapes.files)} files of {which} message")
+        messages.append("model", answer)
+        messages.user("later words")
 
 
 @scenario("text")
@@ -266,7 +330,7 @@ async def result_files(subject: Subject) -> None:
 
     for method in subject.answer_methods:
         provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
-        messages = conversation_after(make_turn_with_calls(provider.metadata.name, tape.calls, resolve))
+        messages = conversation_after(make_turn_with_calls(subject.owner_name, tape.calls, resolve))
         outcome = await call_provider(provider, method, ProviderInput(messages, declare_tools(tape)))
         if transport.requests and not SentBody(transport.last.body).contains_file(file):
             fail(f"{method}() omits the file {file!r} in a tool's result")
@@ -281,11 +345,10 @@ async def result_files(subject: Subject) -> None:
 async def untouched(subject: Subject) -> None:
     """The provider does not modify the conversation that it receives."""
     for method in subject.answer_methods:
-        provider, _ = subject.serve()
         messages = conversation_after(
-            make_turn_with_calls(provider.metadata.name, subject.tapes.call.calls if subject.tapes.call else ())
+            make_turn_with_calls(subject.owner_name, subject.tapes.call.calls if subject.tapes.call else ())
         )
-        messages.append("model", Turn([Text("words")], metadata=Metadata(provider.metadata.name)))
+        messages.append("model", Turn([Text("words")], metadata=Metadata(subject.owner_name)))
         messages.user("Go on.")
         before = messages.to_json()
         await subject.capture_request(messages, declare_tools(subject.tapes.call), method)

@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[Any, Any]
 """A container and one of its keys or indices."""
 
 DEPTHS: Final = ((100, 180), (180, 260), (260, 900), (900, 1_000), (20_000, 20_000))
-"""Ranges of nesting depths. Parsers and serializers have different limits of depth."""
+"""Ranges of nesting depths. Parsers and serializers have different depth limits."""
 
 _DEEP: Final = re.compile(r'"\\u0000deep (array|object) (\d+)"')
 """The placeholder of a deeply nested value, which the standard library could not serialize."""

@@ -35,6 +35,9 @@ VALUES: Final = (
 )
 """Options whose value is the same text in every API, with that text."""
 
+ZEROS: Final = (ChatOptions(temperature=0.0), ChatOptions(top_p=0.0), ChatOptions(seed=0))
+"""Options whose value is false in Python."""
+
 CHOICES: Final = (ChatOptions(reasoning="low"), ChatOptions(reasoning=2345))
 """Options whose encoding differs between APIs."""
 
@@ -68,7 +71,7 @@ async def options(subject: Subject) -> None:
             sent = await _capture_request(subject, method, given)
             if sent is not None and not SentBody(sent.body).contains(words):
                 fail(f"the request of {method}() lacks {_format_options(given)}")
-        for given in CHOICES:
+        for given in (*ZEROS, *CHOICES):
             sent = await _capture_request(subject, method, given)
             if sent is not None and plain is not None and sent.body == plain.body:
                 fail(f"{method}() sends the same request with and without {_format_options(given)}")
@@ -76,7 +79,7 @@ async def options(subject: Subject) -> None:
 
 @scenario("text")
 async def instructions(subject: Subject) -> None:
-    """The provider sends fixed instructions before the first system text of the conversation, and others after it."""
+    """The provider sends fixed instructions before the conversation's system texts, and changing ones after them."""
     fixed, stored, changing = "the fixed instructions", "a stored system text", "the changing instructions"
     given = ChatOptions(instructions=Instructions(fixed, changing))
     conversation = Messages.from_system(stored).user("a question")

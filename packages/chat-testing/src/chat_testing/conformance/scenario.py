@@ -1,4 +1,4 @@
-"""Conformance scenario: a function that checks one rule for providers."""
+"""Conformance scenarios, each of which checks one rule for providers."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast, final
@@ -69,11 +69,25 @@ class Outcome:
 @final
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The provider under test: its factory, its claimed capabilities and its recorded responses."""
+    """The provider under test: its factory, its claimed capabilities and its recorded responses.
+
+    Attributes:
+        make_provider: function that creates the provider with a transport.
+        capabilities: claimed capabilities.
+        tapes: recorded responses.
+        owner: name of the provider in its turns and opaque data, if it differs from the name in its metadata. For a
+            router, this is the name of the model that it chooses.
+    """
 
     make_provider: Callable[[Transport], AnyProvider]
     capabilities: Capabilities
     tapes: ProviderTapes
+    owner: str | None = None
+
+    @property
+    def owner_name(self) -> str:
+        """The name of the provider in its turns and opaque data."""
+        return self.owner or self.make_provider(MockTransport()).metadata.name
 
     @property
     def answer_methods(self) -> tuple[Method, ...]:
@@ -113,8 +127,8 @@ class Subject:
 
         Args:
             method: the method to call.
-            reply: the response of the server.
-            question: the arguments of the call.
+            reply: the server's response.
+            question: the arguments of the call. Default: `ProviderInput()`, a short question without tools.
         """
         provider, _ = self.serve(reply)
         return await call_provider(provider, method, question)
@@ -127,7 +141,7 @@ class Subject:
         Args:
             method: the method to call.
             steps: chunks, errors and functions, as in `MockTransport.answer()`.
-            question: the arguments of the call.
+            question: the arguments of the call. Default: `ProviderInput()`, a short question without tools.
         """
         transport = MockTransport()
         transport.answer(200, self.text.stream.headers if self.text.stream else (), steps)
@@ -160,9 +174,9 @@ async def call_provider(provider: AnyProvider, method: Method, question: Provide
     A `ChatError` is not raised. It is part of the outcome, with the deltas that were received before it.
 
     Args:
-        provider: the provider.
+        provider: the provider to call.
         method: the method to call.
-        question: the arguments of the call.
+        question: the arguments of the call. Default: `ProviderInput()`, a short question without tools.
     """
     arguments = question or ProviderInput()
     deltas: list[Delta] = []
@@ -191,7 +205,7 @@ async def open_stream(
     """Open a stream in the same way as the chat engine. Exiting the context closes the iterator, then the stream.
 
     Args:
-        provider: the provider.
+        provider: the provider that opens the stream.
         arguments: the arguments of the call.
     """
     source = require_streaming(provider).stream(
@@ -238,9 +252,10 @@ class SentBody:
     def __init__(self, body: bytes) -> None:
         self.body = body
         try:
-            self._texts = _list_texts(loads(body))
+            self._value: object = loads(body)
         except ValueError:
-            self._texts = [body.decode(errors="replace")]
+            self._value = body.decode(errors="replace")
+        self._texts = _list_texts(self._value)
 
     def index_of(self, words: str) -> int:
         """Return the index of the first text that contains `words`, or -1."""
@@ -258,6 +273,24 @@ class SentBody:
     def count(self, words: str) -> int:
         """Return the number of texts that contain `words`."""
         return sum(words in text for text in self._texts)
+
+    def words_near(self, anchor: str, words: Collection[str], *, apart_from: str | None = None) -> set[str]:
+        """Return those of `words` that are names or texts in the same part of the body as `anchor`.
+
+        The part is the smallest JSON value that contains a text with `anchor` and any of the words.
+
+        Args:
+            anchor: text to find.
+            words: complete names and texts.
+            apart_from: text that the part must not contain. Default: any part is searched, up to the whole body.
+        """
+        for part in _enclosing_values(self._value, anchor):
+            texts = _list_texts(part)
+            if apart_from is not None and any(apart_from in text for text in texts):
+                break
+            if found := {text for text in texts if text in words}:
+                return found
+        return set()
 
     def contains_file(self, file: File) -> bool:
         """Return whether the body contains a file, as its URL, its data in base64 or its text."""
@@ -280,6 +313,22 @@ def _list_texts(value: object) -> list[str]:
         return [text for name, item in members.items() for text in (name, *_list_texts(item))]
     if isinstance(value, list):
         return [text for item in cast("list[object]", value) for text in _list_texts(item)]
+    return []
+
+
+def _enclosing_values(value: object, words: str) -> list[object]:
+    """Return the JSON values around the first text that contains `words`, from the innermost to the outermost."""
+    if isinstance(value, (str, int, float)):
+        return [value] if words in str(value) else []
+    items: list[object] = []
+    if isinstance(value, dict):
+        # The name of a member is a part of the body, too.
+        items = [[name, item] for name, item in cast("dict[str, object]", value).items()]
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+    for item in items:
+        if found := _enclosing_values(item, words):
+            return [*found, value]
     return []
 
 
@@ -311,8 +360,8 @@ def schema_of(value: object) -> dict[str, object]:
 
 
 def tool_description(name: str) -> str:
-    """Return the description with which the scenarios declare a tool."""
-    return f"What {name} does, described."
+    """Return the description with which the scenarios declare a tool. It does not contain the name."""
+    return f"A tool whose name has {len(name)} letters."
 
 
 def declare_tools(*tapes: Tape | None) -> ToolDeclarations:
@@ -350,7 +399,7 @@ def conversation_after(turn: Turn, words: str | None = None) -> Messages:
     Unresolved calls of the turn are completed with a result.
 
     Args:
-        turn: the turn of the model.
+        turn: the model's turn.
         words: text of the next user message. Default: no message.
     """
     messages = Messages.from_user(QUESTION)

@@ -11,7 +11,7 @@ from chat_core.errors import UsageError
 from chat_core.transport import Transport
 
 from chat_testing import _unclaimed_summary
-from chat_testing.conformance import answers, chats, embeddings, histories, options, streams, tools
+from chat_testing.conformance import answers, chats, embeddings, error_responses, histories, options, streams, tools
 from chat_testing.conformance.capabilities import Capabilities, list_inconsistencies
 from chat_testing.conformance.scenario import Scenario
 from chat_testing.conformance.subject import AnyProvider, Subject
@@ -21,7 +21,7 @@ from chat_testing.errors import NonconformingError
 SCENARIOS: Final[tuple[Scenario, ...]] = tuple(
     [
         value
-        for module in (answers, tools, options, streams, chats, histories, embeddings)
+        for module in (answers, tools, options, streams, error_responses, chats, histories, embeddings)
         for value in vars(module).values()
         if isinstance(value, Scenario)
     ]
@@ -92,11 +92,13 @@ class ProviderConformance:
     Attributes:
         capabilities: capabilities that the provider claims.
         tapes: recorded server responses with the expected results.
+        owner: name of the provider in its turns, if it differs from the name in its metadata, as for a router.
         backends: event loops to run on. For trio, trio must be installed.
     """
 
     capabilities: ClassVar[Capabilities]
     tapes: ClassVar[ProviderTapes]
+    owner: ClassVar[str | None] = None
     backends: ClassVar[tuple[str, ...]] = ("asyncio", "trio")
 
     def make_provider(self, transport: Transport, /) -> AnyProvider:
@@ -107,13 +109,14 @@ class ProviderConformance:
 
     def subject(self) -> Subject:
         """Return the provider under test with its capabilities and tapes, as the argument for scenarios."""
-        return Subject(self.make_provider, self.capabilities, self.tapes)
+        return Subject(self.make_provider, self.capabilities, self.tapes, self.owner)
 
     @classmethod
     def report(cls) -> str:
-        """Return a text with the number of claimed scenarios, and with the unclaimed ones by missing capability."""
+        """Return a text with the number of claimed scenarios, and the unclaimed scenarios by missing capability."""
         missing = not_claimed(cls.capabilities)
-        lines = [f"{cls.__name__}: {len(SCENARIOS) - len(missing)} of {len(SCENARIOS)} scenarios are claimed"]
+        count = len(SCENARIOS)
+        lines = [f"{cls.__name__}: {count - len(missing)} of {count} scenarios apply to the declared capabilities"]
         for missing_claims in dict.fromkeys(missing.values()):
             names = ", ".join([name for name, claims in missing.items() if claims == missing_claims])
             lines.append(f"not claimed: {' and '.join(missing_claims)} ({names})")

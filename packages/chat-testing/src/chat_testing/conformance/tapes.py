@@ -35,7 +35,7 @@ class Reply:
     Attributes:
         body: the body. A stream has one chunk per event, so that the suite can truncate it between events.
         status: the status code.
-        headers: the headers.
+        headers: the header fields, by name.
     """
 
     body: bytes | tuple[bytes, ...] = field(default=b"", repr=False)
@@ -47,7 +47,7 @@ class Reply:
         """Return a response with a JSON body.
 
         Args:
-            value: the body.
+            value: the content of the body, which is encoded as JSON.
             status: the status code.
             headers: additional headers.
         """
@@ -104,8 +104,8 @@ class Tape:
         tail: number of chunks at the end of `stream` that may be missing without truncating the response.
         text: the text. In the tape `text`, the stream sends it in at least two events.
         reasoning: the reasoning of the model.
-        calls: the calls, with the id of the API in `id` if it has ids.
-        finish_reason: the finish reason.
+        calls: the calls. `id` is the id in the API, if the API has call ids.
+        finish_reason: the finish reason that the turn must have.
         usage: the usage that the server reports.
         order: the types of the parts in order, such as `(Text, Tool)`.
         echo: texts that the next request of the conversation must contain, such as a signature.
@@ -133,7 +133,7 @@ class Refusal:
         error: the expected class.
         retryable: the expected value of `retryable`.
         wait: seconds that the server asks to wait.
-        request_id: the request id.
+        request_id: the request id that the error must contain.
     """
 
     reply: Reply
@@ -193,7 +193,7 @@ class ProviderTapes:
         structured: a response whose `text` is a JSON object, for structured output.
         reasoning: reasoning followed by text or a call. `echo` has the texts that are sent back.
         files: files that a user may send.
-        embeddings: vectors.
+        embeddings: a response with embedding vectors.
     """
 
     text: Tape | None = None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 from chat_core.errors import PendingToolsError
 from chat_core.events import ToolCallDelta
 from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
+from chat_core.provider import ToolDeclaration, ToolDeclarations
 
 from chat_testing.conformance.answers import input_for
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     QUESTION,
     RESULT,
+    Method,
     Outcome,
     ProviderInput,
     SentBody,
@@ -23,6 +25,7 @@ from chat_testing.conformance.subject import (
     declare_tools,
     make_turn_with_calls,
     reply_of,
+    tool_description,
 )
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import fail
@@ -38,7 +41,7 @@ def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
-    """The provider declares every tool with its description and parameters."""
+    """The provider declares every tool with its name, its description and the schema of its parameters."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
     for method in subject.answer_methods:
         sent = await subject.capture_request(Messages.from_user(QUESTION), tools, method)
@@ -46,6 +49,30 @@ async def declarations(subject: Subject) -> None:
             parameters = cast("dict[str, object]", tool.parameters["properties"])
             if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.contains(word)]:
                 fail(f"the request of {method}() with the tool {tool.name!r} lacks {missing}")
+        bodies = [
+            (await subject.capture_request(Messages.from_user(QUESTION), ToolDeclarations([tool]), method)).body
+            for tool in SIMILAR_TOOLS
+        ]
+        for tool, body in zip(SIMILAR_TOOLS[1:], bodies[1:], strict=True):
+            if body == bodies[0]:
+                fail(
+                    f"{method}() declares the parameters {dict(tool.parameters)} "
+                    f"in the same way as {dict(SIMILAR_TOOLS[0].parameters)}"
+                )
+
+
+def _similar_tool(kind: str, *required: str) -> ToolDeclaration:
+    properties = {"city": {"type": kind}, "days": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return ToolDeclaration("forecast", tool_description("forecast"), schema)
+
+
+SIMILAR_TOOLS: Final = (
+    _similar_tool("string", "city", "days"),
+    _similar_tool("integer", "city", "days"),
+    _similar_tool("string", "city"),
+)
+"""Declarations of one tool that differ in the type of a parameter, or in whether a parameter is required."""
 
 
 @scenario("tools")
@@ -91,7 +118,7 @@ async def no_arguments(subject: Subject) -> None:
 
 @scenario("argument_text")
 async def broken_arguments(subject: Subject) -> None:
-    """Invalid JSON in the arguments of a call is reported as a problem of the call, and not replaced."""
+    """If the arguments of a call are not JSON, the call has a `problem`. The text of the arguments is not replaced."""
     for method, tape, reply in subject.replies_of(subject.tapes.broken_arguments):
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.error is not None:
@@ -129,27 +156,58 @@ async def call_ids(subject: Subject) -> None:
 # --- Sent calls and results -----------------------------------------------------------------------------------------
 
 
-async def _capture_next_request(
+async def _capture_next_requests(
     subject: Subject, tape: Tape | None, resolve: Callable[[Tool], object] | None = None
-) -> tuple[SentBody, Tape]:
+) -> Sequence[tuple[Method, SentBody]]:
+    """Return the request of each method that follows the calls of a recorded response.
+
+    Args:
+        subject: the provider under test.
+        tape: the recorded response.
+        resolve: function that resolves a call. Default: each call is completed with a numbered result.
+    """
     tape = tape or Tape()
-    provider, _ = subject.serve()
-    turn = make_turn_with_calls(provider.metadata.name, tape.calls, resolve)
-    return await subject.capture_request(conversation_after(turn), declare_tools(tape)), tape
+    turn = make_turn_with_calls(subject.owner_name, tape.calls, resolve)
+    return [
+        (method, await subject.capture_request(conversation_after(turn), declare_tools(tape), method))
+        for method in subject.answer_methods
+    ]
 
 
 @scenario("tools")
 async def results(subject: Subject) -> None:
     """The next request contains a call and its result."""
-    sent, tape = await _capture_next_request(subject, subject.tapes.call)
-    for call_ in tape.calls:
-        for value in call_.arguments.values():
-            if isinstance(value, str) and not sent.contains(value):
-                fail(f"the next request lacks the argument {value!r} of the call of {call_.name!r}")
-        if not sent.contains(call_.name):
-            fail(f"the next request does not contain the called tool {call_.name!r}")
-    if not sent.contains(RESULT):
-        fail("the next request lacks a tool's result")
+    tape = subject.tapes.call or Tape()
+    for method, sent in await _capture_next_requests(subject, tape):
+        for call_ in tape.calls:
+            for value in call_.arguments.values():
+                if isinstance(value, str) and not sent.contains(value):
+                    fail(f"the next request of {method}() lacks the argument {value!r} of the call of {call_.name!r}")
+            if not sent.contains(call_.name):
+                fail(f"the next request of {method}() does not contain the called tool {call_.name!r}")
+        if not sent.contains(RESULT):
+            fail(f"the next request of {method}() lacks a tool's result")
+
+
+@scenario("tools")
+async def call_names(subject: Subject) -> None:
+    """The provider sends each call of the history under the name of its tool, even if the tool is not declared now."""
+    tape = subject.tapes.parallel or subject.tapes.call or Tape()
+    names = ("look_up_first", "look_up_second")[: len(tape.calls)]
+    calls = [
+        FunctionCall(name, {"of": f"argument {place}"}, call_.id)
+        for place, (name, call_) in enumerate(zip(names, tape.calls, strict=False))
+    ]
+    messages = conversation_after(make_turn_with_calls(subject.owner_name, calls))
+    for method in subject.answer_methods:
+        sent = await subject.capture_request(messages, method=method)
+        for place, name in enumerate(names):
+            if not sent.contains(name):
+                fail(f"{method}() sends a call of the tool {name!r} without this name")
+            for words in (f"argument {place}", f"{RESULT}, {place}"):
+                found = sent.words_near(words, names)
+                if found and name not in found:
+                    fail(f"{method}() sends {words!r} of a call of {name!r} under the name {found.pop()!r}")
 
 
 @scenario("tools")
@@ -165,9 +223,29 @@ async def failures(subject: Subject) -> None:
         tool.fail(words)
 
     for resolve, what in ((reject_call, "rejected"), (fail_call, "failed")):
-        sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
-        if not sent.contains(words):
-            fail(f"the next request does not report that a call was {what}")
+        for method, sent in await _capture_next_requests(subject, subject.tapes.call, resolve):
+            if not sent.contains(words):
+                fail(f"the next request of {method}() does not report that a call was {what}")
+
+
+@scenario("failure_marks")
+async def failure_marks(subject: Subject) -> None:
+    """The next request marks a failed call, so that its error message differs from a result with the same text."""
+    words = "there is no such city"
+
+    def complete_call(tool: Tool) -> None:
+        tool.start()
+        tool.complete(words)
+
+    def fail_call(tool: Tool) -> None:
+        tool.start()
+        tool.fail(words)
+
+    completed = await _capture_next_requests(subject, subject.tapes.call, complete_call)
+    failed = await _capture_next_requests(subject, subject.tapes.call, fail_call)
+    for (method, result), (_, failure) in zip(completed, failed, strict=True):
+        if result.body == failure.body:
+            fail(f"{method}() sends the error message of a failed call as the result of a completed call")
 
 
 @scenario("tools")
@@ -180,10 +258,21 @@ async def json_results(subject: Subject) -> None:
             tool.start()
             tool.complete(result)
 
-        sent, _ = await _capture_next_request(subject, subject.tapes.call, resolve)
         words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25") if word in str(result)]
-        if missing := [word for word in words if not sent.contains(word)]:
-            fail(f"the next request lacks {missing} of the tool's result {result!r}")
+        for method, sent in await _capture_next_requests(subject, subject.tapes.call, resolve):
+            if missing := [word for word in words if not sent.contains(word)]:
+                fail(f"the next request of {method}() lacks {missing} of the tool's result {result!r}")
+    await _require_different_bodies(subject, ("", 0, False, [], {}))
+
+
+async def _require_different_bodies(subject: Subject, results: Sequence[object]) -> None:
+    """Fail the scenario if two of the given tool results are sent in the same way."""
+    sent: dict[tuple[Method, bytes], object] = {}
+    for result in results:
+        for method, body in await _capture_next_requests(subject, subject.tapes.call, _make_resolver(result)):
+            if (method, body.body) in sent:
+                fail(f"{method}() sends the tool result {result!r} in the same way as {sent[method, body.body]!r}")
+            sent[method, body.body] = result
 
 
 @scenario("tools")
@@ -197,20 +286,20 @@ async def edited_calls(subject: Subject) -> None:
         tool.start()
         tool.complete(RESULT)
 
-    sent, tape = await _capture_next_request(subject, subject.tapes.call, resolve)
+    tape = subject.tapes.call or Tape()
     made = [item for call_ in tape.calls for item in call_.arguments.values() if isinstance(item, str)]
-    if missing := [words for words in made if not sent.contains(words)]:
-        fail(f"an approver edited a call, and the next request lacks {missing} of the model's call")
-    if not sent.contains(value):
-        fail("an approver edited a call, and the next request lacks the arguments that ran")
+    for method, sent in await _capture_next_requests(subject, tape, resolve):
+        if missing := [words for words in made if not sent.contains(words)]:
+            fail(f"an approver edited a call, but the next request of {method}() lacks {missing} of the model's call")
+        if not sent.contains(value):
+            fail(f"an approver edited a call, but the next request of {method}() lacks the arguments that ran")
 
 
 @scenario("tools")
 async def calls_in_turn(subject: Subject) -> None:
     """The provider sends the calls and results of consecutive turns in order."""
     tape = subject.tapes.call or Tape()
-    provider, _ = subject.serve()
-    name = provider.metadata.name
+    name = subject.owner_name
     messages = Messages.from_user(QUESTION)
     for step in ("first", "second"):
         calls = [FunctionCall(call_.name, call_.arguments, call_.id and f"{step}{call_.id}") for call_ in tape.calls]
@@ -224,7 +313,7 @@ async def calls_in_turn(subject: Subject) -> None:
             fail(f"{method}() does not send a response after the results that preceded it")
 
 
-def _make_resolver(result: str) -> Callable[[Tool], None]:
+def _make_resolver(result: object) -> Callable[[Tool], None]:
     def resolve(tool: Tool) -> None:
         tool.start()
         tool.complete(result)
@@ -234,25 +323,38 @@ def _make_resolver(result: str) -> Callable[[Tool], None]:
 
 @scenario("call_ids")
 async def result_ids(subject: Subject) -> None:
-    """The provider sends each result with the id of its call."""
+    """The provider sends each result, even an empty text, with the id of its call."""
     for tape in (subject.tapes.call, subject.tapes.parallel):
         if tape is None:
             continue
-        sent, _ = await _capture_next_request(subject, tape)
-        for call_ in tape.calls:
-            if (times := sent.count(call_.id)) < 2:  # noqa: PLR2004 - with the call and with its result
-                fail(f"the id {call_.id!r} must be sent with the call and with its result, but is sent {times} time(s)")
+        ids = [call_.id for call_ in tape.calls]
+        for method, sent in await _capture_next_requests(subject, tape):
+            _require_ids_twice(method, sent, ids)
+            for place, id_ in enumerate(ids):
+                found = sent.words_near(f"{RESULT}, {place}", ids)
+                if found and id_ not in found:
+                    fail(f"{method}() sends the result of the call {id_!r} with the id {found.pop()!r}")
+        for method, sent in await _capture_next_requests(subject, tape, _make_resolver("")):
+            _require_ids_twice(method, sent, ids)
+
+
+def _require_ids_twice(method: Method, sent: SentBody, ids: Sequence[str]) -> None:
+    """Fail the scenario if an id is not sent both with the call and with its result."""
+    for id_ in ids:
+        if (times := sent.count(id_)) < 2:  # noqa: PLR2004 - as above
+            fail(f"{method}() must send the id {id_!r} with the call and with its result, but sends it {times} time(s)")
 
 
 @scenario("parallel_tools")
 async def parallel_results(subject: Subject) -> None:
     """The provider sends each parallel call with its own result, in the order of the calls."""
-    sent, tape = await _capture_next_request(subject, subject.tapes.parallel)
-    places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
-    if -1 in places:
-        fail(f"the next request lacks the result of call {places.index(-1) + 1} of {len(tape.calls)}")
-    if places != sorted(places):
-        fail("the results of parallel calls are sent in another order than the calls")
+    tape = subject.tapes.parallel or Tape()
+    for method, sent in await _capture_next_requests(subject, tape):
+        places = [sent.index_of(f"{RESULT}, {place}") for place in range(len(tape.calls))]
+        if -1 in places:
+            fail(f"the next request of {method}() lacks the result of call {places.index(-1) + 1} of {len(tape.calls)}")
+        if places != sorted(places):
+            fail(f"{method}() sends the results of parallel calls in another order than the calls")
 
 
 @scenario("tools")
@@ -261,7 +363,7 @@ async def pending(subject: Subject) -> None:
     tape = subject.tapes.call or Tape()
     for method in subject.answer_methods:
         provider, transport = subject.serve(reply_of(subject.text, method) or Reply())
-        turn = make_turn_with_calls(provider.metadata.name, tape.calls, lambda _: None)
+        turn = make_turn_with_calls(subject.owner_name, tape.calls, lambda _: None)
         messages = Messages.from_user(QUESTION)
         messages.append("model", turn)
         outcome = await call_provider(provider, method, ProviderInput(messages, declare_tools(tape)))

@@ -1,4 +1,4 @@
-"""Functions that compare a request with a recorded request."""
+"""The differences between a request and a recorded request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_streaming_difference(recorded: TapedRequest, actual: TapedRequest) -> l
     """Return one line if only one of the two requests was made with `stream()`, otherwise an empty list."""
     if recorded.streamed == actual.streamed:
         return []
-    return [f"asked by: recorded {_method_of(recorded)}, came {_method_of(actual)}"]
+    return [f"transport method: recorded {_method_of(recorded)}, received {_method_of(actual)}"]
 
 
 def format_differences(lines: list[str]) -> str:
@@ -69,9 +69,9 @@ def _compare_bodies(recorded: Json, actual: Json, *, allow_more: bool) -> Iterat
     if "json" in recorded and "json" in actual:
         yield from _compare_values(recorded["json"], actual["json"], "body", allow_more=allow_more)
     elif recorded and recorded != actual:
-        yield f"body: recorded {_shorten_json(recorded)}, came {_shorten_json(actual) if actual else 'none'}"
+        yield f"body: recorded {_shorten_json(recorded)}, received {_shorten_json(actual) if actual else 'none'}"
     elif actual and not recorded and not allow_more:
-        yield f"body: recorded none, came {_shorten_json(actual)}"
+        yield f"body: recorded none, received {_shorten_json(actual)}"
 
 
 def _compare_values(recorded: object, actual: object, path: str, *, allow_more: bool) -> Iterator[str]:
@@ -79,12 +79,12 @@ def _compare_values(recorded: object, actual: object, path: str, *, allow_more: 
     if is_object(recorded) and is_object(actual):
         for name in recorded:
             if name not in actual:
-                yield f"{path}.{name}: recorded {_shorten_json(recorded[name])}, did not come"
+                yield f"{path}.{name}: recorded {_shorten_json(recorded[name])}, not received"
             else:
                 yield from _compare_values(recorded[name], actual[name], f"{path}.{name}", allow_more=allow_more)
         if not allow_more:
             yield from (
-                f"{path}.{name}: not recorded, came {_shorten_json(actual[name])}"
+                f"{path}.{name}: not recorded, received {_shorten_json(actual[name])}"
                 for name in actual
                 if name not in recorded
             )
@@ -92,9 +92,9 @@ def _compare_values(recorded: object, actual: object, path: str, *, allow_more: 
         for index, (one, other) in enumerate(zip(recorded, actual, strict=False)):
             yield from _compare_values(one, other, f"{path}[{index}]", allow_more=allow_more)
         if len(recorded) != len(actual):
-            yield f"{path}: recorded {len(recorded)} items, came {len(actual)}"
+            yield f"{path}: recorded {len(recorded)} items, received {len(actual)}"
     elif recorded != actual or isinstance(recorded, bool) != isinstance(actual, bool):
-        yield f"{path}: recorded {_shorten_json(recorded)}, came {_shorten_json(actual)}"
+        yield f"{path}: recorded {_shorten_json(recorded)}, received {_shorten_json(actual)}"
 
 
 def _shorten_json(value: object) -> str:

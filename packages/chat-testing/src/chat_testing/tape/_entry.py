@@ -33,7 +33,7 @@ class TapedRequest:
         """Return a comparable copy of a request without its secrets.
 
         Args:
-            request: the request.
+            request: the request that was sent.
             redactor: hides the secrets.
             streamed: whether the request was made with `stream()`.
         """

@@ -69,7 +69,7 @@ def read(path: Path) -> list[Entry]:
         raise InvalidDocumentError(msg, path=str(path))
     if number > VERSION:
         msg = (
-            f"the tape has version {number}, and this release reads version "
+            f"the tape has version {number}, but this release reads version "
             f"{VERSION}: upgrade chat-testing, or record the tape again"
         )
         raise NewerVersionError(msg, path=str(path))

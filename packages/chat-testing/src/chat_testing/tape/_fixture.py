@@ -43,7 +43,7 @@ class TapeFixture:
         match: Match = "strict",
         secrets: Secrets | None = None,
     ) -> Transport:
-        """Return a transport that replays the test's tape, or one that records it over the transport from `make`.
+        """Return a transport that replays the test's tape, or that records it over the transport from `make`.
 
         Args:
             make: creates the real transport. It is not called if a tape is replayed.

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import final
 
+from chat_core.clock import utc_now
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Event, Transport, TransportExchange, TransportMiddleware
 
 from chat_testing.tape import _file
 from chat_testing.tape._entry import Entry, TapedRequest
 from chat_testing.tape.redaction import Redactor, Secrets
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @final
@@ -31,7 +28,7 @@ class RecordingTransport(TransportMiddleware):
     request that is canceled before its response is not recorded.
 
     Args:
-        inner: the transport that sends the requests. Closing this transport closes it.
+        inner: the transport that sends the requests. It is closed together with this transport.
         path: path of the tape.
         note: note for readers of the file.
         secrets: rules that decide which values are hidden on the tape. See `Secrets` for the default.
@@ -52,7 +49,7 @@ class RecordingTransport(TransportMiddleware):
         secrets: Secrets | None = None,
         overwrite: bool = False,
         clock: Callable[[], float] = perf_counter,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         super().__init__(inner, clock=clock)
         self._path = Path(path)

@@ -57,9 +57,9 @@ class Secrets:
 
     During replay, each request is redacted with the same rules before it is compared with the tape.
 
-    By default these are hidden: the values of all headers except a few harmless ones, and those values everywhere else;
-    the values of all query parameters except a few; user names and passwords in URLs; ids of organizations, projects
-    and accounts.
+    By default these are hidden: the values of all headers except a few harmless ones, also where these values appear
+    elsewhere; the values of all query parameters except a few; user names and passwords in URLs; ids of organizations,
+    projects and accounts.
 
     Attributes:
         headers: additional headers whose values may be written.

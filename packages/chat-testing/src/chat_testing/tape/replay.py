@@ -19,8 +19,8 @@ Match: TypeAlias = Literal["strict", "lenient", "order"]
 """Rule that selects the recorded response for a request.
 
 `strict`: the next exchange, which must have the same method, URL, body (as parsed JSON) and chosen headers. `lenient`:
-the first unplayed exchange with the same method and path whose body has no value that the request lacks. `order`: the
-next exchange, regardless of the request.
+the first unplayed exchange with the same method and path whose recorded body values are all in the request. `order`:
+the next exchange, regardless of the request.
 """
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
@@ -39,7 +39,7 @@ class TapeTransport:
         match: rule that selects the recorded response; see `Match`.
         headers: headers that must be equal as well if `match` is `strict`.
         secrets: the rules used for recording, so that requests are compared without secrets.
-        sleep: function that waits as long as the recorded exchange took, such as `anyio.sleep`. Default: no waiting.
+        sleep: function that waits, such as `anyio.sleep`, to replay the recorded timing. Default: no waiting.
 
     Raises:
         UsageError: the tape does not exist, or `match` is unknown.
@@ -87,7 +87,7 @@ class TapeTransport:
 
         Raises:
             TransportError: the recorded error.
-            UsageError: no exchange matches. The message shows the nearest one and the differences.
+            UsageError: no exchange matches. The message shows the nearest exchange and the differences.
         """
         entry = await self._take_entry(request, streamed=False)
         if (error := entry.transport_error()) is not None:
@@ -163,9 +163,9 @@ class TapeTransport:
             lines = _differences.format_differences(differences[index])
             return f"{head}\n  nearest is {name}{played}; it differs in\n{lines}"
         if index not in self._remaining:
-            return f"{head}\n  {name} is the same, and was played before: each is played once"
+            return f"{head}\n  {name} matches, but was played before: each exchange is played once"
         turn = f"exchange {self._remaining[0] + 1}"
-        return f"{head}\n  {name} is the same, and it is the turn of {turn}: keep the order, or use match='lenient'"
+        return f"{head}\n  {name} matches, but {turn} is next: keep the order, or use match='lenient'"
 
 
 @final

@@ -70,7 +70,7 @@ async def left_early(subject: TransportSubject) -> None:
             async with subject.with_peer(_stalling_play(subject, at_once=at_once)) as (transport, peer):
                 await _read_and_leave(transport, peer.host, events, by_error=by_error)
                 if not await saw_disconnect(subject, peer):
-                    how = "with an error" if by_error else "by a reader who has enough"
+                    how = "with an error" if by_error else "by `break`"
                     fail(f"the connection of a stream that was closed after {events} events ({how}) stayed open")
 
 
@@ -104,7 +104,8 @@ async def nothing_left_open(subject: TransportSubject) -> None:
                 fail(f"a task of a stream that was closed after {events} events is still running")
             for generator in generators:
                 if generator.ag_frame is not None:
-                    fail(f"{generator.__qualname__} of a stream that was closed after {events} events is still open")
+                    name = generator.__qualname__
+                    fail(f"the generator {name!r} is still open after its stream was closed (events read: {events})")
 
 
 @contextmanager

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import anyio
 import anyio.to_thread
+from chat_core.errors import TransportError
 from chat_core.transport import Event, Transport
 
 from chat_testing.errors import fail
 from chat_testing.transport_conformance._early_exit import saw_disconnect
 from chat_testing.transport_conformance._peer import Peer, Play, Received
-from chat_testing.transport_conformance._scenario import TransportSubject, make_request, read_data, scenario
+from chat_testing.transport_conformance._scenario import (
+    TransportSubject,
+    both_methods,
+    make_request,
+    read_data,
+    scenario,
+)
 
 _AT_ONCE = 20
 
@@ -23,7 +31,7 @@ def is_done(event: Event) -> bool:
 
 @scenario("shared", needs=("concurrent",))
 async def at_once(subject: TransportSubject) -> None:
-    """Many requests are sent concurrently, and no request waits until another one has finished."""
+    """Many requests are sent concurrently, and no request waits until another request has finished."""
     everybody = threading.Event()
     asked: list[None] = []
 
@@ -36,14 +44,17 @@ async def at_once(subject: TransportSubject) -> None:
     async with subject.with_peer(answer) as (transport, peer):
         seen: list[bytes] = []
 
-        async def one() -> None:
+        async def listen() -> None:
             async with transport.stream(make_request(peer.host)) as stream:
                 seen.extend(await read_data(stream))
 
+        async def send() -> None:
+            seen.append((await transport.send(make_request(peer.host))).body)
+
         with anyio.move_on_after(subject.patience * 0.8):
             async with anyio.create_task_group() as tasks:
-                for _ in range(_AT_ONCE):
-                    tasks.start_soon(one)
+                for number in range(_AT_ONCE):
+                    tasks.start_soon(send if number % 2 else listen)
         everybody.set()
         if len(seen) != _AT_ONCE:
             fail(f"only {len(asked)} of {_AT_ONCE} concurrent requests were sent at the same time")
@@ -74,6 +85,64 @@ async def each_its_own(subject: TransportSubject) -> None:
                 tasks.start_soon(one, b"r%d" % number)
     if wrong:
         fail(f"{len(wrong)} of {_AT_ONCE} concurrent requests got the response of another request")
+
+
+@scenario("shared", "leaves", needs=("concurrent",))
+async def others_continue(subject: TransportSubject) -> None:
+    """Closing a stream early does not affect the other streams of the transport."""
+    go_on = threading.Event()
+
+    def answer(received: Received) -> Play:
+        if received.body == b"left":
+            return Play(steps=(b"data: 1\n\n",), ends="stall", delimited=subject.delimited)
+        return Play(steps=(b"data: 1\n\n", go_on, b"data: 2\n\n"), delimited=subject.delimited)
+
+    async with subject.with_peer(answer) as (transport, peer):
+        seen: list[bytes] = []
+        try:
+            async with transport.stream(make_request(peer.host)) as stream:
+                async for event in stream:
+                    seen.append(event.data)
+                    if not go_on.is_set():
+                        await _leave_after_one_event(transport, peer.host)
+                        go_on.set()
+        except TransportError as error:
+            fail(f"a stream failed when another stream was closed early: {error}")
+        finally:
+            go_on.set()
+    if seen != [b"1", b"2"]:
+        fail(f"a stream had the events {seen} instead of two, because another stream was closed early")
+
+
+async def _leave_after_one_event(transport: Transport, host: str) -> None:
+    async with transport.stream(make_request(host, body=b"left")) as stream:
+        async for _ in stream:
+            break
+
+
+@scenario("moves", needs=("network",))
+async def used_after_a_failure(subject: TransportSubject) -> None:
+    """A transport can be used after a request has failed."""
+    failures = (
+        Play(raw=b"", ends="cut"),
+        Play(steps=(b"data: 1\n\n",), ends="reset"),
+        subject.play(status=503),
+    )
+    for failure in failures:
+
+        def answer(received: Received, failure: Play = failure) -> Play:
+            return failure if received.body == b"fail" else subject.play(b"data: x\n\n")
+
+        async with subject.with_peer(answer) as (transport, peer):
+            for call in both_methods(transport, make_request(peer.host, body=b"fail")).values():
+                with suppress(TransportError):
+                    await call()
+                try:
+                    await transport.send(make_request(peer.host))
+                    async with transport.stream(make_request(peer.host)) as stream:
+                        await read_data(stream)
+                except TransportError as error:
+                    fail(f"a request after a failed request raised {error!r}")
 
 
 @scenario("loops")
@@ -174,7 +243,7 @@ async def last_event(subject: TransportSubject) -> None:
 
 @scenario("last", "leaves")
 async def no_end_behind_the_last_event(subject: TransportSubject) -> None:
-    """If the body does not end after the last event, closing the stream does not wait and closes the connection."""
+    """If the body does not end after the last event, closing the stream closes the connection without waiting."""
     play = Play(steps=(b"data: [DONE]\n\n",), ends="stall", delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
         await _read_until_done(transport, peer.host)

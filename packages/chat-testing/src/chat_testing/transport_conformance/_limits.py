@@ -48,11 +48,11 @@ async def error_body_too_long(subject: TransportSubject) -> None:
     limit = subject.max_error_bytes
     async with subject.with_peer(_play_longer_than(subject, limit, status=500)) as (transport, peer):
         response = await transport.send(make_request(peer.host))
-        with expect_error("status", when="a refusal with a long body") as met:
+        with expect_error("status", when="an error response with a long body") as met:
             await open_stream(transport, make_request(peer.host))
     for what, status, body in (("send()", response.status, response.body), ("stream()", met[0].status, met[0].body)):
         if status != 500 or len(body) > limit:  # noqa: PLR2004 - the status of the play
-            fail(f"{what}: of a response 500 with a long body came the status {status} and {len(body)} bytes")
+            fail(f"{what} reported a 500 response with a long body with the status {status} and {len(body)} bytes")
 
 
 @scenario("limits", needs=("limits",))

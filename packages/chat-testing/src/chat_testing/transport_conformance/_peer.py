@@ -155,7 +155,7 @@ class LoopbackPeer:
             return False
         if chunked:
             exchange.end()
-        # A body that ends with its connection ends when this returns.
+        # If the body has no length, it ends when this function returns and the connection closes.
         exchange.reusable = play.delimited != "close"
         return True
 

@@ -14,6 +14,7 @@ from chat_core.transport import Request, Transport
 from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import SSE, Peer, Play, Received
 from chat_testing.transport_conformance._scenario import (
+    HEADERS,
     PATH,
     SECRET,
     TransportSubject,
@@ -30,16 +31,21 @@ _BINARY = bytes(range(256)) * 1_000
 
 @scenario("moves", "url", "headers")
 async def request_as_written(subject: TransportSubject) -> None:
-    """A request arrives unchanged, with its method, path, query, headers and body."""
+    """A request arrives with exactly its own method, path, query, headers and body, and no others."""
     async with subject.with_peer(subject.play()) as (transport, peer):
         for body in (b"{}", b"", _BINARY):
             for call in both_methods(transport, make_request(peer.host, body=body)).values():
                 await call()
         for method in ("GET", "PUT"):
             await transport.send(Request(method, "http", peer.host, "/"))
+        host = peer.host
     *posted, got, put = peer.received
     for received, body in zip(posted, (b"{}", b"{}", b"", b"", _BINARY, _BINARY), strict=True):
         _require_as_written(received, body)
+        if (name := received.headers.get("host", host)) != host:
+            fail(f"a request to the host {host!r} arrived with the header host: {name}")
+    if kept := {"authorization", "x-kind"} & set(got.headers):
+        fail(f"the headers {sorted(kept)} of earlier requests were sent with a request that does not have them")
     if (got.method, put.method, got.path) != ("GET", "PUT", "/"):
         fail(f"GET and PUT of '/' arrived as {got.method} and {put.method} of {got.path!r}")
 
@@ -51,6 +57,9 @@ def _require_as_written(received: Received, body: bytes) -> None:
         fail("a header did not arrive")
     if received.headers.get("x-kind") != "a, b":
         fail(f"the header sent twice, as 'a' and 'b', arrived as {received.headers.get('x-kind')!r}")
+    for name in ("accept", "user-agent"):
+        if received.headers.get(name) != dict(HEADERS)[name]:
+            fail(f"the header {name}: {dict(HEADERS)[name]} arrived as {received.headers.get(name)!r}")
     if received.body != body:
         fail(f"a body of {len(body)} bytes arrived changed, with {len(received.body)} bytes")
 
@@ -70,27 +79,47 @@ async def any_status(subject: TransportSubject) -> None:
 
 
 @scenario("whole", "refused")
+async def repeated_headers(subject: TransportSubject) -> None:
+    """Response headers with the same name are joined by a comma, so that no value is lost."""
+    for status in (200, 429):
+        play = subject.play(b"data: x\n\n", status=status, headers=(*SSE, ("x-many", "a"), ("X-Many", "b")))
+        async with subject.with_peer(play) as (transport, peer):
+            found = [(await transport.send(make_request(peer.host))).headers.get("x-many")]
+            try:
+                async with transport.stream(make_request(peer.host)) as stream:
+                    found.append(stream.headers.get("x-many"))
+            except TransportError as error:
+                found.append(error.headers.get("x-many"))
+        if found != ["a, b"] * 2:
+            fail(f"the response header sent twice, as 'a' and 'b', was returned as {found} with status {status}")
+
+
+@scenario("whole", "refused")
 async def redirect(subject: TransportSubject) -> None:
     """A redirect is returned and not followed, because a request and its secrets are meant for one host."""
+    for status in (301, 302, 303, 307, 308):
+        await _require_unfollowed(subject, status)
 
+
+async def _require_unfollowed(subject: TransportSubject, status: int) -> None:
     def answer(received: Received) -> Play:
         location = (("location", "/elsewhere"),)
         return (
             subject.play(b"data: x\n\n")
             if received.path == "/elsewhere"
-            else subject.play(status=307, headers=location)
+            else subject.play(status=status, headers=location)
         )
 
     async with subject.with_peer(answer) as (transport, peer):
         response = await transport.send(make_request(peer.host))
         if len(peer.received) != 1:
-            fail(f"send() followed a redirect to {peer.received[-1].path!r}")
-        if (response.status, response.headers.get("location")) != (307, "/elsewhere"):
-            fail(f"a redirect was returned as {response!r}")
-        with expect_error("status", when="a stream request with a redirect response"):
+            fail(f"send() followed a redirect with status {status} to {peer.received[-1].path!r}")
+        if (response.status, response.headers.get("location")) != (status, "/elsewhere"):
+            fail(f"a redirect with status {status} was returned as {response!r}")
+        with expect_error("status", when=f"a stream request with a redirect response {status}"):
             await open_stream(transport, make_request(peer.host))
         if len(peer.received) != 2:  # noqa: PLR2004 - one for each method
-            fail(f"stream() followed a redirect to {peer.received[-1].path!r}")
+            fail(f"stream() followed a redirect with status {status} to {peer.received[-1].path!r}")
 
 
 @scenario("whole")
@@ -144,18 +173,18 @@ async def nobody_there(subject: TransportSubject) -> None:
     """A failed connection attempt raises a `TransportError` of kind `connect`."""
     async with subject.without_peer(listens=False) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
-            with expect_error("connect", when=f"{name} to an address where nobody listens"):
+            with expect_error("connect", when=f"{name} to an address where no server listens"):
                 await call()
 
 
 @scenario("not_whole", "no_answer", needs=("network",))
 async def hung_up(subject: TransportSubject) -> None:
     """If the peer closes or resets the connection without a response, a `TransportError` of kind `stream` is raised."""
-    plays = {"a peer that hangs up": Play(raw=b"", ends="cut"), "a peer that resets": Play(raw=b"", ends="reset")}
+    plays = {"closed": Play(raw=b"", ends="cut"), "reset": Play(raw=b"", ends="reset")}
     for what, play in plays.items():
         async with subject.with_peer(play) as (transport, peer):
             for name, call in both_methods(transport, make_request(peer.host)).items():
-                with expect_error("stream", when=f"{name}, and {what}"):
+                with expect_error("stream", when=f"{name} over a connection that was {what} without a response"):
                     await call()
 
 
@@ -169,7 +198,7 @@ async def asked_once(subject: TransportSubject) -> None:
                 with suppress(TransportError):
                     await call()
                 if (times := len(peer.received) - before) != 1:
-                    what = "that got no answer" if play.raw is not None else "that was answered with 503"
+                    what = "without a response" if play.raw is not None else "with a 503 response"
                     fail(f"a request of {name} {what} was sent {times} times")
 
 
@@ -178,7 +207,7 @@ async def another_protocol(subject: TransportSubject) -> None:
     """A response that is not HTTP raises a `TransportError` of kind `protocol`."""
     async with subject.with_peer(Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut")) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host)).items():
-            with expect_error("protocol", when=f"{name}, and an answer that is not HTTP"):
+            with expect_error("protocol", when=f"{name} with a response that is not HTTP"):
                 await call()
 
 
@@ -188,15 +217,24 @@ async def no_answer_in_time(subject: TransportSubject) -> None:
     never = threading.Event()
     async with subject.with_peer(Play(before=never)) as (transport, peer):
         for name, call in both_methods(transport, make_request(peer.host, idle=0.2)).items():
-            with expect_error("timeout", when=f"{name}, and no answer within `idle`"):
+            with expect_error("timeout", when=f"{name} without a response within the idle timeout"):
                 await call()
+
+
+@scenario("silence", "not_whole", needs=("chunked", "timeouts"))
+async def stalled_body(subject: TransportSubject) -> None:
+    """A pause in the body of a complete response that exceeds the idle timeout raises a `timeout` error."""
+    play = Play(headers=(("content-type", "application/json"),), steps=(b'{"a": 1',), ends="stall")
+    async with subject.with_peer(play) as (transport, peer):
+        with expect_error("timeout", when="send(), and a body that stalls"):
+            await transport.send(make_request(peer.host, idle=0.2))
 
 
 @scenario("silence", needs=("timeouts",))
 async def deaf_peer(subject: TransportSubject) -> None:
     """If the peer does not read a long request, a `TransportError` of kind `timeout` is raised."""
     async with subject.without_peer(listens=True) as (transport, peer):
-        with expect_error("timeout", when="a peer that reads nothing of a request"):
+        with expect_error("timeout", when="send() to a peer that does not read the request"):
             await transport.send(make_request(peer.host, body=b"x" * 20_000_000, idle=0.2))
 
 
@@ -204,16 +242,16 @@ async def deaf_peer(subject: TransportSubject) -> None:
 async def secrets(subject: TransportSubject) -> None:
     """No error contains a request header, the request body or the query of the URL."""
     plays = {
-        "a refusal": Play(status=401, delimited=subject.delimited),
-        "a peer that hangs up": Play(raw=b"", ends="cut"),
-        "another protocol": Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut"),
-        "a connection that broke in the middle": Play(steps=(b"data: a\n\n",), ends="reset"),
+        "an error response": Play(status=401, delimited=subject.delimited),
+        "a closed connection": Play(raw=b"", ends="cut"),
+        "a response that is not HTTP": Play(raw=b"SSH-2.0-OpenSSH_9.9\r\n\r\n", ends="cut"),
+        "a connection that broke in the middle of a stream": Play(steps=(b"data: a\n\n",), ends="reset"),
     }
     for what, play in plays.items():
         async with subject.with_peer(play) as (transport, peer):
             await _require_secrets_hidden(what, transport, peer)
     async with subject.without_peer(listens=False) as (transport, peer):
-        await _require_secrets_hidden("nobody listening", transport, peer)
+        await _require_secrets_hidden("a refused connection", transport, peer)
 
 
 async def _require_secrets_hidden(what: str, transport: Transport, peer: Peer) -> None:
@@ -245,7 +283,7 @@ async def _require_usage_error(call: Callable[[], Awaitable[object]], what: str)
     except UsageError:
         return
     except Exception as error:  # noqa: BLE001 - any other error is a violation
-        fail(f"{what} became {type(error).__name__} and not UsageError: {error}")
+        fail(f"{what} raised {type(error).__name__} instead of UsageError: {error}")
     fail(f"{what} was sent")
 
 

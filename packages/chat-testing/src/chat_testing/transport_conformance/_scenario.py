@@ -32,7 +32,13 @@ PassedIn: TypeAlias = AbstractAsyncContextManager[tuple[Transport, Callable[[], 
 
 SECRET: Final = "sk-must-not-be-told"  # noqa: S105  # not a real secret: scenarios check that errors do not contain it
 PATH: Final = f"/v1/answers?key={SECRET}&text=a%20b%C3%A9"
-HEADERS: Final = (("authorization", f"Bearer {SECRET}"), ("x-kind", "a"), ("X-Kind", "b"))
+HEADERS: Final = (
+    ("authorization", f"Bearer {SECRET}"),
+    ("x-kind", "a"),
+    ("X-Kind", "b"),
+    ("accept", "application/x-conformance"),
+    ("user-agent", "conformance/1.0"),
+)
 
 
 @final
@@ -211,7 +217,7 @@ def _first_error(error: Exception) -> Exception:
 def scenario(*clauses: str, needs: tuple[str, ...] = ()) -> Callable[[Run], TransportScenario]:
     """Return a decorator that turns a function into a scenario, with the function's docstring as the requirement."""
     if unknown := (set(clauses) - set(CLAUSES)) | (set(needs) - set(CLAIMS)):
-        msg = f"unknown clauses or capabilities: {', '.join(sorted(unknown))}"
+        msg = f"unknown clauses or capabilities: {', '.join(sorted(unknown))}; CLAUSES and CLAIMS list the known names"
         raise UsageError(msg)
 
     def make(run: Run) -> TransportScenario:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from chat_core.errors import TransportError
-from chat_core.transport import EventStream, Framing
+from chat_core.transport import EventStream, Framing, Request, Transport
 
 from chat_testing.errors import fail
 from chat_testing.transport_conformance._peer import SSE, Play
@@ -42,7 +42,7 @@ async def refused(subject: TransportSubject) -> None:
     for status in (400, 401, 404, 429, 500, 503):
         play = subject.play(b'{"error"', b": 1}", status=status, headers=(*JSON, ("Retry-After", "7")))
         async with subject.with_peer(play) as (transport, peer):
-            with expect_error("status", when=f"a stream that was answered with {status}, on entering") as met:
+            with expect_error("status", when=f"entering a stream with the status {status}") as met:
                 await open_stream(transport, make_request(peer.host))
         for error in met:
             if error.status != status:
@@ -60,7 +60,7 @@ async def refused(subject: TransportSubject) -> None:
 async def refused_and_cut(subject: TransportSubject) -> None:
     """An error status with a truncated body raises a `TransportError` of kind `status` that has the received body."""
     async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
-        with expect_error("status", when="a refusal whose body breaks off") as met:
+        with expect_error("status", when="an error response with a truncated body") as met:
             await open_stream(transport, make_request(peer.host))
     for error in met:
         if (error.status, error.body) != (503, b"sor"):
@@ -109,7 +109,7 @@ async def head_before_the_events(subject: TransportSubject) -> None:
 
 @scenario("arrives")
 async def as_they_come(subject: TransportSubject) -> None:
-    """An event is delivered as soon as it arrives, without waiting for the next one."""
+    """An event is delivered as soon as it arrives, without waiting for the next event."""
     go_on = threading.Event()
     play = Play(steps=(b"data: 1\n\ndat", go_on, b"a: 2\n\n"), delimited=subject.delimited)
     async with subject.with_peer(play) as (transport, peer):
@@ -121,7 +121,7 @@ async def as_they_come(subject: TransportSubject) -> None:
                     go_on.set()
         go_on.set()
         if seen != [b"1", b"2"]:
-            fail(f"a received event was not delivered until the next one arrived: {seen} were delivered")
+            fail(f"a received event was not delivered until the next event arrived: {seen} were delivered")
 
 
 @scenario("cuts", "listens")
@@ -137,6 +137,20 @@ async def cut_anywhere(subject: TransportSubject) -> None:
             seen = [(event.type, event.data.decode(errors="replace"), event.id) async for event in stream]
         if seen != _ODD_EVENTS:
             fail(f"the events {_ODD_EVENTS}, in chunks of {size} bytes, were delivered as {seen}")
+
+
+@scenario("listens")
+async def event_data(subject: TransportSubject) -> None:
+    """The data of an event keeps its white space, and each invalid UTF-8 sequence in it becomes U+FFFD."""
+    body = b"data:  two spaces \n\ndata:\ttab\ndata: \n\ndata: a\xffb\n\ndata: ok\n\n"
+    expected = [b" two spaces ", b"\ttab\n", "a\ufffdb".encode(), b"ok"]
+    async with (
+        subject.with_peer(subject.play(body)) as (transport, peer),
+        transport.stream(make_request(peer.host)) as stream,
+    ):
+        seen = await read_data(stream)
+    if seen != expected:
+        fail(f"the data {expected} was delivered as {seen}")
 
 
 @scenario("ends")
@@ -209,7 +223,7 @@ async def broken_stream(subject: TransportSubject) -> None:
         async with subject.with_peer(play) as (transport, peer):
             seen: list[bytes] = []
             async with transport.stream(make_request(peer.host)) as stream:
-                with expect_error("stream", when=f"a body that was {ends} behind an event"):
+                with expect_error("stream", when=f"a body that ended with {ends!r} after an event"):
                     await _read_and_break(stream, seen, broken)
             if seen != [b"1"]:
                 fail(f"the event before the connection broke was not delivered; delivered were {seen}")
@@ -240,7 +254,7 @@ async def _read_slowly(stream: EventStream, seen: list[bytes], sent: threading.E
         seen.append(event.data)
         if not sent.is_set():
             sent.set()
-            # Long enough for the rest and the break to arrive.
+            # Long enough for the other events and the end of the connection to arrive.
             await anyio.sleep(0.25)
 
 
@@ -260,17 +274,28 @@ async def stalled_stream(subject: TransportSubject) -> None:
 @scenario("silence", needs=("timeouts",))
 async def slow_and_steady(subject: TransportSubject) -> None:
     """A stream may take much longer than the idle timeout, as long as data keeps arriving."""
+    await _require_patience(subject, _read_steady_stream)
+
+
+@scenario("silence", needs=("timeouts",))
+async def slow_body(subject: TransportSubject) -> None:
+    """A complete response may take much longer than the idle timeout, as long as data keeps arriving."""
+    await _require_patience(subject, _read_steady_body)
+
+
+async def _require_patience(subject: TransportSubject, read: _SteadyReading) -> None:
+    """Fail the scenario unless a slow but steady response is read completely."""
     for slower in (1, 2, 4, 8):
         drips = _SteadyPace(0.15 * slower)
         idle = drips.pause * 4
-        came, error = await _read_steady_stream(subject, drips, idle)
+        came, error = await _read_at_steady_pace(subject, drips, idle, read)
         if error is None and came == len(drips.marks):
             return
         if drips.longest < idle / 2:
             told = f": {error}" if error else ""
-            fail(f"of {len(drips.marks)} events in a stream longer than `idle` there came {came}{told}")
+            fail(f"a response longer than the idle timeout delivered {came} of {len(drips.marks)} events{told}")
         # Otherwise the machine was too slow, and the pause really exceeded `idle`.
-    fail("this machine pauses for seconds, so `idle` cannot be tested on it")
+    fail("this machine pauses for seconds, so the idle timeout cannot be tested on it")
 
 
 class _SteadyPace:
@@ -289,16 +314,30 @@ class _SteadyPace:
             mark.set()
 
 
-async def _read_steady_stream(
-    subject: TransportSubject, drips: _SteadyPace, idle: float
+_SteadyReading: TypeAlias = Callable[[Transport, Request, list[bytes]], Awaitable[None]]
+
+
+async def _read_steady_stream(transport: Transport, request: Request, came: list[bytes]) -> None:
+    """Append the data of the events of a stream to `came`."""
+    async with transport.stream(request) as stream:
+        await read_until_error(stream, came)
+
+
+async def _read_steady_body(transport: Transport, request: Request, came: list[bytes]) -> None:
+    """Append the lines of a complete response that have data to `came`."""
+    came += [line for line in (await transport.send(request)).body.split(b"\n") if line]
+
+
+async def _read_at_steady_pace(
+    subject: TransportSubject, drips: _SteadyPace, idle: float, read: _SteadyReading
 ) -> tuple[int, TransportError | None]:
-    """Read a stream whose events are sent at a steady pace.
+    """Read a response whose events are sent at a steady pace.
 
     Returns:
-        The number of received events, and the error that ended the stream, if any.
+        The number of received events, and the error that ended the response, if any.
     """
     steps = [step for number, mark in enumerate(drips.marks) for step in (mark, b"data: %d\n\n" % number)]
-    came = 0
+    came: list[bytes] = []
     ended: TransportError | None = None
     async with (
         subject.with_peer(Play(steps=steps, delimited=subject.delimited)) as (transport, peer),
@@ -306,9 +345,7 @@ async def _read_steady_stream(
     ):
         tasks.start_soon(drips.run)
         try:
-            async with transport.stream(make_request(peer.host, idle=idle)) as stream:
-                async for _ in stream:
-                    came += 1
+            await read(transport, make_request(peer.host, idle=idle), came)
         except TransportError as error:
             ended = error
-    return came, ended
+    return len(came), ended

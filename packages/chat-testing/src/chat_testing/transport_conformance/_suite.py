@@ -55,7 +55,7 @@ async def transport_report(subject: TransportSubject) -> ConformanceReport:
 
 
 class TransportConformance:
-    """Base class of pytest test classes that check a transport against its declared capabilities.
+    """Base class for pytest test classes that check a transport against its declared capabilities.
 
     A subclass, whose name begins with `Test`, creates the transport and declares its capabilities. It gets one test
     for each scenario and event loop. Skipped scenarios have no test: pytest's summary and `report()` list them.
@@ -102,7 +102,7 @@ class TransportConformance:
         return loopback(answer, unix=self.address == "unix")
 
     def unreachable(self, listens: bool, /) -> AbstractContextManager[Peer]:  # noqa: FBT001 - the kit's question
-        """Return a context manager for a peer that refuses connections or, with `listens`, never reads from them."""
+        """Return a context manager for a peer that refuses connections or, if it `listens`, never reads."""
         return unreachable(listens=listens, unix=self.address == "unix")
 
     def subject(self, backend: str) -> TransportSubject:
@@ -126,7 +126,7 @@ class TransportConformance:
         """Return a text with the number of scenarios that run, and a line for each skipped scenario."""
         missing = not_claimed(cls.capabilities)
         count = len(TRANSPORT_SCENARIOS)
-        head = f"{cls.__name__}: {count - len(missing)} of {count} scenarios are claimed"
+        head = f"{cls.__name__}: {count - len(missing)} of {count} scenarios apply to the declared capabilities"
         return "\n".join([head, *[f"not claimed: {name} ({', '.join(lacks)})" for name, lacks in missing.items()]])
 
     def test_claims(self, request: Any, record_property: Callable[[str, object], None]) -> None:  # noqa: ANN401 - pytest's
