@@ -73,6 +73,8 @@ def result_of(row: Row, port: str, asked: Asked) -> Result:
         found, table = checkpoints_of(row, asked)
     elif row.kind == "encoders":
         found = encoders_of(row, asked)
+    elif row.kind == "router":
+        found = routers_of(row, asked)
     else:
         found = measured(row, port, asked.count, asked.until, peers=asked.peers)
     return Result(row, found, os.getloadavg()[0], beyond, table=table, at=f"{datetime.now(UTC):%H:%M}")
@@ -116,6 +118,19 @@ def encoders_of(row: Row, asked: Asked) -> list[Measured]:
         for row in rows
     ]
     return sorted(found, key=lambda item: item.ratio, reverse=True)
+
+
+def routers_of(row: Row, asked: Asked) -> list[Measured]:
+    """Measure routers over their models, the one without a strategy first."""
+    slots = asked.count(row, False)
+    command = [sys.executable, str(HERE / "router.py"), "--json", f"--slots={slots}"]
+    try:
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
+        rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    except (subprocess.SubprocessError, ValueError) as error:
+        failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
+        return [Measured("Router", failure=failure)]
+    return [Measured(row["router"], us=row["microseconds"], pairs=slots) for row in rows]
 
 
 def versions() -> str:

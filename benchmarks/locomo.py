@@ -25,9 +25,11 @@ import numpy as np
 from chat_core import ChatOptions
 from chat_core.provider import EmbeddingsProvider, EmbeddingsResponse
 from chat_memory import SOURCE_CONFIDENCE, Passage, SqliteMemory
+from chat_memory.embedder import LocalEmbedder
 from chat_memory.memory import MemoryScope
-from chat_memory.recall import Recall, RecallResult, Weights
+from chat_memory.recall import Recall, RecallResult
 from chat_memory.seed_score import SeedScore
+from chat_memory.weights import Weights
 from local_models import make_embedder
 from rotation import Scored, rotate
 
@@ -48,6 +50,8 @@ class TimedEmbedder:
         self._embedder = embedder
         self.metadata = embedder.metadata
         self.seconds = 0.0
+        if isinstance(embedder, LocalEmbedder):
+            self.embed_words = embedder.embed_words
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed()`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,12 @@ def history(count: int) -> Messages:
 
 
 def transport(name: str) -> Transport | None:
-    """Create the transport called `name`, or return `None` for the default transport."""
+    """Create the transport called `name`, or return `None` for the default transport.
+
+    The default transport is created by the provider, over httpx2 unless `name` is `httpx`.
+    """
+    if name == "httpx":
+        sys.modules["httpx2"] = None  # type: ignore[assignment]  # as if httpx2 were not installed
     if name == "aiohttp":
         from chat_transport_aiohttp import AiohttpTransport
 

@@ -13,7 +13,8 @@ from rows import Row
 
 NAMES: Final = {
     "chat": "this library",
-    "chat-httpx2": "this library, over an httpx2 client",
+    "chat-httpx": "this library, over httpx",
+    "chat-httpx2": "this library, over an httpx2 client that is passed in",
     "chat-aiohttp": "this library, over aiohttp",
     "chat-provider": "this library, a chat and its provider made",
     "chat-values": "an injected value",

@@ -30,7 +30,7 @@ IMPORTED: Final = (
 LIMITS: Final = {"litellm": "peers-litellm"}
 """Lock names of peers that conflict with the other peers' dependencies."""
 
-Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints", "encoders"]
+Kind: TypeAlias = Literal["ratio", "growth", "import", "checkpoints", "encoders", "router"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,15 @@ class Row:
 
 
 ROWS: Final = (
-    Row("call", "a call, not streamed", "call", "call", 1.15, ours=("chat", "chat-httpx2"), peers=CHAT_PEERS),
+    Row(
+        "call",
+        "a call, not streamed",
+        "call",
+        "call",
+        1.15,
+        ours=("chat", "chat-httpx", "chat-httpx2"),
+        peers=CHAT_PEERS,
+    ),
     Row(
         "call-claude",
         "the same, Anthropic Messages",
@@ -128,7 +136,7 @@ ROWS: Final = (
         "stream",
         "event",
         1.0,
-        ours=("chat", "chat-httpx2", "bytes-httpx", "sockets"),
+        ours=("chat", "chat-httpx", "chat-httpx2", "bytes-httpx", "sockets"),
         peers=CHAT_PEERS,
     ),
     Row(
@@ -215,7 +223,7 @@ ROWS: Final = (
         "loop10",
         "request",
         1.1,
-        ours=("chat", "chat-httpx2", "chat-aiohttp"),
+        ours=("chat", "chat-httpx", "chat-httpx2", "chat-aiohttp"),
         peers=LOOP_PEERS,
     ),
     Row(
@@ -236,7 +244,7 @@ ROWS: Final = (
         "history1000",
         "request",
         0.6,
-        ours=("chat", "chat-httpx2", "chat-aiohttp"),
+        ours=("chat", "chat-httpx", "chat-httpx2", "chat-aiohttp"),
         peers=LOOP_PEERS,
         slots=(31, 5),
     ),
@@ -305,6 +313,19 @@ ROWS: Final = (
         kind="encoders",
         slots=(200, 0),
         note="The slowest encoder comes first, and the target applies to it.",
+    ),
+    Row(
+        "router",
+        "a call of a router of two models, over a call of the chosen model",
+        "router",
+        "call",
+        None,
+        ours=("Router",),
+        kind="router",
+        slots=(20, 0),
+        most_us=5,
+        note="The model answers without any work. The time is the median of the differences of the pairs. The limit "
+        "applies to a router without a strategy, which comes first.",
     ),
     Row(
         "deltas",

@@ -60,6 +60,7 @@ UNITS: Final[Mapping[str, int]] = {
     "import": 1,
     "checkpoints": 1,
     "encoders": 1,
+    "router": 1,
     "read": STORED * DOCUMENTS,
     "write": STORED * DOCUMENTS,
     **{name: steps + 1 for name, steps in STEPS.items()},

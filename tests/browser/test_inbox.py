@@ -71,7 +71,7 @@ def test_a_waiting_call_is_approved_and_the_answer_is_streamed(page: Page, place
     place.let(1)
     expect(page.get_by_text(ANSWER)).to_be_visible()
     expect(live).to_have_count(0)
-    expect(page.get_by_text("It is answered.").first).to_be_visible()
+    expect(page.get_by_text("The model has answered.").first).to_be_visible()
     assert place.ledger == ["4000 to Maria, slow"]
 
 
@@ -122,6 +122,7 @@ def test_an_open_page_shows_a_decision_of_another_process(page: Page, place: Pla
     expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
     expect(page.locator("#said")).to_contain_text("transfer rejected")
+    assert place.ledger == []
 
 
 @pytest.mark.parametrize("status", [422, 409])
@@ -154,6 +155,7 @@ def test_a_refused_form_shows_a_decision_of_another_process(page: Page, place: P
     assert {response.status for response in responses} == {200}
     page.reload()
     expect(page.get_by_text("ben@example.com rejected it").first).to_be_visible()
+    assert place.ledger == []
 
 
 def test_the_command_prints_a_url_that_signs_in(chromium: Browser, place: Place) -> None:
@@ -183,6 +185,7 @@ def test_the_list_is_updated_by_changes_of_another_process(page: Page, place: Pl
 
     expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
     expect(page.get_by_role("link", name="transfer")).to_have_count(1)
+    assert place.ledger == []
 
 
 def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, place: Place) -> None:
@@ -196,6 +199,7 @@ def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, 
 
     expect(page.get_by_label("cents", exact=True)).to_have_value("77")
     expect(page.get_by_label("cents", exact=True)).to_be_focused()
+    assert place.ledger == []
 
 
 def seen(page: Page, *, hidden: bool) -> None:

@@ -16,6 +16,7 @@ class TestClaude(ProviderConformance):
         tools=True,
         parallel_tools=True,
         call_ids=True,
+        failure_marks=True,
         argument_text=True,
         structured=True,
         reasoning=True,

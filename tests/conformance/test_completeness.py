@@ -10,7 +10,8 @@ from chat_testing.conformance.capabilities import CLAIMS
 
 PROMISES: dict[str, set[str]] = {
     # CompletionProvider
-    "complete(): ask once": {"text", "words_in_order", "two_at_once"},
+    "complete(): ask once": {"text", "words_in_order", "two_at_once", "one_request"},
+    "complete(): a cancellation ends the call": {"cancelled_request"},
     "complete(): the turn's tools are Pending": {"call", "no_arguments", "broken_arguments", "parallel_calls"},
     "complete(): raises ChatError": {
         "connection",
@@ -20,10 +21,11 @@ PROMISES: dict[str, set[str]] = {
         "error_of_a_gateway",
     },
     "metadata: what this provider is": {"ownership", "secrets"},
+    "metadata: a transport belongs to the caller": {"caller_transport"},
     # StreamProvider
     "stream(): ask once, and listen": {"deltas", "piece_by_piece", "call_deltas", "cut_anywhere"},
     "stream(): leaving the block closes the connection at once": {"left_early", "cancelled"},
-    "stream(): raises ChatError on entering": {"connection", "error_class"},
+    "stream(): raises ChatError on entering": {"connection", "error_class", "error_on_entry"},
     # ProviderStream
     "__aiter__(): raises ChatError where the connection broke": {"broken_connection"},
     "__aiter__(): raises ChatError where the server said that it failed": {"failure_in_stream"},
@@ -34,9 +36,12 @@ PROMISES: dict[str, set[str]] = {
     # EmbeddingsProvider
     "embed(): one request, n texts in, n vectors out, in order": {"embeddings", "embeddings_missing"},
     "embed(): with whatever usage was reported": {"embeddings_usage"},
+    "embed(): with the timeout of its options": {"embeddings_timeout"},
     # What goes in
     "messages: a request is never sent while a call is unresolved": {"pending"},
     "messages: a call and its result go back": {"results", "failures", "result_files", "call_ids", "result_ids"},
+    "messages: a call keeps the name of its tool, and a failure is no result": {"call_names", "failure_marks"},
+    "messages: each text keeps its role and its characters": {"roles", "exact_text"},
     "messages: any result is sent, and what an approver changed is told": {"json_results", "edited_calls"},
     "messages: sequential calls stay sequential": {"calls_in_turn"},
     "messages: parallel calls stay parallel": {"parallel_results"},

@@ -1,4 +1,4 @@
-"""Streams and refusals: a provider that takes them wrong fails at the scenario that names it, and at no other."""
+"""Streams: a provider that reads them wrong fails at the scenario that names its fault, and at no other one."""
 
 from __future__ import annotations
 

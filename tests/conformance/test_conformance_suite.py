@@ -116,8 +116,9 @@ def test_unclaimed_scenarios_are_reported() -> None:
     (report,) = pytest_.properties.values()
 
     assert report == OfToy.report()
-    assert "not claimed: embeddings (embeddings, embeddings_usage, embeddings_missing)" in str(report)
-    assert f"{len(SCENARIOS) - 3} of {len(SCENARIOS)} scenarios are claimed" in str(report)
+    names = "embeddings, embeddings_usage, embeddings_timeout, embeddings_missing"
+    assert f"not claimed: embeddings ({names})" in str(report)
+    assert f"{len(SCENARIOS) - 4} of {len(SCENARIOS)} scenarios apply to the declared capabilities" in str(report)
     assert list(pytest_.plugins) == ["chat_testing._unclaimed_summary"]
 
 
@@ -126,7 +127,7 @@ def test_a_scenario_that_needs_two_claims_is_reported_with_both() -> None:
 
 
 def test_a_tape_without_its_claim_fails() -> None:
-    with pytest.raises(NonconformingError, match="there is a tape 'noise', and stream is not claimed"):
+    with pytest.raises(NonconformingError, match="there is a tape 'noise', but stream is not claimed"):
         OfTextAlone().test_claims(pytest_ := Pytest(), pytest_.record)
 
 
@@ -143,7 +144,7 @@ def test_a_report_lists_the_result_of_each_scenario() -> None:
 
 
 def test_a_report_requires_the_tapes_of_its_claims() -> None:
-    with pytest.raises(UsageError, match="embeddings is claimed, and there is no tape 'embeddings'"):
+    with pytest.raises(UsageError, match="embeddings is claimed, but there is no tape 'embeddings'"):
         anyio.run(conformance_report, Subject(Toy, EVERYTHING, replace(TAPES, embeddings=None)))
 
 

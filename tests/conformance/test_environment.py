@@ -36,6 +36,7 @@ BASE_URLS: list[tuple[str, str, str, str]] = [
     # vendor, variable, its value, the URL of the request
     ("cerebras", "CEREBRAS_BASE_URL", "https://gateway", "https://gateway/v1/chat/completions"),
     ("claude", "ANTHROPIC_BASE_URL", "https://gateway/", "https://gateway/v1/messages"),
+    ("claude", "ANTHROPIC_BASE_URL", "https://gateway/v1/?a=b", "https://gateway/v1/messages?a=b"),
     ("completions", "OPENAI_BASE_URL", "https://gateway/v1", "https://gateway/v1/chat/completions"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://gateway/", "https://gateway/v1beta/models/m:generateContent"),
     ("groq", "GROQ_BASE_URL", "https://gateway", "https://gateway/openai/v1/chat/completions"),
@@ -122,3 +123,12 @@ def test_a_missing_key_names_the_method_and_the_variables(vendor: str) -> None:
         ready(vendor).build()
     assert caught.value.variables
     assert caught.value.variables[0] in str(caught.value)
+
+
+async def test_a_gateway_in_the_environment_receives_the_token_and_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Source: anthropic-sdk-python, `Anthropic.auth_headers` (2026-08-08).
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gateway")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-vendor")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-gateway")
+    _, headers = await requested(ready("claude"))
+    assert headers == {"x-api-key": "key-of-the-vendor", "authorization": "Bearer token-of-the-gateway"}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import re
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from threading import Event
+import ssl
+from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
+from anyio import create_task_group, create_tcp_listener
+from anyio.abc import SocketAttribute, SocketStream
 from chat_claude import ClaudeBuilder
 from chat_completions import CompletionsBuilder
 from chat_core import errors
@@ -23,119 +25,26 @@ from chat_responses import ResponsesBuilder
 from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
+from .error_situations import BOTH, RESPONSES, Method, Situation
+
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
+KEY = "key-1234567"
+QUERY = "secret=in-the-query"
+NETWORK = "check the base URL, the network and the proxy"
+TLS = ssl.create_default_context()
 VENDORS: dict[str, Callable[[str], Any]] = {
-    "claude": lambda url: ClaudeBuilder().with_base_url(url).with_model("m").with_api_key("key-1234567"),
-    "completions": lambda url: CompletionsBuilder().with_base_url(url).with_model("m").with_api_key("key-1234567"),
-    "gemini": lambda url: GeminiBuilder().with_base_url(url).with_model("m").with_api_key("key-1234567"),
-    "openai": lambda url: OpenAIBuilder().with_gateway(url).with_model("m").with_api_key("key-1234567"),
-    "responses": lambda url: ResponsesBuilder().with_base_url(url).with_model("m").with_api_key("key-1234567"),
-}
-WAITING = Event()
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A response of the server, and the error for it.
-
-    Attributes:
-        error: the class of the error.
-        words: texts that the message must have; `@` is the address of the server without the query.
-        status, headers: of the response; status 0 sends nothing.
-        says: the vendor's words, in the error format of the vendor.
-        body: the body, if it is not in the error format of the vendor.
-        how: the forms of the request that meet this situation.
-    """
-
-    error: type[ChatError]
-    words: tuple[str, ...]
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    says: str | None = None
-    body: bytes = b""
-    how: tuple[str, ...] = ("whole", "streamed")
-
-
-HTML = {"content-type": "text/html"}
-EMPTY = {"content-type": "application/json"}
-SITUATIONS: dict[str, Situation] = {
-    "wrong key": Situation(
-        errors.AuthenticationError, ("401", "Bad key.", "check that the API key"), 401, says="Bad key."
-    ),
-    "unpaid": Situation(errors.QuotaExceededError, ("402", "Pay.", "the balance of the account"), 402, says="Pay."),
-    "forbidden": Situation(errors.PermissionDeniedError, ("403", "No.", "what the API key"), 403, says="No."),
-    "no model": Situation(
-        errors.NotFoundError, ("404", "No m.", "name of the model and the base URL"), 404, says="No m."
-    ),
-    "page not found": Situation(
-        errors.NotFoundError, ("404", "nginx", "base URL"), 404, HTML, body=b"<html>404 nginx</html>"
-    ),
-    "no such method": Situation(errors.InvalidRequestError, ("405", "it said nothing", "next step"), 405, HTML),
-    "too large": Situation(
-        errors.InvalidRequestError, ("413", "Too Large", "files"), 413, HTML, body=b"<html>413 Too Large</html>"
-    ),
-    "bad option": Situation(errors.InvalidRequestError, ("400", "Bad x.", "check the options"), 400, says="Bad x."),
-    "too long": Situation(
-        errors.ContextLengthError,
-        ("400", "maximum context length", "with_context()"),
-        400,
-        says="This model's maximum context length is 8192 tokens, however you requested 9000 tokens.",
-    ),
-    "too many requests": Situation(errors.RateLimitedError, ("429", "Slow.", "with_retry()"), 429, says="Slow."),
-    "too many requests, and a wait": Situation(
-        errors.RateLimitedError, ("429", "Slow."), 429, {"retry-after": "7"}, says="Slow."
-    ),
-    "server error": Situation(errors.ServerError, ("500", "Oops.", "try again later"), 500, says="Oops."),
-    "bad gateway": Situation(errors.ServerError, ("502", "Bad gateway"), 502, HTML, body=b"<html>Bad gateway</html>"),
-    "nothing said": Situation(errors.OverloadedError, ("503", "it said nothing", "try again later"), 503, EMPTY),
-    "gateway timeout": Situation(errors.ServerError, ("504", "try again later"), 504, HTML, body=b"<html></html>"),
-    "overloaded": Situation(errors.OverloadedError, ("529", "Busy.", "try again later"), 529, says="Busy."),
-    "redirect": Situation(
-        errors.ProviderError,
-        ("307", "https://other.example/v2", "not followed", "check the base URL"),
-        307,
-        {"location": "https://user@other.example/v2?key=1"},
-    ),
-    "login page": Situation(
-        errors.InvalidResponseError,
-        ("POST @", "'text/html'", "<title>Login"),
-        200,
-        HTML,
-        body=b"<title>Login</title>",
-    ),
-    "plain text": Situation(
-        errors.InvalidResponseError,
-        ("POST @", "'text/plain'", "b'ok'"),
-        200,
-        {"content-type": "text/plain"},
-        body=b"ok",
-    ),
-    "nothing": Situation(
-        errors.InvalidResponseError, ("POST @", "200", "is empty", "base URL"), 200, EMPTY, how=("whole",)
-    ),
-    "cut JSON": Situation(
-        errors.InvalidResponseError, ("POST @", "not JSON", '{"id": '), 200, EMPTY, body=b'{"id": ', how=("whole",)
-    ),
-    "silence": Situation(
-        errors.RequestTimeoutError, ("POST @", "no data within 0.1 seconds", "ChatOptions(timeout=…)"), 0
-    ),
+    "claude": lambda url: ClaudeBuilder().with_base_url(url).with_model("m").with_api_key(KEY),
+    "completions": lambda url: CompletionsBuilder().with_base_url(url).with_model("m").with_api_key(KEY),
+    "gemini": lambda url: GeminiBuilder().with_base_url(url).with_model("m").with_api_key(KEY),
+    "openai": lambda url: OpenAIBuilder().with_gateway(url).with_model("m").with_api_key(KEY),
+    "responses": lambda url: ResponsesBuilder().with_base_url(url).with_model("m").with_api_key(KEY),
 }
 
 
-def body_of(vendor: str, situation: Situation) -> bytes:
-    """The vendor's words in its error format."""
-    if situation.says is None:
-        return situation.body
-    error: dict[str, object] = {"message": situation.says}
-    if vendor == "gemini":
-        error["code"] = situation.status
-    return json.dumps({"error": error}).encode()
-
-
-async def failure(provider: ChatProvider, options: ChatOptions, *, streaming: bool) -> ChatError:
+async def failure(provider: ChatProvider, options: ChatOptions, method: Method) -> ChatError:
     with pytest.raises(ChatError) as caught:
-        if not streaming:
+        if method == "complete":
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, options, None)
         else:
             async with provider.stream(Messages.from_user("Hi"), NO_TOOLS, options, None) as stream:
@@ -145,39 +54,70 @@ async def failure(provider: ChatProvider, options: ChatOptions, *, streaming: bo
     return caught.value
 
 
+def respond(exchange: Exchange, situation: Situation, vendor: str) -> None:
+    """Send the response of a situation."""
+    if situation.ends == "silence":
+        exchange.wait_closed()
+        return
+    body = situation.body_for(vendor)
+    if situation.status:
+        exchange.head(situation.status, situation.headers)
+        if body:
+            exchange.chunk(body)
+    elif body:
+        exchange.raw(body)
+    if situation.ends == "whole":
+        exchange.end()
+    elif situation.ends == "reset":
+        exchange.reset()
+    elif situation.ends == "stall":
+        exchange.wait_closed()
+
+
+def check_message(message: str, expected: str, provider: str, address: str) -> None:
+    """Check that a message is the expected one, and that it contains no secret."""
+    words = expected.replace("{p}", provider).replace("{at}", address)
+    assert re.fullmatch(re.escape(words).replace("…", ".*"), message, re.DOTALL), (words, message)
+    for secret in (KEY, QUERY, " 0x", "cancel scope"):
+        assert secret not in message
+
+
+async def test_there_are_at_least_sixty_situations(anyio_backend: str) -> None:
+    assert anyio_backend
+    assert len(RESPONSES) + len(UNCONNECTED) >= 60
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_an_error_message_explains_what_happened_and_what_to_do(anyio_backend: str, vendor: str) -> None:
     assert anyio_backend
-    situation = SITUATIONS["wrong key"]
+    situation = RESPONSES["wrong key"]
 
-    def serve(exchange: Exchange) -> None:
-        if not situation.status:
-            WAITING.wait(0.3)
-            return
-        exchange.head(situation.status, {"content-type": "application/json", **situation.headers})
-        if body := body_of(vendor, situation):
-            exchange.chunk(body)
-        exchange.end()
-
-    with LoopbackServer(serve) as server:
+    with LoopbackServer(lambda exchange: respond(exchange, situation, vendor)) as server:
         transport = HttpxTransport(trust_env=False)
-        provider = VENDORS[vendor](f"http://{server.host}/v1?secret=in-the-query").with_transport(transport).build()
-        for name, situation in SITUATIONS.items():
-            options = ChatOptions() if situation.status else ChatOptions(timeout=0.1)
-            for how in situation.how:
-                error = await failure(provider, options, streaming=how == "streamed")
-                assert type(error) is situation.error, (name, how, error)
-                for words in situation.words:
-                    assert words.replace("@", f"http://{server.host}/v1") in str(error), (
-                        name,
-                        how,
-                        words,
-                        str(error),
-                    )
-                assert "in-the-query" not in str(error)
-                assert " 0x" not in str(error)
-                assert "cancel scope" not in str(error)
+        provider = VENDORS[vendor](f"http://{server.host}/v1?{QUERY}").with_transport(transport).build()
+        for name, situation in RESPONSES.items():
+            if vendor in situation.except_vendors:
+                continue
+            options = ChatOptions(timeout=0.1 if situation.ends in {"silence", "stall"} else None)
+            for method in situation.methods:
+                error = await failure(provider, options, method)
+                path = server.exchanges[-1].path.partition("?")[0]
+                assert type(error) is situation.error, (name, method, error)
+                check_message(str(error), situation.message, provider.metadata.name, f"POST http://{server.host}{path}")
+                assert error.retry_after == situation.retry_after, (name, method)
         await transport.aclose()
+
+
+async def check_connection_error(
+    vendor: str, url: str, transport: HttpxTransport, error: type[ChatError], message: str
+) -> None:
+    """Check the error of both methods for a server to which no connection is made."""
+    provider = VENDORS[vendor](f"{url}?{QUERY}").with_transport(transport).build()
+    for method in BOTH:
+        failed = await failure(provider, ChatOptions(), method)
+        assert type(failed) is error
+        check_message(str(failed), message, provider.metadata.name, f"POST {url}")
+    await transport.aclose()
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
@@ -185,13 +125,70 @@ async def test_an_unreachable_server_is_named_in_the_error(anyio_backend: str, v
     assert anyio_backend
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{closed.getsockname()[1]}"
-        transport = HttpxTransport(trust_env=False)
-        provider = VENDORS[vendor](f"http://{host}/v1").with_transport(transport).build()
-        error = await failure(provider, ChatOptions(), streaming=False)
-        await transport.aclose()
-    assert type(error) is errors.NetworkError
-    assert f"POST http://{host}/v1" in str(error)
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        message = f"{{p}}: {{at}}…: no connection (…); {NETWORK}"
+        await check_connection_error(vendor, url, HttpxTransport(trust_env=False), errors.NetworkError, message)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_server_without_tls_is_named_in_the_error(anyio_backend: str, vendor: str) -> None:
+    assert anyio_backend
+
+    async def answer_in_plain_text(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with await create_tcp_listener(local_host="127.0.0.1") as listener, create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer_in_plain_text)
+        url = f"https://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/v1"  # noqa: S610 - not Django
+        message = f"{{p}}: {{at}}…: no connection (…SSL…); {NETWORK}"
+        await check_connection_error(
+            vendor, url, HttpxTransport(verify=TLS, trust_env=False), errors.NetworkError, message
+        )
+        tasks.cancel_scope.cancel()
+
+
+UNCONNECTED: dict[str, tuple[Exception, type[ChatError], str]] = {
+    "DNS": (
+        httpx.ConnectError("Name or service not known"),
+        errors.NetworkError,
+        f"{{p}}: {{at}}…: no connection (ConnectError: Name or service not known); {NETWORK}",
+    ),
+    "certificate": (
+        httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"),
+        errors.NetworkError,
+        f"{{p}}: {{at}}…: no connection (…CERTIFICATE_VERIFY_FAILED] self-signed certificate); {NETWORK}",
+    ),
+    "proxy": (
+        httpx.ProxyError("407 Proxy Authentication Required"),
+        errors.NetworkError,
+        f"{{p}}: {{at}}…: no connection (…407 Proxy Authentication Required); {NETWORK}",
+    ),
+    "connect timeout": (
+        httpx.ConnectTimeout(""),
+        errors.RequestTimeoutError,
+        "{p}: {at}…: no connection within 10 seconds (ConnectTimeout); ChatOptions(timeout=…) sets the limit",
+    ),
+    "write timeout": (
+        httpx.WriteTimeout(""),
+        errors.RequestTimeoutError,
+        "{p}: {at}…: no data within 300 seconds (WriteTimeout); ChatOptions(timeout=…) sets the limit",
+    ),
+}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("name", UNCONNECTED)
+async def test_a_failed_connection_tells_its_reason_and_its_limit(anyio_backend: str, name: str, vendor: str) -> None:
+    assert anyio_backend
+    reason, error, message = UNCONNECTED[name]
+
+    def fail(_request: httpx.Request) -> httpx.Response:
+        raise reason
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(fail)) as client:
+        await check_connection_error(vendor, "https://model.example/v1", HttpxTransport(client), error, message)
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

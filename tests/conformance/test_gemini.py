@@ -16,6 +16,7 @@ CLAIMS = Capabilities(
     tools=True,
     parallel_tools=True,
     call_ids=True,
+    failure_marks=True,
     structured=True,
     reasoning=True,
     reasoning_replay=True,

@@ -159,7 +159,7 @@ def returning(value: Any) -> Callable[[], Awaitable[Any]]:
     ("function", "message"),
     [
         (returning(None), "returned a NoneType: return the key"),
-        (returning(" "), "returned an empty text"),
+        (returning(" "), "returned an empty string: return the key"),
         (returning(b"secret-bytes"), "returned a bytes"),
         (lambda: "secret-text", "must be async, but it returned a str"),
     ],

@@ -54,4 +54,5 @@ class TestLlamaCpp(ProviderConformance):
         """What the builder builds, with the tapes where llama.cpp would be: no weights are loaded."""
         provider = LlamaCppBuilder().with_model_path(self.weights).build()
         object.__setattr__(provider, "_transport", transport)
+        object.__setattr__(provider, "_owns_transport", False)
         return provider

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from chat_core import Messages
+from chat_core import CompletionProvider, Messages
+from chat_core.transport import Transport
+from chat_core.wire.provider import TransportProvider
 from chat_testing import ProviderConformance, Subject
 from chat_testing.conformance.answers import input_for
 from chat_testing.conformance.subject import RESULT, Method, declare_tools
@@ -72,3 +74,28 @@ async def test_a_conversation_that_returns_to_its_provider_keeps_its_opaque_data
     assert [words for words in mine.echo if not sent.contains(words)] == []
     assert [words for words in own if sent.contains(words)] == []
     assert sent.index_of("What is there?") < sent.index_of("Go on.") < sent.index_of("And back.")
+
+
+@pytest.mark.parametrize("method", ["complete", "stream"])
+@pytest.mark.parametrize("wire", WIRES, ids=name)
+async def test_opaque_data_is_not_sent_to_another_account_of_its_provider(
+    wire: type[ProviderConformance], method: Method
+) -> None:
+    one = wire().subject()
+
+    def other_account(transport: Transport, /) -> CompletionProvider:
+        provider = one.make_provider(transport)
+        assert isinstance(provider, TransportProvider)
+        renamed = provider.with_provider_name("another-account")
+        assert isinstance(renamed, CompletionProvider)
+        return renamed
+
+    tape = one.tapes.reasoning
+    assert tape is not None
+    messages = (await thought_by(one, method, Messages.from_user("What is there?"))).user("Go on.")
+    other = Subject(other_account, one.capabilities, one.tapes)
+    sent = await other.capture_request(messages, declare_tools(tape), method)
+    (call,) = tape.calls
+
+    assert [words for words in tape.echo if sent.contains(words)] == []
+    assert [words for words in (tape.text, call.name, "Lyon", RESULT, "Go on.") if not sent.contains(words)] == []

@@ -92,7 +92,7 @@ class Encoder:
         return [{"call": tool.name, "input": tool.call.text, "id": tool.call_id or tool.id}]
 
     def result(self, tool: Tool) -> list[dict[str, Any]]:
-        return [{"result": tool.result_text(), "of": tool.call_id or tool.id}]
+        return [{"result": tool.result_text(), "of": tool.call_id or tool.id, "ok": not tool.failed}]
 
     def beside(self, tool: Tool) -> list[dict[str, Any]]:
         return [item for file in tool.result_files for item in self.file(file)]
@@ -288,8 +288,8 @@ class Toy:
         return translate_transport_error(error, NAME)
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
-        del options
-        answer = await self.send(self.request("/vectors", json.dumps({"texts": list(texts)}).encode()))
+        request = self.request("/vectors", json.dumps({"texts": list(texts)}).encode())
+        answer = await self.send(self.patient(request, options))
         return self.vectors(answer, len(texts))
 
     def vectors(self, answer: Any, count: int) -> EmbeddingsResponse:

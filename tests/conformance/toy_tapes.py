@@ -24,6 +24,7 @@ EVERYTHING = Capabilities(
     tools=True,
     parallel_tools=True,
     call_ids=True,
+    failure_marks=True,
     argument_text=True,
     structured=True,
     reasoning=True,

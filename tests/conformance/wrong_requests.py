@@ -129,12 +129,13 @@ class SendsResultsWithoutId(Toy):
 
     class Encoding(Encoder):
         def result(self, tool: Tool) -> Items:
-            return [{"result": tool.result_text()}]
+            return [{"result": tool.result_text(), "ok": not tool.failed}]
 
 
 @fails_at(
     "results",
     "failures",
+    "failure_marks",
     "parallel_results",
     "foreign_words",
     "pause",
@@ -438,7 +439,7 @@ class ChoosesForItself(Toy):
         return super().body(messages, tools, replace(options, tool_choice=None), output)
 
 
-@fails_at("timeout")
+@fails_at("timeout", "embeddings_timeout")
 class WaitsAsLongAsItLikes(Toy):
     """How long a caller waits is not told to the transport."""
 

@@ -62,6 +62,10 @@ class Screen:
         self._do("send-keys", "-l", line)
         self._do("send-keys", "Enter")
 
+    def press(self, key: str) -> None:
+        """Press a key."""
+        self._do("send-keys", key)
+
     def until(self, text: str, every: Callable[[], object] | None = None) -> str:
         """Look until this is on the screen, and return all that is. Where nothing new comes, do what `every` says."""
         deadline = time.monotonic() + SECONDS
@@ -209,3 +213,63 @@ def test_an_approval_is_prompted_if_stdin_is_a_pipe(screen: Screen, folder: Path
 
     assert "It is done." in screen.until("[0]")
     assert paid(folder) == ["500 cents to Bo"]
+
+
+TALKER = """
+from contextlib import asynccontextmanager
+
+import anyio
+from chat_core.testing import ScriptedProvider
+
+
+class Talker:
+    def __init__(self):
+        self.answers = ScriptedProvider("Paris is the capital of France.", "Rome.")
+        self.metadata, self.complete = self.answers.metadata, self.answers.complete
+
+    @asynccontextmanager
+    async def stream(self, *arguments):
+        async with self.answers.stream(*arguments) as stream:
+            yield Open(stream) if len(self.answers.asked) == 1 else stream
+
+
+class Open:
+    def __init__(self, stream):
+        self.stream, self.close, self.partial = stream, stream.close, stream.partial
+
+    async def __aiter__(self):
+        async for batch in self.stream:
+            yield batch
+            await anyio.sleep_forever()
+
+
+talker = Talker()
+"""
+
+
+def test_a_line_typed_during_a_response_interrupts_it(screen: Screen, folder: Path) -> None:
+    (folder / "talker.py").write_text(TALKER)
+    screen.run("chat talk --model python:talker.py:talker")
+    screen.until("\n>")
+    screen.type("What is the capital of France?")
+    screen.until("Paris")
+    screen.type("And of Italy?")
+    assert "interrupted" in screen.until("Rome.")
+    screen.press("C-d")
+    screen.until("[0]")
+
+    screen.run("chat show")
+    shown = screen.until("[0]")
+    assert "model:\n  Paris\nuser:\n  And of Italy?\nmodel:\n  Rome." in shown
+
+
+def test_ctrl_c_ends_a_dialog_and_keeps_what_was_shown(screen: Screen, folder: Path) -> None:
+    (folder / "talker.py").write_text(TALKER)
+    screen.run("chat talk --model python:talker.py:talker")
+    screen.until("\n>")
+    screen.type("What is the capital of France?")
+    screen.until("Paris")
+    assert "Traceback" not in screen.stop()
+
+    screen.run("chat show")
+    assert "model:\n  Paris" in screen.until("[0]")

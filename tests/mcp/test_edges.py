@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -114,12 +115,24 @@ async def test_calls_of_a_lost_session_fail_and_the_run_continues() -> None:
             scope = ScopedCollection(tools, lambda _call, _meta: Execute())
             response = await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
         calls = [item for item in server.exchanges if b"tools/call" in item.body]
+        handshakes = [item for item in server.exchanges if b'"initialize"' in item.body]
         last = server.exchanges[-1]
 
     assert response.text == "Done."
     assert [type(messages.tool(id).status) for id in ("a", "b")] == [Failed, Failed]  # noqa: A001
-    assert len(calls) == 2
+    assert (len(calls), len(handshakes)) == (2, 1)
     assert last.method == "DELETE"  # answered by 405
+
+
+async def test_a_list_of_tools_that_fails_is_not_requested_again() -> None:
+    def answer(exchange: Exchange, _request: Json) -> None:
+        exchange.answer(503)
+
+    with serve(answer) as server:
+        with pytest.raises(ServerUnavailableError, match="does not list its tools"):
+            async with tools_of(server):
+                pass
+        assert len([item for item in server.exchanges if b"tools/list" in item.body]) == 1
 
 
 async def test_structured_content_reaches_the_front_end_as_data() -> None:
@@ -152,3 +165,52 @@ async def test_tools_of_a_page_with_a_repeated_cursor_are_listed_once() -> None:
     with serve(answer) as server:
         async with tools_of(server) as tools:
             assert tools.names() == ("tool_0",)
+
+
+@pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")  # of the HTTP library on trio
+@pytest.mark.parametrize("form", ["json", "compressed", "events"])
+async def test_a_response_over_the_limit_fails_its_call_and_the_connection_stays_open(form: str) -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] != "tools/call":
+            return pages(1)(exchange, request)
+        result = {"content": [{"type": "text", "text": "x" * request["params"]["arguments"]["size"]}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+        if form == "compressed":
+            headers = {"content-type": "application/json", "content-encoding": "gzip"}
+            exchange.answer(200, headers, gzip.compress(body))
+        elif form == "events":
+            exchange.answer(200, {"content-type": "text/event-stream"}, b"event: message\ndata: " + body + b"\n\n")
+        else:
+            exchange.answer(200, {"content-type": "application/json"}, body)
+        return None
+
+    limit = 2_000_000
+    calls = [FunctionCall("tool_0", {"size": size}, id=str(size)) for size in (limit, limit - 200, 5)]
+    model, messages = ScriptedProvider(*calls, "Done."), Messages.from_user("Go on.")
+    with serve(answer) as server:
+        async with tools_of(server, max_response_bytes=limit) as tools:
+            scope = ScopedCollection(tools, lambda _call, _meta: Execute())
+            response = await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
+    results = [messages.tool(call.id).result_text() for call in calls]
+
+    assert response.text == "Done."
+    assert "has more than 2000000 bytes" in results[0]
+    assert [len(result) for result in results[1:]] == [limit - 200, 5]
+
+
+@pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")  # of the HTTP library on trio
+async def test_responses_may_have_8_mib_by_default() -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] != "tools/call":
+            return pages(1)(exchange, request)
+        return {"result": {"content": [{"type": "text", "text": "x" * request["params"]["arguments"]["size"]}]}}
+
+    calls = [FunctionCall("tool_0", {"size": size * 2**20}, id=str(size)) for size in (9, 7)]
+    model, messages = ScriptedProvider(*calls, "Done."), Messages.from_user("Go on.")
+    with serve(answer) as server:
+        async with tools_of(server) as tools:
+            scope = ScopedCollection(tools, lambda _call, _meta: Execute())
+            await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
+
+    assert "has more than 8388608 bytes" in messages.tool("9").result_text()
+    assert len(messages.tool("7").result_text()) == 7 * 2**20

@@ -22,7 +22,7 @@ PROVIDERS: Final = {
     "llama.cpp": ("tests/conformance/test_llamacpp.py",),
 }
 TRANSPORTS: Final = {
-    "httpx": ("tests/conformance/test_transport_httpx.py",),
+    "httpx": ("transports/chat-transport-httpx/tests/test_conformance.py",),
     "aiohttp": ("tests/conformance/test_transport_aiohttp.py",),
     "websockets": ("transports/chat-transport-websockets/tests/test_conformance.py",),
     "asgi": ("transports/chat-transport-asgi/tests/test_kit.py",),

@@ -34,6 +34,8 @@ from chat_core import (
 )
 from chat_llamacpp import LlamaCppBuilder
 from chat_llamacpp.builder import ReadyLlamaCppBuilder
+from chat_testing import SCENARIOS, Capabilities, Scenario
+from chat_testing.transport_conformance import TRANSPORT_SCENARIOS, TransportCapabilities, TransportScenario
 from chat_transport_httpx import HttpxTransport
 from docstring_parser import DocstringStyle, parse
 
@@ -203,6 +205,22 @@ def capabilities_of(what: str) -> Callable[[], str]:
     return write
 
 
+# --- Conformance ----------------------------------------------------------------------------------------------------
+
+
+def scenarios_of(scenarios: Iterable[Scenario | TransportScenario]) -> Callable[[], str]:
+    def write() -> str:
+        return table(
+            "scenario|requirement|needs",
+            [
+                (code(item.name), f"{item.promise}.", ", ".join(map(code, sorted(item.needs))) or "-")
+                for item in scenarios
+            ],
+        )
+
+    return write
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "tree": tree,
     "errors": error_table,
@@ -218,6 +236,10 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "httpx": arguments_of(HttpxTransport),
     "capabilities-of-providers": capabilities_of("providers"),
     "capabilities-of-transports": capabilities_of("transports"),
+    "claims-of-providers": fields_of(Capabilities),
+    "claims-of-transports": fields_of(TransportCapabilities),
+    "scenarios-of-providers": scenarios_of(SCENARIOS),
+    "scenarios-of-transports": scenarios_of(TRANSPORT_SCENARIOS),
 }
 
 

@@ -20,11 +20,14 @@ DECLARING = [ROOT / "pyproject.toml", *(package.folder / "pyproject.toml" for pa
 PART_OF = {"pydantic-core": "pydantic", "referencing": "jsonschema", "jsonschema-specifications": "jsonschema"}
 """What a declared package brings, and tells its users to import."""
 IMPORTED_BY_OTHERS = {
+    "chat-service": {"websockets"},
     "chat-transport-httpx": {"sniffio"},
     "chat-terminal": {"chat-claude", "chat-completions", "chat-gemini", "chat-llamacpp", "chat-openai"},
 }
 """Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock, and
 `chat_core.model()` imports the vendors of the terminal."""
+PRIVATE_PARTS = {"chat-mcp-tools": {"mcp"}, "chat-transport-httpx": {"httpcore", "httpx"}}
+"""Dependencies that a package uses private parts of."""
 CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
 
 
@@ -102,6 +105,34 @@ def test_every_other_dependency_has_a_lower_bound(package: Package) -> None:
     others = [r for name, r in declared(package).items() if name not in {p.name for p in PACKAGES}]
 
     assert [str(r) for r in others if ">=" not in {one.operator for one in r.specifier}] == []
+
+
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package.name in PRIVATE_PARTS], ids=module_id)
+def test_a_dependency_whose_private_parts_are_used_has_an_upper_bound(package: Package) -> None:
+    project = tomllib.loads((package.folder / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = project["tool"]["hatch"]["metadata"]["hooks"]["uv-dynamic-versioning"]["dependencies"]
+    found = [Requirement(line) for line in lines if "{{" not in line]
+    bounded = {one.name for one in found if "<" in {specifier.operator for specifier in one.specifier}}
+
+    assert bounded >= PRIVATE_PARTS[package.name]
+
+
+def test_the_benchmark_runs_with_the_packages_that_a_user_installs() -> None:
+    functions = {node.name: node for node in tree_of(ROOT / "noxfile.py").body if isinstance(node, ast.FunctionDef)}
+    calls = [ast.unparse(node) for node in ast.walk(functions["bench"]) if isinstance(node, ast.Call)]
+
+    # Without a group, `_install()` installs the runtime and the tools that build the packages.
+    assert [call for call in calls if call.startswith("_install(")] == ["_install(session)"]
+
+
+def test_the_documented_versions_of_type_checkers_are_those_that_are_run() -> None:
+    page = (ROOT / "docs" / "concepts" / "types.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| (\w+)[^|]* \| ([\d.]+) or newer \|", page, re.MULTILINE)
+    program = (ROOT / "tests" / "types" / "oldest.py").read_text(encoding="utf-8")
+    installed = dict(re.findall(r'"(\w+)==([\d.]+)"', program))
+
+    assert {name for name, _ in documented} == set(installed)
+    assert [name for name, version in documented if not f"{installed[name]}.".startswith(f"{version}.")] == []
 
 
 @pytest.mark.parametrize("file", DECLARING, ids=module_id)

@@ -29,6 +29,7 @@ DEPENDENCY_PRIVATES: Final = {
 }
 """Modules that use private parts of a dependency, and why."""
 FAULT_INJECTION: Final = {
+    "conformance/right_transport.py",
     "conformance/test_transport_wrong.py",
     "crash/jobs_worker.py",
     "crash/nested_worker.py",

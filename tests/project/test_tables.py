@@ -14,7 +14,7 @@ import pytest
 
 from .workspace import ROOT, tree_of
 
-PAGES: Final = {name: ROOT / "docs" / "maintainers" / f"{name}.md" for name in ("bugs", "promises")}
+PAGES: Final = {name: ROOT / "docs" / "maintainers" / f"{name}.md" for name in ("bugs", "promises", "faults")}
 MUTANTS: Final = {
     entry["name"]: entry
     for file in sorted((ROOT / "tests" / "mutants").glob("*.toml"))
@@ -66,7 +66,7 @@ def classes_of(file: Path) -> frozenset[str]:
 @cache
 def scenarios() -> frozenset[str]:
     """The functions of the kits, of which their classes make tests."""
-    kits = sorted(ROOT.glob("packages/*/src/*/testing/**/*.py"))
+    kits = [*ROOT.glob("packages/*/src/*/testing/**/*.py"), *ROOT.glob("packages/*/src/*/*_conformance/*.py")]
     return frozenset(f"test_{name}" for file in kits for name in functions_of(file))
 
 
@@ -100,8 +100,19 @@ def test_every_promise_has_a_test_or_is_marked_as_not_built() -> None:
     assert [row.words for row in table if not row.tests and "not built yet" not in row.words[0]] == []
 
 
+def test_every_fault_has_one_number_and_a_test_for_each_mutant() -> None:
+    table = ROWS["faults"]
+    numbers = [row.words[0] for row in table]
+
+    assert len(table) > 120
+    assert len(set(numbers)) == len(numbers)
+    assert [row.words[0] for row in table if row.mutants and not row.tests] == []
+
+
 def test_the_tables_name_all_existing_mutants() -> None:
-    assert {name for row in ALL for name in row.mutants} == set(MUTANTS)
+    # Each mutant breaks a promise or introduces a defect. The page of faults names some of these mutants again.
+    assert {name for page in ("bugs", "promises") for row in ROWS[page] for name in row.mutants} == set(MUTANTS)
+    assert {name for row in ROWS["faults"] for name in row.mutants} <= set(MUTANTS)
 
 
 def test_a_row_names_the_tests_of_its_mutants() -> None:

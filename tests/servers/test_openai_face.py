@@ -156,7 +156,7 @@ def test_an_expired_approval_is_refused_and_the_run_continues_without_the_call(c
     before = effects(address)
     paused = client.responses.create(model="late", input="Pay.")
     (asked,) = paused.output
-    with pytest.raises(openai.ConflictError, match="The time to decide about pay has passed"):
+    with pytest.raises(openai.ConflictError, match="The deadline for a decision on the call to 'pay' has passed"):
         client.responses.create(model="late", input=decide((asked, True)), previous_response_id=paused.id)
     answer = client.responses.create(model="late", input=[], previous_response_id=paused.id)
 

@@ -83,12 +83,14 @@ def every_new_field() -> Messages:
     tools[0].inner_usage = Usage(input_tokens=1)
     answer = Turn([Text("12"), *tools], metadata=Metadata(duration=0.5))
     answer.view_offset, answer.delivered, answer.failed_usage = 1, False, Usage(output_tokens=2)
+    answer.failed_requests = 2
     notes = Recalled((RecalledNote("warm", "ana", NOON, 0.5, "n1"),))
     messages = Messages(
         [
             Content("user", [Turn([Text("How warm?")], state={"a": 1}, client_tools=[{"name": "f"}], client_id="c1")]),
             Content("model", [answer]),
             Content("user", [Turn([Summary("Warm.", 1, "d"), Rewind(1), notes], by="engine")]),
+            Content("model", [Turn([Text("It is")], finish_reason="interrupted")]),
         ],
         state={"b": 2},
     )

@@ -53,6 +53,10 @@ def bare(flow: AgentFlow) -> str:
     return flow.name
 
 
+def never_run(run: AgentRun) -> str:
+    return repr(run)
+
+
 def never_paused(event: AgentEvent) -> str:
     return repr(event)
 
@@ -185,3 +189,8 @@ def x211_a_flow_that_hands_over_to_a_pausing_one_where_none_may_pause() -> None:
 
 def x212_a_pausing_flow_from_a_prompt_where_none_may_pause() -> None:
     bare(PromptFlow("asks", "Be brief.", [ScopedCollection(risky, ask_if_high)]))  # E: Paused|ask_if_high|Never
+
+
+def x213_a_source_that_can_pause_where_no_run_may_pause() -> None:
+    session, source = AgentSession(flow="talk"), ScopedCollection(risky, ask_if_high)
+    never_run(engine.run(PromptFlow("talk", "Be brief."), session, sources=[source]))  # E: Paused|ask_if_high|Never

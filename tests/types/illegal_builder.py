@@ -42,7 +42,7 @@ def x02_build_without_a_model_after_options() -> None:  # R: AttributeError: bui
     ChatBuilder().with_retry(3).with_tools(risky).build()  # E: attribute .?build
 
 
-def x03_structured_twice() -> None:  # R: UsageError: with_structured_output\(\) must come before
+def x03_structured_twice() -> None:  # R: UsageError: with_structured_output\(\) is not possible after
     ready.with_structured_output(City).with_structured_output(str)  # E: StructuredResponse\[City\]
 
 
@@ -50,7 +50,7 @@ def x04_embeddings_on_a_model_without_them() -> None:  # R: UsageError: .* can e
     ChatBuilder().with_model(complete_only).with_embeddings()  # E: EmbeddingsProvider
 
 
-def x05_embeddings_after_structured() -> None:  # R: UsageError: with_embeddings\(\) must come before
+def x05_embeddings_after_structured() -> None:  # R: UsageError: with_embeddings\(\) is not possible after
     ready.with_structured_output(City).with_embeddings()  # E: StructuredResponse\[City\]
 
 

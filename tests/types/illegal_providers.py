@@ -148,3 +148,7 @@ async def p29_options_of_another_vendor() -> None:  # R: UnsupportedOptionError:
     model = OpenAIBuilder().with_model("m").with_api_key("k").build()
     chat = ChatBuilder().with_model(model).with_options(ChatOptions(extras=(ClaudeOptions(),))).build()
     await chat.complete(Messages.from_user("hi"))
+
+
+def p30_tools_of_the_anthropic_api_on_bedrock() -> None:  # R: AttributeError: with_native_tools\(\) is only available
+    ClaudeBuilder().with_bedrock("eu-west-1").with_model("m").with_native_tools(WebSearch())  # E: with_native_tools

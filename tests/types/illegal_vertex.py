@@ -28,7 +28,7 @@ def p83_build_without_a_model() -> None:  # R: AttributeError: .*build
     project.build()  # E: attribute .?build
 
 
-def p84_a_token_that_is_no_text() -> None:  # R: UsageError: with_token\(\) needs a token; it got int
+def p84_a_token_that_is_no_text() -> None:  # R: UsageError: with_token\(\) needs a token, not a value of type int
     project.with_token(5)  # E: .
 
 

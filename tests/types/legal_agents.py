@@ -218,3 +218,11 @@ async def l209_a_flow_from_a_prompt_has_the_type_of_pause_of_its_scopes() -> Non
     assert_type(PromptFlow("talk", "Be brief."), PromptFlow[Never])
     assert_type(engine.run(asks, AgentSession(flow="asks"), "pay"), AgentRun[Paused])
     assert_type(engine.run(never, AgentSession(flow="never"), "pay"), AgentRun[Never])
+
+
+async def l210_a_run_can_pause_if_its_flow_or_a_source_can() -> None:
+    engine, session = AgentEngine(pays), AgentSession(flow="clerk")
+    asks, never = ScopedCollection(risky, ask_if_high), ScopedCollection(risky, refuse_if_high)
+    assert_type(engine.run(Clerk(), session, "hi", sources=[asks]), AgentRun[Paused])
+    assert_type(engine.run(Clerk(), session, "hi", sources=[never]), AgentRun[Never])
+    assert_type(engine.run(Support(), session, "hi", sources=[never]), AgentRun[Paused])

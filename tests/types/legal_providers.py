@@ -103,6 +103,8 @@ def l04_what_is_said_first_does_not_matter() -> None:
 def l05_native_tools_where_the_api_has_them() -> None:
     searching = ClaudeBuilder().with_model("m").with_api_key("k").with_native_tools(WebSearch()).build()
     assert_type(searching, ClaudeProvider)
+    bedrock = ClaudeBuilder().with_bedrock("eu-west-1", profile="p").with_model("m").with_bearer_token("t").build()
+    assert_type(bedrock, ClaudeProvider)
     tools = (OpenAIWebSearch(), CodeInterpreter())
     assert_type(OpenAIBuilder().with_native_tools(*tools).with_model("m").with_api_key("k").build(), OpenAIProvider)
     google = GeminiBuilder().with_model("m").with_google_search().with_code_execution().with_api_key("k").build()

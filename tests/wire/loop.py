@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -12,6 +15,7 @@ from chat_completions import CompletionsBuilder
 from chat_core import ChatBuilder, ToolCollection
 from chat_core.errors import ChatError
 from chat_core.events import StructuredPart, TextDelta, ToolCall, ToolResult, ToolStarted
+from chat_core.json import dump_bytes
 from chat_core.messages import Completed, Messages, Text
 from chat_core.provider import ChatProvider
 from chat_core.testing import MockTransport
@@ -88,7 +92,7 @@ def exchanges() -> Iterator[Recorded]:
     """Every accepted response of the four wires that a transport for HTTP can receive."""
     for api in APIS:
         for item in recorded(api):
-            if item.accepted and not item.body.startswith(AWS_FRAMES):
+            if item.accepted:
                 yield item
 
 
@@ -115,7 +119,10 @@ def _names(tools: object) -> Iterator[str]:
 def provider_for(item: Recorded, transport: MockTransport) -> ChatProvider:
     """Build the provider of the wire that a response was recorded from."""
     if item.api == "messages":
-        return ClaudeBuilder().with_base_url("http://h").with_model("m").with_transport(transport).build()
+        builder = ClaudeBuilder().with_base_url("http://h")
+        if item.body.startswith(AWS_FRAMES):
+            builder = ClaudeBuilder().with_bedrock("us-east-1", url="http://h").with_bearer_token("key")
+        return builder.with_model("m").with_transport(transport).build()
     if item.api == "responses":
         return ResponsesBuilder().with_base_url("http://h").with_model("m").with_transport(transport).build()
     if item.api == "chat-completions":
@@ -138,19 +145,36 @@ def collect_tools(item: Recorded, ran: list[tuple[str, object]]) -> ToolCollecti
     return tools
 
 
-async def run_recorded(item: Recorded) -> Observed:
-    """Run a chat whose model returns a recorded response first, and then `END`."""
-    transport, observed = MockTransport(), Observed()
+def _aws_frame(event: Mapping[str, object]) -> bytes:
+    """Encode an event of the Messages API as Bedrock does."""
+    headers = b"\x0b:event-type\7\0\5chunk"
+    payload = dump_bytes({"bytes": base64.b64encode(dump_bytes(event)).decode()})
+    head = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    message = head + struct.pack(">I", zlib.crc32(head)) + headers + payload
+    return message + struct.pack(">I", zlib.crc32(message))
+
+
+def script(item: Recorded, *, ends: int = 3) -> MockTransport:
+    """Return a transport that returns a recorded response first, and then `END` as often as given."""
+    transport = MockTransport()
     transport.answer(200, {"content-type": "text/event-stream" if item.streamed else "application/json"}, item.body)
     whole, events = LAST[item.api]
-    for _ in range(3):
+    for _ in range(ends):
         if not item.streamed:
             transport.answer(200, {}, whole)
+        elif item.body.startswith(AWS_FRAMES):
+            transport.answer(200, {}, b"".join(map(_aws_frame, events)))
         elif item.api == "generate-content" and item.body.lstrip()[:1] == b"[":
             transport.answer(200, {}, json.dumps(events))
         else:
             done = ["[DONE]"] if item.api == "chat-completions" else []
             transport.events(*[json.dumps(event) for event in events], *done)
+    return transport
+
+
+async def run_recorded(item: Recorded) -> Observed:
+    """Run a chat whose model returns a recorded response first, and then `END`."""
+    transport, observed = script(item), Observed()
     builder = ChatBuilder().with_model(provider_for(item, transport)).with_retry(0).with_max_steps(3)
     chat = builder.with_tools(collect_tools(item, observed.ran)).with_tool_concurrency(1).build()
     messages = Messages.from_user("Hi")

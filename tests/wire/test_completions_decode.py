@@ -62,7 +62,7 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
     table = score()
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))  # noqa: T201
@@ -70,19 +70,19 @@ def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert read_rows("Score", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_recordings_are_all_here() -> None:
+def test_all_recordings_are_present() -> None:
     assert sum(answer.api == "chat-completions" for answer in answers()) > 500
     assert sum(answer.api == "embeddings" for answer in answers()) >= 21
     assert len(streams()) > 220
 
 
-def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
     for answer in streams():
         single = [answer.body[index : index + 1] for index in range(len(answer.body))]
         assert outcome(single) == outcome([answer.body]), answer.id
 
 
-def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for answer in streams():
         random = Random(answer.id)  # noqa: S311 - reproducible
         for _ in range(3):
@@ -98,7 +98,7 @@ def examples() -> list[Answer]:
 
 
 @pytest.mark.parametrize("answer", examples(), ids=FEATURES)
-def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: Answer) -> None:
+def test_a_stream_split_at_generated_points_gives_the_same_turn(answer: Answer) -> None:
     whole = outcome([answer.body])
     size = len(answer.body)
 

@@ -35,7 +35,7 @@ def broken_off(decoder: StreamDecoder) -> ChatError:
 
 
 @pytest.mark.parametrize("answer", streams(), ids=lambda answer: answer.id)
-def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer(answer: Answer) -> None:
+def test_a_stream_truncated_after_any_event_never_gives_an_answer(answer: Answer) -> None:
     decoder = StreamDecoder(PROVIDER)
     said = list[Delta]()
     for event in answer.events:
@@ -56,7 +56,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer(answer: 
     pytest.fail("the stream has no end")
 
 
-def test_a_cut_stream_says_how_far_it_came() -> None:
+def test_the_error_of_a_truncated_stream_states_the_received_bytes() -> None:
     answer = next(answer for answer in streams() if "parallel-tool-calls" in answer.features)
     decoder = StreamDecoder(PROVIDER)
     events = answer.events
@@ -68,7 +68,7 @@ def test_a_cut_stream_says_how_far_it_came() -> None:
     assert "usage so far" in str(failure)
 
 
-def test_what_was_thought_before_the_cut_is_in_the_failure() -> None:
+def test_the_error_of_a_truncated_stream_contains_received_reasoning() -> None:
     answer = next(answer for answer in streams() if "reasoning" in answer.features)
     decoder = StreamDecoder(PROVIDER)
     for event in answer.events:

@@ -210,16 +210,16 @@ def _unlike(body: Object, provider: str = "vendor") -> list[str]:
 
 
 @pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES)
-def test_a_documented_conversation_goes_over_as_it_is(messages: list[Json]) -> None:
+def test_a_documented_conversation_is_sent_unchanged(messages: list[Json]) -> None:
     assert _unlike({"model": "m", "messages": messages}) == []
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_documented_options_go_over_as_they_are(options: Object) -> None:
+def test_documented_options_are_sent_unchanged(options: Object) -> None:
     assert _unlike({"model": "m", "messages": [ASK], **options}) == []
 
 
-def test_what_belongs_to_one_vendor_is_not_told_to_another() -> None:
+def test_vendor_specific_fields_are_not_sent_to_another_vendor() -> None:
     messages: list[Json] = [
         {
             "role": "user",
@@ -237,6 +237,6 @@ def test_what_belongs_to_one_vendor_is_not_told_to_another() -> None:
     assert differences(body, {"model": "m", "messages": plain}) == []
 
 
-def test_a_call_without_a_result_is_not_sent() -> None:
+def test_a_request_with_an_unresolved_call_is_refused() -> None:
     with pytest.raises(PendingToolsError):
         _unlike({"model": "m", "messages": [ASK, _assistant(_call()), ASK]})

@@ -23,7 +23,7 @@ CASES: Final = [
 
 
 @pytest.mark.parametrize(("wire", "streamed"), CASES)
-def test_a_mutated_answer_is_an_error_of_ours_or_can_be_stored_and_sent_back(wire: Wire, *, streamed: bool) -> None:
+def test_a_mutated_response_raises_a_chat_error_or_can_be_stored_and_sent_back(wire: Wire, *, streamed: bool) -> None:
     found = find_failures(wire, streamed=streamed, count=COUNT)
 
     assert not found, summarize(found)

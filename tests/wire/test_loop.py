@@ -38,7 +38,7 @@ def sample(items: list[Recorded]) -> list[Recorded]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_each_call_runs_once_and_each_text_is_heard_once(anyio_backend: str) -> None:
+async def test_recorded_calls_run_once_and_texts_are_delivered_once(anyio_backend: str) -> None:
     assert anyio_backend
     items = list(exchanges())
     every = len(items)

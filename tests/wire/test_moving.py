@@ -126,7 +126,7 @@ def said(turn: Turn) -> set[str]:
 
 @pytest.mark.parametrize(("home", "away"), list(permutations(WIRES, 2)))
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_is_opaque_stays_at_home_and_the_rest_is_sent(home: str, away: str) -> None:
+async def test_opaque_data_is_not_sent_to_another_wire_but_all_other_parts_are(home: str, away: str) -> None:
     moved = 0
     refused: dict[str, str] = {}
     for item in accepted(home):
@@ -158,7 +158,7 @@ async def test_what_is_opaque_stays_at_home_and_the_rest_is_sent(home: str, away
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_is_opaque_goes_back_home(wire: str) -> None:
+async def test_opaque_data_is_sent_back_to_its_own_wire(wire: str) -> None:
     """The proof that the one above can fail: at home the same texts are in the request."""
     back = 0
     for item in accepted(wire):
@@ -172,7 +172,7 @@ async def test_what_is_opaque_goes_back_home(wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_conversation_that_comes_back_is_whole_again(wire: str) -> None:
+async def test_sending_to_another_wire_does_not_change_later_requests(wire: str) -> None:
     """What another wire has added does not keep the first one's data from going back to it."""
     for item in accepted(wire)[:60]:
         one, other = await read(item), await read(item)

@@ -140,13 +140,13 @@ DIFFERENT: Final[tuple[tuple[str, Object, Object], ...]] = (
 
 
 @pytest.mark.parametrize(("name", "left", "right"), SAME)
-def test_what_is_named_an_equivalence_is_one(name: str, left: Object, right: Object) -> None:
+def test_the_examples_of_equivalences_have_no_differences(name: str, left: Object, right: Object) -> None:
     assert differences(left, right) == [], name
     assert fingerprint(left) == fingerprint(right)
 
 
 @pytest.mark.parametrize(("name", "left", "right"), DIFFERENT, ids=[name for name, _, _ in DIFFERENT])
-def test_what_only_looks_like_an_equivalence_is_none(name: str, left: Object, right: Object) -> None:
+def test_requests_that_only_look_equivalent_differ(name: str, left: Object, right: Object) -> None:
     assert differences(left, right), name
     assert differences(right, left), name
     assert fingerprint(left) != fingerprint(right)
@@ -158,20 +158,20 @@ def test_every_equivalence_has_a_name_an_example_and_a_reason() -> None:
     assert all(equivalence.same and equivalence.reason for equivalence in EQUIVALENCES)
 
 
-def test_the_page_lists_every_equivalence() -> None:
+def test_the_documentation_page_lists_every_equivalence() -> None:
     table = [[item.name, item.same, item.reason] for item in EQUIVALENCES]
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Equivalent requests") == table, f"the table is now:\n{lines}"
 
 
-def test_a_difference_says_where_it_is() -> None:
+def test_a_difference_contains_its_path() -> None:
     [difference] = differences(_said(role="user", content="a"), _said(role="user", content="b"))
     assert str(difference) == 'messages[0].content[0].text: "a" ≠ "b"'
     [missing] = differences({"seed": 1}, {})
     assert str(missing) == "seed: 1 ≠ (absent)"
 
 
-def test_a_body_is_left_as_it_is() -> None:
+def test_fingerprint_does_not_change_the_body() -> None:
     body = _answered(name="f", refusal=None)
     before = copy.deepcopy(body)
     fingerprint(body)
@@ -263,12 +263,12 @@ UNNOTICED: Final = (
 )
 
 
-def test_every_entry_of_the_unnoticed_belongs_to_a_named_equivalence() -> None:
+def test_every_unnoticed_change_belongs_to_an_equivalence() -> None:
     assert {entry.equivalence for entry in UNNOTICED} <= {equivalence.name for equivalence in EQUIVALENCES}
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_no_field_of_a_recorded_request_can_be_dropped_or_changed_unnoticed(part: int) -> None:
+def test_every_dropped_or_changed_field_of_a_request_is_noticed(part: int) -> None:
     wrong = list[str]()
     count = 0
     for exchange in accepted()[part::8]:

@@ -181,12 +181,12 @@ async def sent_for(item: Recorded) -> tuple[MockTransport, list[str]]:
 # --- Requests ------------------------------------------------------------------------------------------
 
 
-def test_a_preset_says_whether_it_has_recordings() -> None:
+def test_presets_with_recordings_are_marked_as_recorded() -> None:
     assert [name for name, preset in PRESETS.items() if preset.recorded] == RECORDED
 
 
 @pytest.mark.parametrize("name", RECORDED)
-async def test_a_request_goes_where_the_recorded_ones_went_with_the_header_that_they_had(name: str) -> None:
+async def test_a_request_has_the_recorded_url_and_key_header(name: str) -> None:
     same, others = 0, ELSEWHERE.get(name, ())
     for item in accepted(name):
         if not item.host:
@@ -204,7 +204,7 @@ async def test_a_request_goes_where_the_recorded_ones_went_with_the_header_that_
 
 
 @pytest.mark.parametrize("name", RECORDED)
-async def test_what_a_vendor_has_accepted_is_said_in_the_same_way(name: str) -> None:
+async def test_accepted_requests_are_encoded_as_recorded_except_allowed_differences(name: str) -> None:
     allowed = (*OTHERWISE["*"], *OTHERWISE.get(name, ()))
     alike: dict[tuple[str, bool], bool] = {}
     used: set[str] = set()
@@ -224,7 +224,7 @@ async def test_what_a_vendor_has_accepted_is_said_in_the_same_way(name: str) -> 
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if name != "azure"])
-async def test_a_recorded_answer_is_read_through_the_preset_s_provider(name: str) -> None:
+async def test_the_provider_of_a_preset_decodes_recorded_responses(name: str) -> None:
     whole = [item for item in accepted(name) if not item.stream and item.path.endswith("/chat/completions")][:3]
 
     def serve(exchange: Exchange) -> None:
@@ -279,7 +279,7 @@ async def refused(name: str, row: Object, *, streamed: bool) -> ProviderError:
 
 
 @pytest.mark.parametrize("name", sorted({str(row["provider"]) for row in ROWS}))
-async def test_a_recorded_refusal_is_the_error_that_its_vendor_means(name: str) -> None:
+async def test_a_recorded_error_response_raises_the_expected_error(name: str) -> None:
     for row in ROWS:
         if row["provider"] != name:
             continue

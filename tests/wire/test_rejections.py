@@ -84,7 +84,7 @@ def _expected(status: int, text: str) -> type[ProviderError]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Object) -> None:
+def test_a_recorded_error_has_the_class_for_its_status_and_body(row: Object) -> None:
     error = _error(row)
     status = cast("int", row["status"])
     assert type(error) is _expected(status, _text(row)), str(error)
@@ -94,7 +94,7 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Ob
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_says_how_long_to_wait_and_which_request_it_was(row: Object) -> None:
+def test_a_recorded_error_has_its_retry_delay_and_request_id(row: Object) -> None:
     error = _error(row)
     headers = cast("dict[str, str]", row["headers"])
     milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
@@ -106,7 +106,7 @@ def test_a_recorded_refusal_says_how_long_to_wait_and_which_request_it_was(row: 
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_is_told_in_the_words_of_its_vendor(row: Object) -> None:
+def test_a_recorded_error_quotes_the_message_of_its_vendor(row: Object) -> None:
     error = _error(row)
     said: Json = json.loads(_text(row) or "{}")
     if isinstance(said, dict):
@@ -176,13 +176,13 @@ DOCUMENTED: Final[tuple[tuple[str, int, object, type[ProviderError]], ...]] = (
 
 
 @pytest.mark.parametrize(("name", "status", "body", "kind"), DOCUMENTED, ids=[row[0] for row in DOCUMENTED])
-def test_a_documented_refusal_is_of_its_class(name: str, status: int, body: object, kind: type[ProviderError]) -> None:
+def test_a_documented_error_has_its_class(name: str, status: int, body: object, kind: type[ProviderError]) -> None:
     error = _made(status, body)
     assert type(error) is kind, name
     assert error.retryable is (kind in {RateLimitedError, OverloadedError, ServerError})
 
 
-def test_money_that_is_used_up_is_not_asked_for_again() -> None:
+def test_an_exhausted_quota_is_not_retryable() -> None:
     assert not _made(429, _openai("insufficient_quota"), {"retry-after": "1"}).retryable
 
 
@@ -198,23 +198,23 @@ def test_money_that_is_used_up_is_not_asked_for_again() -> None:
         ({}, None),
     ],
 )
-def test_the_wait_is_the_one_that_the_server_asks_for(headers: dict[str, str], wait: float | None) -> None:
+def test_retry_after_is_read_from_the_response_headers(headers: dict[str, str], wait: float | None) -> None:
     assert _made(429, _openai("rate_limit_exceeded"), headers).retry_after == wait
 
 
-def test_a_wait_may_be_a_date() -> None:
+def test_retry_after_may_be_a_date() -> None:
     moment = datetime.now(UTC) + timedelta(minutes=2)
     wait = _made(503, "", {"retry-after": format_datetime(moment, usegmt=True)}).retry_after
     assert wait is not None
     assert 110 < wait <= 120
 
 
-def test_a_server_that_says_whether_to_try_again_is_believed() -> None:
+def test_x_should_retry_decides_whether_an_error_is_retryable() -> None:
     assert not _made(500, "", {"x-should-retry": "false"}).retryable
     assert _made(400, "", {"x-should-retry": "true"}).retryable
 
 
-def test_a_key_that_a_server_quotes_is_not_told_again() -> None:
+def test_an_api_key_quoted_by_the_server_is_not_in_the_error() -> None:
     error = _made(401, _openai("invalid_api_key", message="Incorrect API key provided: sk-proj-abcdefgh12345678."))
     assert "abcdefgh12345678" not in str(error)
     assert "abcdefgh12345678" not in repr(error)

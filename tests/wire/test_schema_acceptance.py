@@ -58,7 +58,7 @@ def _as_body(schema: Object, *, strict: bool) -> Object:
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def test_what_a_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_schemas_are_sent_equivalently_except_listed_differences() -> None:
     found = dict[str, list[str]]()
     for row in ACCEPTED:
         strict = _carrier(row, _sent(row)).get("strict") is True
@@ -72,7 +72,7 @@ def test_what_a_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() ->
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: str(row["from"]))
-def test_what_a_vendor_refused_is_rewritten_until_its_reason_is_gone(row: Object) -> None:
+def test_a_rejected_schema_is_rewritten_without_the_rejected_keyword(row: Object) -> None:
     carrier = _carrier(row, _sent(row))
     if carrier.get("strict") is not True:
         return  # the schema is not enforced then, and any schema is taken
@@ -193,9 +193,7 @@ HARD: Final[tuple[tuple[str, Object], ...]] = (
 
 @pytest.mark.parametrize("where", ["response_format", "strict-tool"])
 @pytest.mark.parametrize(("name", "schema"), HARD, ids=[name for name, _ in HARD])
-def test_a_schema_is_sent_as_strict_only_in_the_form_that_strict_servers_take(
-    name: str, schema: Object, where: str
-) -> None:
+def test_a_schema_is_sent_as_strict_only_in_the_strict_form(name: str, schema: Object, where: str) -> None:
     row = _row(schema, where)
     carrier = _carrier(row, _sent(row))
     if carrier.get("strict") is True:
@@ -205,7 +203,7 @@ def test_a_schema_is_sent_as_strict_only_in_the_form_that_strict_servers_take(
 
 
 @pytest.mark.parametrize("where", ["response_format", "strict-tool"])
-def test_a_schema_in_strict_form_goes_over_as_it_is(where: str) -> None:
+def test_a_schema_in_strict_form_is_sent_unchanged(where: str) -> None:
     for row in ACCEPTED:
         schema = cast("Object", row["schema"])
         if not list(_faults(schema)):

@@ -124,7 +124,7 @@ def add_step(messages: Messages, kind: str, number: int, provider: str) -> None:
     elide=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_no_request_has_state_or_data_or_records_of_the_engine(
+def test_requests_contain_no_state_data_or_engine_records(
     wire: str, kinds: list[str], provider: str, elide: bool
 ) -> None:
     first = Content("user", [turn([Text("text 0")], provider, client=True)], extra=EXTRA)
@@ -141,7 +141,7 @@ def test_no_request_has_state_or_data_or_records_of_the_engine(
         assert [trace for trace in TRACES if trace in body] == []
 
 
-def test_the_history_of_these_tests_has_what_no_request_may_contain() -> None:
+def test_the_test_history_contains_everything_that_must_not_be_sent() -> None:
     messages = Messages(state=STATE)
     for number, kind in enumerate(KINDS):
         add_step(messages, kind, number, "openai")

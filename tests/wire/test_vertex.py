@@ -21,6 +21,7 @@ from .exchanges import require_wire
 from .gemini import decoding as gemini
 from .gemini import encoding as gemini_requests
 from .gemini.rebuild import rebuild as rebuild_gemini
+from .outcomes import same_outcome
 from .recordings import Recorded
 
 require_wire()
@@ -67,12 +68,6 @@ async def ask(provider: Any, item: Recorded, said: Any = None) -> Turn | ChatErr
         return error
 
 
-def alike(one: object, other: object, summary: Any) -> bool:
-    if isinstance(one, Turn) and isinstance(other, Turn):
-        return bool(summary(one) == summary(other))
-    return (type(one), str(one)) == (type(other), str(other))
-
-
 def known(items: list[Recorded]) -> list[Recorded]:
     """Those whose request was recorded with the host of Vertex AI, and accepted."""
     return [item for item in items if item.accepted and item.host.endswith("aiplatform.googleapis.com")]
@@ -94,7 +89,7 @@ async def test_a_recorded_claude_response_gives_the_same_turn(item: Recorded, an
     provider = builder.with_claude_model(model).with_provider_name(claude.PROVIDER).build()
 
     got, expected = await ask(provider, item), claude.read(item)
-    assert alike(got, expected, claude.summary), f"{got} | {expected}"
+    assert same_outcome(got, expected, claude.summary), f"{got} | {expected}"
 
 
 @pytest.mark.parametrize("item", GEMINI, ids=lambda item: item.id)
@@ -106,11 +101,11 @@ async def test_a_recorded_gemini_response_gives_the_same_turn(item: Recorded, an
         ready = ready.with_json_array_streams()
 
     got, expected = await ask(ready.build(), item), gemini.read(item)
-    assert alike(got, expected, gemini.summary), f"{got} | {expected}"
+    assert same_outcome(got, expected, gemini.summary), f"{got} | {expected}"
 
 
 @pytest.mark.parametrize("item", known(CLAUDE), ids=lambda item: item.id)
-async def test_a_claude_request_is_the_recorded_one(item: Recorded, anyio_backend: str) -> None:
+async def test_a_claude_request_equals_the_recorded_request(item: Recorded, anyio_backend: str) -> None:
     assert anyio_backend
     assert item.asked is not None
     transport = answering(item)
@@ -123,7 +118,7 @@ async def test_a_claude_request_is_the_recorded_one(item: Recorded, anyio_backen
 
 
 @pytest.mark.parametrize("item", known(GEMINI), ids=lambda item: item.id)
-async def test_a_gemini_request_is_the_recorded_one(item: Recorded, anyio_backend: str) -> None:
+async def test_a_gemini_request_equals_the_recorded_request(item: Recorded, anyio_backend: str) -> None:
     assert anyio_backend
     assert item.asked is not None
     transport = answering(item)
@@ -138,7 +133,7 @@ async def test_a_gemini_request_is_the_recorded_one(item: Recorded, anyio_backen
     assert json.loads(transport.last.request.body) == gemini_requests.encoded(item)
 
 
-def test_the_recordings_are_all_here(anyio_backend: str) -> None:
+def test_all_recordings_are_present(anyio_backend: str) -> None:
     assert anyio_backend
     assert len(CLAUDE) >= 20
     assert len(GEMINI) >= 50

@@ -195,7 +195,7 @@ def appears(part: Part, body: bytes) -> bool:
             return False
 
 
-def require_valid_request(encode: Encode, messages: Messages) -> None:
+def assert_valid_request(encode: Encode, messages: Messages) -> None:
     """Fail unless the view of the messages is a valid request, which has what it should and nothing else."""
     before = messages.to_json()
     view = messages.view()
@@ -224,13 +224,13 @@ def require_valid_request(encode: Encode, messages: Messages) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @given(kinds=STEPS, pick=st.integers(0, 30), chosen=st.booleans(), elide=st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_view_of_any_history_is_a_valid_request(
+def test_the_view_of_any_history_gives_a_valid_request(
     wire: str, kinds: list[str], pick: int, chosen: bool, elide: bool
 ) -> None:
     messages = history(kinds, pick)
     if chosen:
         choose(messages, pick, elide=elide)
-    require_valid_request(WIRES[wire], messages)
+    assert_valid_request(WIRES[wire], messages)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -253,7 +253,7 @@ class Checked(Middleware):
     async def complete(self, request: ProviderRequest, send: Send, /) -> Turn:
         """Check the request before it is sent."""
         for encode in WIRES.values():
-            require_valid_request(encode, request.messages)
+            assert_valid_request(encode, request.messages)
         self.views.append(request.messages.view())
         return await send(request)
 
@@ -294,10 +294,23 @@ def run_chat(context: ContextPolicy | None, checked: Checked) -> StreamingChat[C
     return (builder if context is None else builder.with_context(context)).build()
 
 
+RUNS: list[anyio.CancelScope] = []
+"""The scope of the run that is active."""
+
+
+async def hang() -> None:
+    """Wait until the active run is cancelled, as if its user had left while a summary is written."""
+    RUNS[0].cancel()
+    await anyio.sleep_forever()
+
+
 POLICIES: dict[str, Callable[[], ContextPolicy | None]] = {
     "none": lambda: None,
     "summaries": lambda: Summarize(ScriptedProvider(*["They spoke."] * 60), 8_000, 3_000),
     "failing summaries": lambda: Summarize(ScriptedProvider(*[Answer([" "])] * 60), 8_000, 3_000),
+    "cancelled summaries": lambda: Summarize(
+        ScriptedProvider(*[Answer(["never"], before=hang), Answer(["They spoke."])] * 60), 8_000, 3_000
+    ),
     "window": lambda: Window(8_000, 3_000),
     "window of turns": lambda: Window(messages=4),
     "short results": lambda: elide_all,
@@ -322,6 +335,18 @@ def stored_turns(messages: Messages) -> list[tuple[str, str, list[str]]]:
     return [(role, turn.text, [tool.id for tool in turn.tools]) for role, turn in turns]
 
 
+async def complete(chat: StreamingChat[ChatResponse, Paused], messages: Messages) -> None:
+    """Complete a conversation. A run that is cancelled while a summary is written is repeated."""
+    while True:
+        before = stored_turns(messages)
+        with anyio.CancelScope() as scope:
+            RUNS[:] = [scope]
+            await chat.complete(messages)
+            return
+        assert stored_turns(messages)[: len(before)] == before, "a cancelled run changes or removes no stored turn"
+        assert "never" not in messages.to_json()
+
+
 async def run_actions(chat: StreamingChat[ChatResponse, Paused], actions: list[str], pick: int) -> None:
     messages = Messages()
     for number, action in enumerate(["ask", *actions]):
@@ -338,7 +363,7 @@ async def run_actions(chat: StreamingChat[ChatResponse, Paused], actions: list[s
                 decide(messages, action)
         role, turn = messages.live_turns[-1]
         if role != "model" or turn.finish_reason != "stop":
-            await chat.complete(messages)
+            await complete(chat, messages)
         assert stored_turns(messages)[: len(before)] == before, "no stored turn is changed or removed"
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
-import json
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from chat_claude.codec import StreamDecoder, decode, decode_count
@@ -16,7 +13,7 @@ from chat_core.errors import ChatError
 from chat_core.events import ReasoningDelta, TextDelta
 from chat_core.messages import ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.provider import Delta
-from chat_core.transport import Event, SseParser
+from chat_core.transport import AwsEvents, Event, SseParser
 
 from ..normalise import Object
 from ..recordings import Recorded, recorded
@@ -70,18 +67,7 @@ def streams() -> tuple[Recorded, ...]:
 
 def events_of(item: Recorded) -> list[Event]:
     """The events of a stream, whichever way the platform frames them."""
-    return list(_frames(item.body)) if item.body.startswith(BINARY) else SseParser().feed(item.body)
-
-
-def _frames(body: bytes) -> Iterator[Event]:
-    """The events in frames of AWS: lengths, headers, and the event in base64 in a payload of JSON."""
-    while body:
-        total, headers = struct.unpack(">II", body[:8])
-        payload = cast("Object", json.loads(body[12 + headers : total - 4]))
-        kind = "error" if b"exception" in body[12 : 12 + headers] else "message"
-        inner = payload.get("bytes")
-        yield Event(kind, base64.b64decode(inner) if isinstance(inner, str) else json.dumps(payload).encode())
-        body = body[total:]
+    return (AwsEvents() if item.body.startswith(BINARY) else SseParser()).feed(item.body)
 
 
 # --- Reading ------------------------------------------------------------------------------------------------

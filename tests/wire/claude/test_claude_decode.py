@@ -62,18 +62,18 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_the_page_states_the_score_of_the_answers() -> None:
+def test_the_documentation_page_states_the_score_of_responses() -> None:
     table = score()
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of the responses", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_recordings_are_all_here() -> None:
+def test_all_recordings_are_present() -> None:
     assert len(answers()) > 200
     assert len(streams()) >= 78
 
 
-def test_what_a_gateway_adds_behind_the_end_does_no_harm() -> None:
+def test_a_done_event_after_the_end_of_a_stream_is_ignored() -> None:
     """The official client fails on a `[DONE]`; its text is the answer all the same."""
     ended = [item for item in streams() if item.body.rstrip().endswith(b"[DONE]")]
     assert ended
@@ -84,20 +84,20 @@ def test_what_a_gateway_adds_behind_the_end_does_no_harm() -> None:
         assert turn.metadata.finish_reason == "max_tokens"
 
 
-def test_every_count_of_tokens_is_read() -> None:
+def test_every_token_count_is_decoded() -> None:
     assert len(counts()) >= 6
     for item in counts():
         got = read(item)
         assert isinstance(got, int) if item.accepted else isinstance(got, ChatError), item.id
 
 
-def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
     for item in streams():
         single = [item.body[index : index + 1] for index in range(len(item.body))]
         assert outcome(single) == outcome([item.body]), item.id
 
 
-def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for item in streams():
         random = Random(item.id)  # noqa: S311 - reproducible
         for _ in range(3):
@@ -111,7 +111,7 @@ def examples() -> list[Recorded]:
 
 
 @pytest.mark.parametrize("item", examples(), ids=lambda item: item.recording.rpartition("/")[2])
-def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(item: Recorded) -> None:
+def test_a_stream_split_at_generated_points_gives_the_same_turn(item: Recorded) -> None:
     whole = outcome([item.body])
     size = len(item.body)
 

@@ -30,33 +30,33 @@ def score() -> list[list[str]]:
     return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
 
 
-def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_requests_are_encoded_equivalently_except_listed_differences() -> None:
     wrong = judge(found(), read_listed("Requests", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(found()) >= 180
 
 
-def test_every_recorded_answer_goes_back_as_the_api_wants_it_but_for_what_is_listed() -> None:
+def test_recorded_responses_are_sent_back_as_required_except_listed_differences() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
     wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 46
 
 
-def test_the_page_states_the_score_of_the_requests() -> None:
+def test_the_documentation_page_states_the_score_of_requests() -> None:
     table = score()
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of the requests", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_page_lists_what_means_the_same() -> None:
+def test_the_documentation_page_lists_the_equivalences() -> None:
     rows = [[equivalence.name, equivalence.same, equivalence.reason] for equivalence in EQUIVALENCES]
     lines = "\n".join([f"| `{name}` | {same} | {reason} |" for name, same, reason in rows])
     shown = [[cell.replace("`", "") for cell in row] for row in read_rows("Equivalent requests", PAGE)]
     assert shown == [[cell.replace("`", "") for cell in row] for row in rows], f"the rows are now:\n{lines}"
 
 
-def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+def test_repeated_and_reloaded_requests_have_identical_bytes() -> None:
     for item in accepted():
         said = rebuild(item.asked or {})
         first = sent(said)
@@ -65,7 +65,7 @@ def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
         assert first == sent(replace(said, messages=stored)), item.id
 
 
-def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+def test_an_appended_turn_does_not_change_the_encoding_of_earlier_turns() -> None:
     """The API caches prompts by prefix."""
     for item in accepted():
         said = rebuild(item.asked or {})

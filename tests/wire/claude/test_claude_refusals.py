@@ -46,7 +46,7 @@ def _name(row: Object) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=_name)
-def test_a_recorded_refusal_becomes_the_error_that_it_tells_of(row: Object) -> None:
+def test_a_recorded_error_has_the_class_and_fields_of_its_response(row: Object) -> None:
     headers = Headers(cast("dict[str, str]", row["headers"]))
     body = row["body"] if isinstance(row["body"], str) else json.dumps(row["body"])
     status = cast("int", row["status"])
@@ -85,7 +85,7 @@ def _sent(row: Object) -> Object:
     return object_of(cast("list[Json]", body["tools"])[0])
 
 
-def test_what_the_vendor_accepted_is_sent_equivalently() -> None:
+def test_accepted_schemas_are_sent_equivalently() -> None:
     assert len(ACCEPTED) >= 55
     for row in ACCEPTED:
         carrier = _sent(row)
@@ -98,7 +98,7 @@ def test_what_the_vendor_accepted_is_sent_equivalently() -> None:
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: json.dumps(row["schema"])[:60])
-def test_what_the_vendor_refused_is_rewritten_or_refused_by_name(row: Object) -> None:
+def test_a_rejected_schema_is_rewritten_or_refused_with_its_keyword(row: Object) -> None:
     try:
         carrier = _sent(row)
     except UnsupportedOptionError as error:
@@ -116,7 +116,7 @@ UNENFORCED: Final = frozenset(
 )
 
 
-def test_the_strict_form_of_every_recorded_schema_has_no_keyword_that_is_refused() -> None:
+def test_the_strict_form_of_recorded_schemas_has_no_rejected_keyword() -> None:
     for row in SCHEMAS:
         try:
             carrier = _sent({**row, "strict": True})

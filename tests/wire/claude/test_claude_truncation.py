@@ -27,7 +27,7 @@ def broken_off(decoder: StreamDecoder) -> ChatError:
     return failure.value
 
 
-def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> None:
+def test_a_stream_truncated_after_any_event_never_gives_an_answer() -> None:
     ended = 0
     for item in all_streams():
         decoder = StreamDecoder(PROVIDER)
@@ -51,7 +51,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> Non
     assert ended > 75
 
 
-def test_a_cut_stream_says_how_far_it_came() -> None:
+def test_the_error_of_a_truncated_stream_states_the_received_bytes() -> None:
     item = next(item for item in all_streams() if b'"tool_use"' in item.body and b"thinking" in item.body)
     decoder = StreamDecoder(PROVIDER)
     events = events_of(item)

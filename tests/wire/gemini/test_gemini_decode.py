@@ -64,7 +64,7 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
     table = score()
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table[:3]]))  # noqa: T201
@@ -72,7 +72,7 @@ def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert read_rows("Score", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_recordings_are_all_here() -> None:
+def test_all_recordings_are_present() -> None:
     assert sum(answer.api == "generate-content" for answer in answers()) >= 190
     assert sum(answer.api == "embeddings" for answer in answers()) >= 15
     assert sum(answer.api == "count-tokens" for answer in answers()) >= 6
@@ -80,12 +80,12 @@ def test_the_recordings_are_all_here() -> None:
     assert sum(framing_of(answer) == "json-array" for answer in streams()) >= 7
 
 
-def test_every_count_of_tokens_is_a_number() -> None:
+def test_every_token_count_is_decoded() -> None:
     counted = [answer for answer in answers() if answer.api == "count-tokens" and answer.accepted]
     assert all(isinstance(read(answer), int) for answer in counted)
 
 
-def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
     for answer in streams():
         framing = framing_of(answer)
         # Some hold an image of a megabyte: its inside is cut elsewhere.
@@ -94,7 +94,7 @@ def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
             assert outcome(single, framing) == outcome([answer.body], framing), answer.id
 
 
-def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for answer in streams():
         random, framing = Random(answer.id), framing_of(answer)  # noqa: S311 - reproducible
         for _ in range(2):
@@ -110,7 +110,7 @@ def examples() -> list[Recorded]:
 
 
 @pytest.mark.parametrize("answer", examples(), ids=FEATURES)
-def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: Recorded) -> None:
+def test_a_stream_split_at_generated_points_gives_the_same_turn(answer: Recorded) -> None:
     framing = framing_of(answer)
     whole = outcome([answer.body], framing)
     size = len(answer.body)

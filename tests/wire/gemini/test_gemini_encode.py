@@ -24,32 +24,32 @@ PAGE = ROOT / "docs" / "differences-gemini.md"
 CHATS = [exchange for exchange in accepted() if exchange.api == "generate-content"]
 
 
-def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_requests_are_encoded_equivalently_except_listed_differences() -> None:
     wrong = judge(found(), read_listed("Requests", PAGE))
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_every_recorded_answer_is_replayed_as_its_vendor_requires() -> None:
+def test_recorded_responses_are_sent_back_as_their_vendor_requires() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
     wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 36
 
 
-def test_the_page_states_the_score() -> None:
+def test_the_documentation_page_states_the_current_score() -> None:
     table = score(found())
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of requests", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_page_states_what_means_the_same() -> None:
+def test_the_documentation_page_lists_the_equivalences() -> None:
     table = [[item.name, item.same, item.reason] for item in EQUIVALENCES]
     rows = [[cell.replace("`", "") for cell in row] for row in read_rows("Equivalent requests", PAGE)]
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert rows == [[cell.replace("`", "") for cell in row] for row in table], lines
 
 
-def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+def test_repeated_and_reloaded_requests_have_identical_bytes() -> None:
     for exchange in CHATS:
         said = rebuild(exchange.asked or {}, exchange.provider)
         first = sent(said)
@@ -58,7 +58,7 @@ def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
         assert first == sent(replace(said, messages=stored)), exchange.id
 
 
-def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+def test_an_appended_turn_does_not_change_the_encoding_of_earlier_turns() -> None:
     """The vendor caches prompts by prefix."""
     for exchange in CHATS:
         said = rebuild(exchange.asked or {}, exchange.provider)
@@ -67,7 +67,7 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
         assert encode_conversation(said.messages.view(), said.dialect).startswith(before[:-1]), exchange.id
 
 
-def test_every_signature_goes_back_byte_for_byte() -> None:
+def test_signatures_are_sent_back_unchanged() -> None:
     signed = 0
     for exchange in CHATS:
         text = json.dumps(exchange.asked)
@@ -103,7 +103,7 @@ FREE = (".role", "$schema", ".systemInstruction.parts+", ".thinkingLevel")
 """What may change without a change of meaning, or cannot be told from what may."""
 
 
-def test_nothing_else_means_the_same() -> None:
+def test_any_other_change_of_a_request_is_a_difference() -> None:
     for exchange in [item for item in CHATS if len(json.dumps(item.asked)) < 3000][::12]:
         asked = cast("Object", exchange.asked)
         for where, mutant in _mutations(asked, ""):

@@ -71,7 +71,7 @@ def _expected(status: int, text: str) -> type[ProviderError]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_is_of_the_class_that_its_status_and_details_say(row: Object) -> None:
+def test_a_recorded_error_has_the_class_for_its_status_and_details(row: Object) -> None:
     error = _error(row)
     status = cast("int", row["status"])
     wanted = _expected(status, _text(row))
@@ -82,7 +82,7 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_details_say(row:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_has_its_wait_and_the_message_of_the_vendor(row: Object) -> None:
+def test_a_recorded_error_has_its_retry_delay_and_vendor_message(row: Object) -> None:
     error = _error(row)
     headers = cast("dict[str, str]", row["headers"])
     delay = re.search(r'"retryDelay": "([\d.]+)s"', _text(row))
@@ -94,5 +94,5 @@ def test_a_recorded_refusal_has_its_wait_and_the_message_of_the_vendor(row: Obje
     assert error.code == status["status"]
 
 
-def test_the_rows_are_all_here() -> None:
+def test_all_recorded_errors_are_present() -> None:
     assert len(ROWS) >= 34

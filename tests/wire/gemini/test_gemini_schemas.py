@@ -51,7 +51,7 @@ def _as_body(schema: Object, schemas: Schemas) -> Object:
     return {"generationConfig": {"responseJsonSchema" if schemas == "json" else "responseSchema": schema}}
 
 
-def test_what_the_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_schemas_are_sent_equivalently_except_listed_differences() -> None:
     found = dict[str, list[str]]()
     for row in ACCEPTED:
         given, form = cast("Object", row["schema"]), _form(row)
@@ -63,7 +63,7 @@ def test_what_the_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() 
     assert len(ACCEPTED) >= 97
 
 
-def test_what_the_vendor_refused_is_rewritten_or_refused_first() -> None:
+def test_a_rejected_schema_is_rewritten_or_refused_before_sending() -> None:
     for row in REFUSED:
         given, form = cast("Object", row["schema"]), _form(row)
         try:
@@ -157,7 +157,7 @@ HARD: Final[tuple[tuple[str, Object], ...]] = (
 
 @pytest.mark.parametrize("output", [True, False], ids=["answer", "tool"])
 @pytest.mark.parametrize(("name", "schema"), HARD, ids=[name for name, _ in HARD])
-def test_a_schema_without_an_openapi_form_is_refused_by_its_keyword(name: str, schema: Object, output: bool) -> None:
+def test_a_schema_without_an_openapi_form_is_refused_with_its_keyword(name: str, schema: Object, output: bool) -> None:
     try:
         ours = _sent(schema, "openapi", output=output)
     except UnsupportedOptionError as error:
@@ -169,7 +169,7 @@ def test_a_schema_without_an_openapi_form_is_refused_by_its_keyword(name: str, s
 
 @pytest.mark.parametrize("output", [True, False], ids=["answer", "tool"])
 @pytest.mark.parametrize(("name", "schema"), HARD, ids=[name for name, _ in HARD])
-def test_a_schema_keeps_its_properties_where_json_schema_is_taken(name: str, schema: Object, output: bool) -> None:
+def test_the_json_schema_form_keeps_all_properties(name: str, schema: Object, output: bool) -> None:
     ours = _sent(schema, "json", output=output)
     assert list(cast("Object", ours.get("properties", {}))) == list(cast("Object", schema.get("properties", {}))), name
     assert "definitions" not in ours

@@ -42,7 +42,7 @@ def broken_off(decoder: StreamDecoder) -> ChatError:
     return failure.value
 
 
-def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> None:
+def test_a_stream_truncated_after_any_event_never_gives_an_answer() -> None:
     for answer in streams():
         decoder = StreamDecoder(PROVIDER)
         said = list[Delta]()
@@ -64,7 +64,7 @@ def test_a_stream_cut_after_any_event_before_its_end_is_never_an_answer() -> Non
             assert isinstance(read(answer), ChatError), f"{answer.id} has no end"
 
 
-def test_a_cut_is_worth_another_try() -> None:
+def test_a_truncated_stream_is_retryable() -> None:
     for answer in streams():
         decoder = StreamDecoder(PROVIDER)
         first = events_of(answer)[:1]
@@ -73,7 +73,7 @@ def test_a_cut_is_worth_another_try() -> None:
             assert broken_off(decoder).retryable, answer.id
 
 
-def test_an_array_cut_anywhere_before_its_end_is_never_an_answer() -> None:
+def test_a_json_array_truncated_anywhere_raises_a_network_error() -> None:
     for answer in streams():
         if framing_of(answer) == "json-array":
             body = answer.body.rstrip()
@@ -85,7 +85,7 @@ def test_an_array_cut_anywhere_before_its_end_is_never_an_answer() -> None:
                 assert isinstance(translate_transport_error(failure.value, PROVIDER), NetworkError)
 
 
-def test_a_cut_stream_says_how_far_it_came() -> None:
+def test_the_error_of_a_truncated_stream_states_the_received_bytes() -> None:
     answer = next(item for item in streams() if "parallel-tool-calls" in item.features and len(events_of(item)) > 2)
     decoder = StreamDecoder(PROVIDER)
     events = events_of(answer)
@@ -102,7 +102,7 @@ def thinks_before_it_ends(answer: Recorded) -> bool:
     return "reasoning" in answer.features and len(events_of(answer)) > 2
 
 
-def test_what_was_thought_before_the_cut_is_in_the_failure() -> None:
+def test_the_error_of_a_truncated_stream_contains_received_reasoning() -> None:
     answer = next(filter(thinks_before_it_ends, streams()))
     decoder = StreamDecoder(PROVIDER)
     decoder.feed(events_of(answer)[:1])

@@ -159,7 +159,7 @@ def read_frames(frames: Sequence[Object]) -> Turn:
     deltas = list[Delta]()
     for frame in frames:
         deltas += decoder.feed_json([frame])
-    return _agreeing(decoder.close(), deltas)
+    return require_agreement(decoder.close(), deltas)
 
 
 def read_stream(chunks: Sequence[bytes]) -> Turn:
@@ -173,10 +173,15 @@ def read_stream(chunks: Sequence[bytes]) -> Turn:
     for chunk in chunks:
         if events := parser.feed(chunk):
             deltas += decoder.feed(events)
-    return _agreeing(decoder.close(), deltas)
+    return require_agreement(decoder.close(), deltas)
 
 
-def _agreeing(turn: Turn, deltas: Sequence[Delta]) -> Turn:
+def require_agreement(turn: Turn, deltas: Sequence[Delta]) -> Turn:
+    """Return the turn of a stream whose deltas say exactly what the turn says.
+
+    Raises:
+        AssertionError: they say something else, or one thing twice.
+    """
     said = "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)])
     assert said == turn.text
     assert "".join([delta.text for delta in deltas if isinstance(delta, ReasoningDelta)]) == reasoning_of(turn)

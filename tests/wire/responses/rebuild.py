@@ -156,8 +156,7 @@ def _output(left: Object) -> tuple[OutputSchema, bool] | None:
 
 
 def _options(left: Object, provider: str, raw: list[Object], include: tuple[str, ...]) -> ChatOptions:
-    typed: dict[str, Any] = {"include": include, "tools": tuple(raw)}
-    left.pop("background", None)  # the library refuses it
+    typed: dict[str, Any] = {"include": include, "tools": tuple(raw), "background": left.pop("background", None)}
     text = dict(object_of(left.get("text")))
     if text:
         typed["verbosity"] = text.pop("verbosity", None)

@@ -89,7 +89,7 @@ OTHER: Final[tuple[tuple[Object, Object], ...]] = (
 
 
 @pytest.mark.parametrize("equivalence", EQUIVALENCES, ids=lambda equivalence: equivalence.name)
-def test_what_is_named_means_the_same(equivalence: object) -> None:
+def test_the_example_of_each_equivalence_has_no_differences(equivalence: object) -> None:
     name = getattr(equivalence, "name")  # noqa: B009 - an object to the parametrisation
     one, other = SAME[name]
     assert differences(one, other) == []
@@ -102,18 +102,18 @@ def test_every_equivalence_has_an_example_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
-def test_anything_else_makes_a_difference(one: Object, other: Object) -> None:
+def test_requests_that_are_not_equivalent_differ(one: Object, other: Object) -> None:
     assert differences(one, other)
     assert differences(one, one) == []
 
 
-def test_the_body_itself_stays_as_it_is() -> None:
+def test_canonical_does_not_change_the_body() -> None:
     body = said(message("a", type="message"), tools=[], include=["b", "a"])
     before = repr(body)
     canonical(body)
     assert repr(body) == before
 
 
-def test_items_that_mean_the_same_share_a_fingerprint() -> None:
+def test_equivalent_items_have_the_same_fingerprint() -> None:
     assert fingerprint([message("a")]) == fingerprint([message([TEXT])])
     assert fingerprint([message("a")]) != fingerprint([message("b")])

@@ -10,6 +10,8 @@ from random import Random
 
 import pytest
 from chat_core.errors import ChatError
+from chat_core.events import TextDelta
+from chat_core.messages import Text, Turn
 from chat_responses.codec import decode_count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from ..exchanges import ROOT, require_wire
 from ..listed import judge, read_listed, read_rows
 from ..recordings import recorded
-from .decoding import Answer, answers, differences, read, read_stream, streams, summary
+from .decoding import Answer, answers, differences, read, read_stream, require_agreement, streams, summary
 
 require_wire()
 
@@ -70,7 +72,7 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
     assert not wrong, "\n".join(wrong[:60])
 
 
-def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
     table = score()
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))  # noqa: T201
@@ -78,20 +80,20 @@ def test_the_page_states_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert read_rows("Score of responses", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_the_recordings_are_all_here() -> None:
+def test_all_recordings_are_present() -> None:
     assert sum(answer.api == "responses" for answer in answers()) >= 216
     assert sum(answer.api == "responses-ws" for answer in answers()) >= 4
     assert len(streams()) >= 84
 
 
-def test_a_stream_byte_by_byte_is_the_same_turn() -> None:
+def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
     for answer in streams():
         if len(answer.body) < 200_000:
             single = [answer.body[index : index + 1] for index in range(len(answer.body))]
             assert outcome(single) == whole(answer), answer.id
 
 
-def test_a_stream_cut_anywhere_is_the_same_turn() -> None:
+def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for answer in streams():
         random = Random(answer.id)  # noqa: S311 - reproducible
         for _ in range(3):
@@ -107,7 +109,7 @@ def examples() -> list[Answer]:
 
 
 @pytest.mark.parametrize("answer", examples(), ids=FEATURES)
-def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: Answer) -> None:
+def test_a_stream_split_at_generated_points_gives_the_same_turn(answer: Answer) -> None:
     size = len(answer.body)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -119,9 +121,17 @@ def test_a_stream_cut_at_points_that_hypothesis_chose_is_the_same_turn(answer: A
     cut()
 
 
-def test_every_count_of_tokens_is_read() -> None:
+def test_every_token_count_is_decoded() -> None:
     counts = [item for item in recorded("count-tokens") if item.path.endswith("/responses/input_tokens")]
     assert len(counts) >= 3
     for item in counts:
         if item.accepted:
             assert decode_count(item.body, item.provider) > 0, item.id
+
+
+def test_a_text_that_is_delivered_twice_is_a_difference() -> None:
+    turn, twice = Turn([Text("Hello.")]), [TextDelta("Hello."), TextDelta("Hello.")]
+
+    assert require_agreement(turn, twice[:1]) is turn
+    with pytest.raises(AssertionError):
+        require_agreement(turn, twice)

@@ -87,13 +87,13 @@ BODIES: Final[dict[str, Object]] = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_every_form_of_an_item_goes_over_as_it_was_said(name: str) -> None:
+def test_every_documented_form_of_an_item_is_sent_unchanged(name: str) -> None:
     body: Object = {"model": "m", "input": CONVERSATIONS[name]}
     assert again(body) == []
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_every_form_of_a_request_goes_over_as_it_was_said(name: str) -> None:
+def test_every_documented_form_of_a_request_is_sent_unchanged(name: str) -> None:
     body: Object = {"model": "m", **BODIES[name]}
     assert again(body) == []
 

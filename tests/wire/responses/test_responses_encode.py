@@ -17,26 +17,26 @@ require_wire()
 PAGE = ROOT / "docs" / "differences-responses.md"
 
 
-def test_every_accepted_request_is_encoded_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_requests_are_encoded_equivalently_except_listed_differences() -> None:
     wrong = judge(found(), read_listed("Requests", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(found()) >= 180
 
 
-def test_every_recorded_answer_is_replayed_as_its_vendor_requires() -> None:
+def test_recorded_responses_are_sent_back_as_their_vendor_requires() -> None:
     unlike = {continuation.id: differences for continuation, differences in continuations()}
     wrong = judge(unlike, read_listed("Responses sent back", PAGE))
     assert not wrong, "\n".join(wrong[:60])
     assert len(unlike) >= 44
 
 
-def test_the_page_states_the_score() -> None:
+def test_the_documentation_page_states_the_current_score() -> None:
     table = score()
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of requests", PAGE) == table, f"the score is now:\n{lines}"
 
 
-def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
+def test_repeated_and_reloaded_requests_have_identical_bytes() -> None:
     for name, (provider, body) in questions().items():
         said = rebuild(body, provider)
         first = sent(said)
@@ -45,7 +45,7 @@ def test_a_request_is_the_same_bytes_each_time_and_after_storing() -> None:
         assert first == sent(replace(said, messages=stored)), name
 
 
-def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one() -> None:
+def test_an_appended_turn_does_not_change_the_encoding_of_earlier_turns() -> None:
     """Vendors cache prompts by prefix."""
     for name, (provider, body) in questions().items():
         said = rebuild(body, provider)

@@ -16,6 +16,7 @@ from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 
 from ..exchanges import require_wire
+from ..outcomes import same_outcome
 from .decoding import PROVIDER, Answer, answers, read, streams, summary
 
 require_wire()
@@ -56,17 +57,9 @@ async def ask(provider: ResponsesProvider, answer: Answer) -> Turn | ChatError:
         return error
 
 
-def alike(one: Turn | ChatError, other: Turn | ChatError) -> bool:
-    if isinstance(one, Turn) and isinstance(other, Turn):
-        return summary(one) == summary(other)
-    if isinstance(one, ChatError):
-        return (type(one), str(one), one.retryable) == (type(other), str(other), getattr(other, "retryable", None))
-    return one == other
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_every_answer_is_the_same_over_http(anyio_backend: str) -> None:
+async def test_every_response_is_decoded_the_same_over_http(anyio_backend: str) -> None:
     assert anyio_backend
     with LoopbackServer(serve) as server:
         transport = HttpxTransport()
@@ -75,14 +68,14 @@ async def test_every_answer_is_the_same_over_http(anyio_backend: str) -> None:
                 builder = ResponsesBuilder().with_base_url(f"http://{server.host}/{number}")
                 provider = builder.with_provider_name(PROVIDER).with_model("m").with_transport(transport).build()
                 got = await ask(provider, answer)
-                assert alike(got, read(answer)), f"{answer.id}: {got} | {read(answer)}"
+                assert same_outcome(got, read(answer), summary), f"{answer.id}: {got} | {read(answer)}"
         finally:
             await transport.aclose()
         assert server.connections < 20, "answers that were read to their end keep their connection"
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_breaks_in_mid_stream_is_never_an_answer() -> None:
+async def test_a_connection_lost_in_mid_stream_never_gives_an_answer() -> None:
     some = streams()[::17]
 
     def cut(exchange: Exchange) -> None:

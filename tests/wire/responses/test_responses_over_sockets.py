@@ -15,9 +15,8 @@ from chat_core import ChatBuilder, ChatResponse, Retry, StreamingChat, ToolColle
 from chat_core.errors import AuthenticationError, ChatError, NetworkError, RateLimitedError, UsageError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
-from chat_core.provider import NO_TOOLS
+from chat_core.provider import NO_TOOLS, ProviderStream
 from chat_core.transport import Event, Transport
-from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_openai import OpenAIBuilder
 from chat_responses import ResponsesBuilder, ResponsesDialect, ResponsesFrames, ResponsesProvider
@@ -133,7 +132,7 @@ async def replayed(session: Session, number: int, *, stream: bool) -> None:
         assert handshake.headers["authorization"] == "Bearer hunter2"
 
 
-async def test_every_recorded_session_is_asked_and_understood_as_it_was(anyio_backend: str) -> None:
+async def test_recorded_sessions_are_replayed_with_equal_requests_and_turns(anyio_backend: str) -> None:
     assert anyio_backend
     assert len(SESSIONS) == 2
     for session in SESSIONS:
@@ -142,7 +141,7 @@ async def test_every_recorded_session_is_asked_and_understood_as_it_was(anyio_ba
                 await replayed(session, number, stream=stream)
 
 
-async def test_a_refused_handshake_is_the_error_that_http_would_have_been(anyio_backend: str) -> None:
+async def test_a_rejected_handshake_raises_the_same_error_as_over_http(anyio_backend: str) -> None:
     assert anyio_backend
     assert len(REFUSALS) == 2
 
@@ -161,7 +160,7 @@ async def test_a_refused_handshake_is_the_error_that_http_would_have_been(anyio_
                 assert "hunter2" not in repr(error)
 
 
-async def test_a_handshake_that_is_refused_for_a_while_says_how_long_to_wait(anyio_backend: str) -> None:
+async def test_a_rate_limited_handshake_has_a_retry_delay(anyio_backend: str) -> None:
     assert anyio_backend
 
     async def play(_: Sockets, _connection: ServerConnection, _asked: Object) -> None:
@@ -192,7 +191,7 @@ def asked_for(asked: Object) -> list[str]:
     return str(items[-1]["content"]).split()
 
 
-async def test_every_stream_is_the_same_over_a_socket(anyio_backend: str) -> None:
+async def test_every_stream_gives_the_same_turn_over_a_websocket(anyio_backend: str) -> None:
     assert anyio_backend
     some = whole()
     assert len(some) > 80
@@ -215,7 +214,7 @@ async def test_every_stream_is_the_same_over_a_socket(anyio_backend: str) -> Non
         assert lost < 10
 
 
-async def test_a_socket_that_closes_in_mid_turn_is_never_an_answer(anyio_backend: str) -> None:
+async def test_a_websocket_closed_in_mid_turn_raises_a_network_error(anyio_backend: str) -> None:
     assert anyio_backend
     some = [answer for answer in whole() if len(answer.events) <= 40]
     assert len(some) > 30
@@ -241,7 +240,7 @@ async def test_a_socket_that_closes_in_mid_turn_is_never_an_answer(anyio_backend
         assert sockets.connections == cuts
 
 
-async def test_a_turn_that_is_left_at_any_event_leaves_nothing_for_the_next(anyio_backend: str) -> None:
+async def test_a_stream_closed_after_any_event_does_not_affect_the_next_request(anyio_backend: str) -> None:
     assert anyio_backend
     some = [answer for answer in whole() if 5 <= len(answer.events) <= 40][::4]
 
@@ -267,11 +266,11 @@ async def test_a_turn_that_is_left_at_any_event_leaves_nothing_for_the_next(anyi
         assert not mine
 
 
-async def by_number(events: DecodedStream, count: int) -> AsyncGenerator[None]:
+async def by_number(events: ProviderStream, count: int) -> AsyncGenerator[None]:
     """The first so many batches."""
     for _ in range(count):
         try:
-            await anext(events)
+            await anext(aiter(events))
         except StopAsyncIteration:
             return
         yield None
@@ -338,7 +337,7 @@ def chat_of(provider: ResponsesProvider) -> StreamingChat[ChatResponse, Never]:
 
 
 @pytest.mark.parametrize("stored", [True, False])
-async def test_a_chat_with_tools_goes_on_over_one_connection_and_sends_what_is_new(
+async def test_a_chat_with_tools_reuses_its_connection_and_sends_only_new_items(
     anyio_backend: str,
     stored: bool,
 ) -> None:
@@ -359,7 +358,7 @@ async def test_a_chat_with_tools_goes_on_over_one_connection_and_sends_what_is_n
         assert not any(asked.keys() & {"stream", "background"} for asked in sockets.asked)
 
 
-async def test_a_connection_that_was_lost_takes_what_it_knew_along_and_all_is_sent_again(anyio_backend: str) -> None:
+async def test_the_whole_conversation_is_sent_again_after_a_lost_connection(anyio_backend: str) -> None:
     assert anyio_backend
     async with serving(Model()) as sockets, opened() as transport:
         builder = ResponsesBuilder().with_model("m").with_base_url(f"http://{sockets.host}/v1").with_previous_response()
@@ -382,7 +381,7 @@ async def test_a_connection_that_was_lost_takes_what_it_knew_along_and_all_is_se
             assert "previous_response_id" in then
 
 
-async def test_a_failure_before_the_first_event_is_tried_again_on_another_connection(anyio_backend: str) -> None:
+async def test_a_failure_before_the_first_event_is_retried_on_a_new_connection(anyio_backend: str) -> None:
     assert anyio_backend
     model = Model()
     error = {"code": "websocket_connection_limit_reached", "message": "60 minutes are over"}
@@ -402,14 +401,14 @@ async def test_a_failure_before_the_first_event_is_tried_again_on_another_connec
         assert sockets.connections == 3
 
 
-async def test_tokens_are_not_counted_over_a_socket(anyio_backend: str) -> None:
+async def test_count_tokens_is_refused_over_a_websocket(anyio_backend: str) -> None:
     assert anyio_backend
     async with serving(Model()) as sockets, opened() as transport:
         with pytest.raises(UsageError, match="over HTTP"):
             await provider_of(sockets, transport).count_tokens(Messages.from_user("Hi"))
 
 
-async def test_a_builder_that_knows_nothing_of_sockets_works_over_one(anyio_backend: str) -> None:
+async def test_builders_accept_a_websocket_transport_without_with_websocket(anyio_backend: str) -> None:
     assert anyio_backend
     async with serving(Model()) as sockets, opened() as transport:
         base = f"http://{sockets.host}/v1"
@@ -422,7 +421,7 @@ async def test_a_builder_that_knows_nothing_of_sockets_works_over_one(anyio_back
                 assert "".join([text async for text in stream.text()]) == "It is sunny in Lyon."
 
 
-async def test_the_builder_makes_its_own_transport_and_closes_it(anyio_backend: str) -> None:
+async def test_with_websocket_creates_a_transport_that_the_provider_closes(anyio_backend: str) -> None:
     assert anyio_backend
     async with serving(Model()) as sockets:
         base = f"http://{sockets.host}/v1"

@@ -62,7 +62,7 @@ def _expected(status: int, text: str) -> type[ProviderError]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Object) -> None:
+def test_a_recorded_error_has_the_class_for_its_status_and_body(row: Object) -> None:
     error = _error(row)
     status = cast("int", row["status"])
     assert type(error) is _expected(status, _text(row)), str(error)
@@ -72,7 +72,7 @@ def test_a_recorded_refusal_is_of_the_class_that_its_status_and_body_say(row: Ob
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']}-{row['status']}-{row['from']}")
-def test_a_recorded_refusal_says_which_request_it_was_in_the_words_of_its_vendor(row: Object) -> None:
+def test_a_recorded_error_has_its_request_id_and_vendor_message(row: Object) -> None:
     error = _error(row)
     headers = cast("dict[str, str]", row["headers"])
     assert error.request_id == headers.get("x-request-id", headers.get("apim-request-id"))
@@ -86,6 +86,6 @@ def test_a_recorded_refusal_says_which_request_it_was_in_the_words_of_its_vendor
         assert error.code == code
 
 
-def test_a_response_that_the_server_has_forgotten_is_told_from_other_refusals() -> None:
+def test_a_missing_previous_response_is_distinguished_from_other_errors() -> None:
     for row in ROWS:
         assert is_previous_response_missing(_error(row)) is ("previous_response_not_found" in _text(row)), row["from"]

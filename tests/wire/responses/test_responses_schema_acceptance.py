@@ -45,7 +45,7 @@ def _body(schema: Json, *, strict: Json) -> Object:
     return {"text": {"format": shape}}
 
 
-def test_what_a_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() -> None:
+def test_accepted_schemas_are_sent_equivalently_except_listed_differences() -> None:
     found = dict[str, list[str]]()
     for row in ROWS:
         if not row["accepted"]:
@@ -60,7 +60,7 @@ def test_what_a_vendor_accepted_is_sent_equivalently_but_for_what_is_listed() ->
     assert len(ROWS) >= 77
 
 
-def test_what_a_vendor_refused_is_sent_without_what_it_refused() -> None:
+def test_a_rejected_schema_is_not_sent_in_its_rejected_form() -> None:
     for row in ROWS:
         if row["accepted"]:
             continue

@@ -1,0 +1,14 @@
+"""Error responses: a provider that reads them wrong fails at the scenario that names its fault, and at no other one."""
+
+from __future__ import annotations
+
+from chat_testing.conformance import error_responses
+
+from .toy import Toy
+from .wrong_provider_reports import parametrize_wrong_providers, report_of
+from .wrong_providers import CASES
+
+
+@parametrize_wrong_providers(error_responses)
+def test_a_provider_that_misreads_an_error_response_fails_the_expected_scenarios(kind: type[Toy]) -> None:
+    assert set(report_of(kind).broken) == CASES[kind], report_of(kind)
