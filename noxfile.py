@@ -40,7 +40,7 @@ IN_BETWEEN = ("packages/chat-core/tests", "packages/chat-testing/tests", "packag
 """Test folders that run on the Python versions between the oldest and the newest. Missing folders are skipped."""
 ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--trace", "--collect-only", "--co")
 """Pytest options that are incompatible with pytest-xdist or configure its processes."""
-THOROUGH = ("tests/crash", "tests/bench", "packages", "transports")
+THOROUGH = ("tests/crash", "tests/bench", "tests/conformance/test_router.py", "packages", "transports")
 """Folders with tests that run only a sample of their cases unless CHAT_THOROUGH is set."""
 
 # Tests start hundreds of processes. Without bytecode files, each one would recompile pydantic and this library.
@@ -132,9 +132,10 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a call, the user decides, another process resumes. Also: `demo agent`, `demo memory`."""
+    """A local model requests a call, the user decides. Also: `demo agent`, `demo memory`, `demo service`."""
     _install(session, "model")
-    name, *words = session.posargs if session.posargs[:1] in (["agent"], ["memory"]) else ["approval", *session.posargs]
+    others = (["agent"], ["memory"], ["service"])
+    name, *words = session.posargs if session.posargs[:1] in others else ["approval", *session.posargs]
     program = "docs/examples/approval" if name == "approval" else f"docs/examples/{name}.py"
     python = shutil.which("python", path=session.bin) or "python"
     sys.stdout.flush()
@@ -260,9 +261,15 @@ def _without_dbos(session: nox.Session) -> list[str]:
     if str(session.run("python", "-c", question, silent=True, log=False)).strip() != "True":
         return []
     session.log("DBOS needs SQLite 3.42 on this Python, which has an older one: its tests are left out")
-    pages = ("docs/guides/approvals-web.md", "packages/chat-dbos/README.md")
+    pages = (
+        "docs/guides/approvals-web.md",
+        "docs/guides/workflows.md",
+        "packages/chat-dbos/README.md",
+        "packages/chat-pipeline/README.md",
+    )
+    folders = ("packages/chat-dbos/tests", "packages/chat-pipeline/tests", "tests/durable")
     run = "tests/project/test_docs.py::test_the_code_of_a_docs_page_runs"
-    return ["--ignore=packages/chat-dbos/tests", "--ignore=tests/durable", *(f"--deselect={run}[{p}]" for p in pages)]
+    return [*(f"--ignore={folder}" for folder in folders), *(f"--deselect={run}[{p}]" for p in pages)]
 
 
 @nox.session

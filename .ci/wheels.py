@@ -20,10 +20,13 @@ LOCKS = ROOT / "requirements"
 REPORTS = ROOT / ".nox" / "reports"
 PACKAGES = {file.parent.name: file.parent.relative_to(ROOT) for file in ROOT.glob("*/*/pyproject.toml")}
 EXTRAS = {
+    "chat-claude": "[bedrock]",
     "chat-core": "[prices]",
     "chat-memory": "[embedder,postgres,spacy]",
+    "chat-pipeline": "[wasm]",
+    "chat-router": "[prices]",
     "chat-store": "[postgres]",
-    "chat-transport-httpx": "[http2,httpx2]",
+    "chat-transport-httpx": "[http2]",
 }
 """Extras that the tests of a wheel need."""
 
@@ -51,9 +54,10 @@ def _number_of_tests(name: str) -> int:
 def _wheels_for_tests(name: str) -> list[str]:
     """Return the wheels that the tests of a package need: its own with extras, and those that only the tests import."""
     tests = [file.read_text(encoding="utf-8") for file in (ROOT / PACKAGES[name] / "tests").rglob("*.py")]
-    others = ("chat-testing", "chat-store")
+    others = ("chat-testing", "chat-store", "chat-claude", "chat-gemini", "chat-openai")
     imported = [other for other in others if any(f"from {other.replace('-', '_')}" in text for text in tests)]
-    return [f"{name}{EXTRAS.get(name, '')}", *(other for other in imported if other != name)]
+    imported += ["chat-store[postgres]"] if any("from chat_store.postgres" in text for text in tests) else []
+    return [f"{name}{EXTRAS.get(name, '')}", *(other for other in imported if not other.startswith(name))]
 
 
 def _test_alone(name: str, folder: Path, wheels: Path) -> tuple[bool, str]:

@@ -78,6 +78,9 @@ ALSO: Final = (
     "chat_memory.spacy_recognizer",
     "chat_memory.tools",
     "chat_memory.transcript",
+    "chat_memory.weights",
+    "chat_pipeline.wasm",
+    "chat_store.watcher",
     "chat_store.postgres",
     "chat_store.sql.notify",
     "chat_store.sql.pool",
@@ -92,8 +95,8 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "chats": (
         "Chats and their builders",
         (
-            "builder chat ask models context recall middleware run_context engine.stream options output engine.retry "
-            "engine.plan engine.subchat engine.subchat_report"
+            "builder chat ask models context recall middleware run_context live_input engine.stream options output "
+            "engine.retry engine.plan engine.subchat engine.subchat_report"
         ),
         "blocking",
     ),
@@ -110,7 +113,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "conversations": ("Conversations that are kept", "conversation", ""),
     "errors": ("Errors", "errors", "errors"),
     "observer": ("Watching runs", "", "observer"),
-    "providers": ("For authors of providers", "provider", "wire"),
+    "providers": ("For authors of providers", "provider batches", "wire"),
     "transport": ("For authors of transports", "", "transport"),
     "testing": ("For tests", "", "testing"),
 }
