@@ -4,12 +4,15 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import pytest
+from chat_core.errors import InvalidResponseError
 from chat_core.wire.shapes import (
     WrongShapeError,
     is_list,
     is_mapping,
     is_object,
     mapping,
+    parse_body,
+    parse_object,
     require_list,
     require_object,
     require_text,
@@ -49,3 +52,24 @@ def test_whole_numbers_keeps_only_counts_that_are_whole_numbers() -> None:
     counts = {"a": 1, "b": 2.0, "c": "4", "d": None, "e": -1, "f": float("inf"), "g": float("nan"), "h": True}
     assert whole_numbers(counts) == {"a": 1, "b": 2}
     assert whole_numbers(None) == whole_numbers([1]) == {}
+
+
+def test_parse_body_and_parse_object_return_the_value_of_a_body() -> None:
+    assert parse_body(b"[1]", "toy") == [1]
+    assert parse_object(b'{"a":1}', "toy") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("parse", "body", "message"),
+    [
+        pytest.param(parse_body, b"<html>", "toy: the response is not JSON", id="body-not-json"),
+        pytest.param(parse_object, b"<html>", "toy: the response is not JSON", id="object-not-json"),
+        pytest.param(parse_object, b"[]", "toy: the response must be a JSON object", id="not-an-object"),
+    ],
+)
+def test_parse_functions_raise_invalid_response_error_with_the_body(
+    parse: Callable[[bytes, str], object], body: bytes, message: str
+) -> None:
+    with pytest.raises(InvalidResponseError, match=f"^{message}") as error:
+        parse(body, "toy")
+    assert error.value.raw == body

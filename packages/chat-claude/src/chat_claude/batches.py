@@ -16,9 +16,9 @@ from typing import Any, Final, final
 
 from chat_core.batches import Batch, BatchItem, BatchRequest, BatchState, BatchStatus, request_id
 from chat_core.errors import BatchCancelledError, BatchExpiredError, BatchInDoubtError, ChatError, InvalidResponseError
-from chat_core.json import dump_bytes, loads_limited
+from chat_core.json import dump_bytes
 from chat_core.wire.credentials import Redactor
-from chat_core.wire.shapes import Json, is_list, is_object, mapping, whole_numbers
+from chat_core.wire.shapes import is_list, mapping, parse_object, whole_numbers
 
 from chat_claude.codec import Encoded, decode
 from chat_claude.errors import error_from_object
@@ -110,7 +110,7 @@ def decode_id(body: bytes, provider: str) -> str:
     Raises:
         InvalidResponseError: the response is not a batch.
     """
-    id_ = _parse(body, provider).get("id")
+    id_ = parse_object(body, provider).get("id")
     if isinstance(id_, str) and id_:
         return id_
     msg = f"{provider}: `id` of a batch must be a string, not {id_!r}"
@@ -127,7 +127,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
     """
-    batch = _parse(body, provider)
+    batch = parse_object(body, provider)
     state = STATES.get(batch.get("processing_status"))
     if state is None:
         msg = f"{provider}: the state {batch.get('processing_status')!r} of a batch is unknown"
@@ -151,7 +151,7 @@ def decode_list(body: bytes, provider: str) -> tuple[list[ListedBatch], str | No
     Raises:
         InvalidResponseError: the response is not a list of batches.
     """
-    page = _parse(body, provider)
+    page = parse_object(body, provider)
     items = page.get("data")
     if not is_list(items):
         msg = f"{provider}: `data` of a list of batches must be a list, not {items!r}"
@@ -183,7 +183,7 @@ def decode_item(line: bytes, redactor: Redactor, *, batch: Batch, dialect: Diale
     """
     id_ = ""
     try:
-        entry = _parse(line, dialect.provider)
+        entry = parse_object(line, dialect.provider)
         custom_id = entry.get("custom_id")
         id_ = custom_id if isinstance(custom_id, str) else ""
         result = mapping(entry.get("result"))
@@ -208,15 +208,3 @@ def decode_item(line: bytes, redactor: Redactor, *, batch: Batch, dialect: Diale
                 raise InvalidResponseError(msg, path="result.type", raw=line)
     except ChatError as error:
         return BatchItem(id_, error=redactor.redact_error(error, line))
-
-
-def _parse(body: bytes, provider: str) -> Json:
-    try:
-        value = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
-    if is_object(value):
-        return value
-    msg = f"{provider}: the response must be a JSON object"
-    raise InvalidResponseError(msg, raw=body)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chat_core.errors import InvalidResponseError
-from chat_core.json import loads_limited
-from chat_core.wire.shapes import mapping
+from chat_core.wire.shapes import mapping, parse_body
 
 from chat_claude.decode import StreamDecoder, decode, is_last
 from chat_claude.encode import Encoded, encode, encode_count, encode_turns
@@ -75,11 +74,7 @@ def decode_count(body: bytes, provider: str, field: str = "input_tokens") -> int
         InvalidResponseError: the body is not JSON or has no `input_tokens`.
         ProviderError: the body contains an error object.
     """
-    try:
-        response = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
+    response = parse_body(body, provider)
     if (error_object := find_error(response, "")) is not None:
         raise error_from_object(error_object, provider)
     count = mapping(response).get(field)

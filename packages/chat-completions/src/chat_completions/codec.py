@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Final
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
-from chat_core.json import dump_bytes, loads_limited
+from chat_core.json import dump_bytes
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 from chat_core.usage import Usage
-from chat_core.wire.shapes import is_list, is_object, mapping
+from chat_core.wire.shapes import is_list, is_object, mapping, parse_body
 from chat_core.wire.strict import strict_schema
 
 from chat_completions.decode import DONE, StreamDecoder, decode, is_last
@@ -154,11 +154,7 @@ def decode_embeddings(
             numbers and the requested length.
         ProviderError: the body contains an error object.
     """
-    try:
-        answer = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
+    answer = parse_body(body, provider)
     if (error_object := find_error(answer, kind="embeddings")) is not None:
         raise error_from_object(error_object, provider)
     if not is_object(answer):

@@ -13,9 +13,9 @@ from typing import Any, Final, final
 
 from chat_core.batches import Batch, BatchItem, BatchOutcome, BatchRequest, BatchState, BatchStatus, request_id
 from chat_core.errors import ChatError, InvalidResponseError
-from chat_core.json import dump_bytes, loads_limited
+from chat_core.json import dump_bytes
 from chat_core.wire.credentials import Redactor
-from chat_core.wire.shapes import Json, is_list, is_object, mapping
+from chat_core.wire.shapes import is_list, is_object, mapping, parse_object
 
 from chat_gemini.decode import decode
 from chat_gemini.errors import error_from_object, find_error
@@ -97,7 +97,7 @@ def decode_name(body: bytes, provider: str) -> str:
         InvalidResponseError: the response has no name.
         ProviderError: the response contains an error.
     """
-    response = parse(body, provider)
+    response = parse_object(body, provider)
     name = mapping(response.get("file", response)).get("name")
     if isinstance(name, str) and name:
         return name
@@ -117,7 +117,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
     """
-    operation = parse(body, provider)
+    operation = parse_object(body, provider)
     described = mapping(operation.get("metadata", operation))
     name = described.get("state")
     state, outcome = STATES.get(str(name).partition("STATE_")[2], (None, None))
@@ -138,7 +138,7 @@ def decode_list(body: bytes, provider: str) -> tuple[Sequence[tuple[str, object]
         body: body of the response.
         provider: provider name for errors.
     """
-    page = parse(body, provider)
+    page = parse_object(body, provider)
     items = page.get("operations")
     operations = [mapping(item) for item in items] if is_list(items) else []
     batches = [(str(item.get("name")), mapping(item.get("metadata", item)).get("displayName")) for item in operations]
@@ -154,7 +154,7 @@ def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchI
         batch: the ended batch. Its name is part of the request ids.
         provider: provider name for errors.
     """
-    operation = parse(body, provider)
+    operation = parse_object(body, provider)
     output = mapping(mapping(operation.get("metadata")).get("output")) or mapping(operation.get("response"))
     file = output.get("responsesFile")
     if isinstance(file, str) and file:
@@ -178,7 +178,7 @@ def decode_item(line: bytes, redactor: Redactor, *, provider: str) -> BatchItem:
         provider: provider name for errors.
     """
     try:
-        item = _decode_entry(parse(line, provider), "", provider)
+        item = _decode_entry(parse_object(line, provider), "", provider)
     except ChatError as error:
         item = BatchItem("", error=error)
     if item.error is not None:
@@ -221,24 +221,3 @@ class InlineItems:
         for item in self._items:
             return item
         raise StopAsyncIteration
-
-
-def parse(body: bytes, provider: str) -> Json:
-    """Return the JSON object in a body.
-
-    Args:
-        body: body of the response.
-        provider: provider name for errors.
-
-    Raises:
-        InvalidResponseError: the body is not a JSON object.
-    """
-    try:
-        value = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
-    if is_object(value):
-        return value
-    msg = f"{provider}: the response must be a JSON object"
-    raise InvalidResponseError(msg, raw=body)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
-from chat_core.json import dump_bytes, loads, loads_limited
+from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse, OutputSchema, ToolDeclarations
 from chat_core.usage import Usage
-from chat_core.wire.shapes import Json, is_list, is_object, mapping
+from chat_core.wire.shapes import Json, is_list, is_object, mapping, parse_body
 
 from chat_gemini.decode import StreamDecoder, decode
 from chat_gemini.encode import encode, encode_conversation, encode_tools
@@ -129,11 +129,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
 
 
 def _parse_response(body: bytes, provider: str) -> Json:
-    try:
-        response = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
+    response = parse_body(body, provider)
     if (error_object := find_error(response)) is not None:
         raise error_from_object(error_object, provider)
     if not is_object(response):

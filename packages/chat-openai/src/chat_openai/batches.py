@@ -21,11 +21,11 @@ from chat_core.errors import (
     InvalidResponseError,
     ProviderError,
 )
-from chat_core.json import dump_bytes, loads_limited
+from chat_core.json import dump_bytes
 from chat_core.messages import Turn
 from chat_core.wire.credentials import Redactor
 from chat_core.wire.errors import error_from_object
-from chat_core.wire.shapes import Json, is_list, is_object, mapping, whole_numbers
+from chat_core.wire.shapes import Json, is_list, is_object, mapping, parse_object, whole_numbers
 
 NAME: Final = "chat_batches"
 """Key of the name in the metadata of a batch."""
@@ -103,7 +103,7 @@ def decode_id(body: bytes, provider: str) -> str:
     Raises:
         InvalidResponseError: the response has no id.
     """
-    id_ = parse(body, provider).get("id")
+    id_ = parse_object(body, provider).get("id")
     if isinstance(id_, str) and id_:
         return id_
     msg = f"{provider}: `id` must be a string, not {id_!r}"
@@ -120,7 +120,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
     """
-    batch = parse(body, provider)
+    batch = parse_object(body, provider)
     state, outcome = STATES.get(batch.get("status"), (None, None))
     if state is None:
         msg = f"{provider}: the state {batch.get('status')!r} of a batch is unknown"
@@ -150,7 +150,7 @@ def decode_files(body: bytes, provider: str) -> list[str]:
         body: body of the response.
         provider: provider name for errors.
     """
-    batch = parse(body, provider)
+    batch = parse_object(body, provider)
     ids = [batch.get("output_file_id"), batch.get("error_file_id")]
     return [id_ for id_ in ids if isinstance(id_, str) and id_]
 
@@ -165,7 +165,7 @@ def decode_list(body: bytes, provider: str) -> tuple[list[tuple[str, str | None]
     Raises:
         InvalidResponseError: the response is not a list of batches.
     """
-    page = parse(body, provider)
+    page = parse_object(body, provider)
     items = page.get("data")
     if not is_list(items):
         msg = f"{provider}: `data` of a list of batches must be a list, not {items!r}"
@@ -190,7 +190,7 @@ def decode_item(
     """
     id_ = ""
     try:
-        entry = parse(line, provider)
+        entry = parse_object(line, provider)
         custom_id = entry.get("custom_id")
         id_ = custom_id if isinstance(custom_id, str) else ""
         response: Mapping[str, Any] = mapping(entry.get("response"))
@@ -216,24 +216,3 @@ def _line_error(reported: object, provider: str, line: bytes) -> ChatError:
         case _:
             msg = f"{provider}: a result of a batch has neither a response nor an error"
             return InvalidResponseError(msg, raw=line)
-
-
-def parse(body: bytes, provider: str) -> Json:
-    """Return the JSON object in a body.
-
-    Args:
-        body: body of the response.
-        provider: provider name for errors.
-
-    Raises:
-        InvalidResponseError: the body is not a JSON object.
-    """
-    try:
-        value = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
-    if is_object(value):
-        return value
-    msg = f"{provider}: the response must be a JSON object"
-    raise InvalidResponseError(msg, raw=body)

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 from chat_core.errors import InvalidResponseError
-from chat_core.json import loads_limited
-from chat_core.wire.shapes import mapping
+from chat_core.wire.shapes import mapping, parse_body
 from chat_core.wire.strict import strict_schema
 
 from chat_responses.chain import sealed
@@ -42,11 +41,7 @@ def decode_count(body: bytes, provider: str) -> int:
         InvalidResponseError: the body is not JSON or has no count.
         ProviderError: the body reports an error.
     """
-    try:
-        response = loads_limited(body)
-    except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
-        raise InvalidResponseError(msg, raw=body) from error
+    response = parse_body(body, provider)
     count = mapping(response).get("input_tokens")
     if isinstance(count, int) and count >= 0:
         return count

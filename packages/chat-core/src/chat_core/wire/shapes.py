@@ -7,6 +7,9 @@ from typing import Any, Final, TypeAlias
 
 from typing_extensions import TypeIs
 
+from chat_core.errors import InvalidResponseError
+from chat_core.json import loads_limited
+
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 
@@ -97,3 +100,37 @@ def require_object(value: object, path: str) -> Json:
     if is_object(value):
         return value
     raise WrongShapeError(path, "an object")
+
+
+def parse_body(body: bytes, provider: str) -> object:
+    """Parse the body of a response as JSON and return its value.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the body is not JSON, or it is nested too deeply.
+    """
+    try:
+        return loads_limited(body)
+    except ValueError as error:
+        msg = f"{provider}: the response is not JSON"
+        raise InvalidResponseError(msg, raw=body) from error
+
+
+def parse_object(body: bytes, provider: str) -> Json:
+    """Parse the body of a response as a JSON object and return its fields.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the body is not JSON, it is nested too deeply, or its value is not an object.
+    """
+    value = parse_body(body, provider)
+    if is_object(value):
+        return value
+    msg = f"{provider}: the response must be a JSON object"
+    raise InvalidResponseError(msg, raw=body)
