@@ -40,6 +40,7 @@ ALSO: Final = (
     "chat_core.errors",
     "chat_core.transport.content_encoding",
     "chat_core.transport.content_type",
+    "chat_core.transport.duplex",
     "chat_core.transport.event_loops",
     "chat_core.transport.framing",
     "chat_core.transport.http",

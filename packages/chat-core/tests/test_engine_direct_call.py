@@ -14,10 +14,12 @@ from chat_core import (
     Failed,
     FunctionCall,
     Injected,
+    Instructions,
     InterruptedToolsError,
     InvalidResponseError,
     Messages,
     Paused,
+    Pending,
     PendingToolsError,
     Reject,
     Rejected,
@@ -26,6 +28,7 @@ from chat_core import (
     StreamingChat,
     Tool,
     ToolCollection,
+    Turn,
     UsageError,
 )
 from chat_core.chat import Chat
@@ -342,3 +345,45 @@ def test_the_model_of_a_chat_is_public() -> None:
     model = ScriptedProvider()
 
     assert ChatBuilder().with_model(model).build().model is model
+
+
+async def test_resolving_calls_runs_them_under_the_policy_without_a_model() -> None:
+    bank = Bank()
+    chat = bank.chat()
+    conversation = MemoryConversation(Messages.from_user("pay"))
+    calls = [Tool(FunctionCall("pay", {"amount": amount}), id=f"call_{amount}") for amount in (5, 500, 5000)]
+    conversation.messages.append("model", Turn(calls, finish_reason="tool_calls"))
+
+    pause = await chat.resolve_calls(conversation)
+
+    assert pause is not None
+    assert [wait.tool_id for wait in pause.waiting] == ["call_500"]
+    assert [type(tool.status) for tool in calls] == [Completed, Pending, Rejected]
+    assert bank.paid == [5]
+    assert "write_tool call_5 Running" in conversation.operations
+    assert conversation.operations[-1] == "release"
+
+    calls[1].approve()
+    assert await chat.resolve_calls(conversation) is None
+    assert bank.paid == [5, 500]
+    assert await chat.resolve_calls(conversation) is None
+
+
+async def test_resolving_the_calls_of_a_conversation_needs_the_values_of_its_tools() -> None:
+    with pytest.raises(UsageError, match=r"resolve_calls\(\) needs Messages or a Conversation, not 'pay'"):
+        await Bank().chat().resolve_calls("pay")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+async def test_the_options_of_a_request_have_the_evaluated_instructions() -> None:
+    chat = (
+        ChatBuilder()
+        .with_model(ScriptedProvider())
+        .with_options(ChatOptions(max_tokens=9))
+        .with_instructions("Be brief.")
+        .build()
+    )
+
+    options = await chat.request_options(Messages(), options=ChatOptions(temperature=0.5))
+
+    assert Instructions.of(options.instructions).fixed == "Be brief."
+    assert (options.temperature, options.max_tokens) == (0.5, 9)

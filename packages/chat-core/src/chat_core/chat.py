@@ -136,6 +136,37 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             _require_inputs("call()", messages, inject, owner)
         return await call_tool(self._plan, messages, FunctionCall(name, arguments, id), inject, owner)
 
+    async def resolve_calls(
+        self,
+        messages: Messages | Conversation,
+        *,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
+    ) -> PauseT_co | None:
+        """Run the unresolved tool calls of a conversation under the policy of the chat, and send no model request.
+
+        A caller that receives turns from a model by other means, such as a realtime session, appends them to the
+        conversation and calls this method for their tool calls. Decisions about waiting calls are applied as in a run.
+
+        Args:
+            messages: the conversation.
+            inject: values by type, for `Injected` parameters of tools.
+            owner: the user who owns the conversation. Only for plain messages.
+
+        Returns:
+            The pause if calls wait, or `None` if every call is resolved.
+
+        Raises:
+            UsageError: a tool needs a value that is missing, or an argument is wrong.
+            ChatError: the run failed. `messages` stays valid and contains everything that was completed.
+        """
+        from chat_core.engine.direct_call import resolve_calls  # noqa: PLC0415 - most chats never need it
+
+        _require_run_arguments("resolve_calls()", messages, None)
+        if inject is not None or owner is not None:
+            _require_inputs("resolve_calls()", messages, inject, owner)
+        return await resolve_calls(self._plan, messages, inject, owner)
+
     async def decide(self, call: FunctionCall, /) -> Action[PauseT_co]:
         """Return the action that the policy of this chat chooses for a call, without running or storing it.
 
@@ -180,6 +211,32 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         if inject is not None or owner is not None:
             _require_inputs("count_tokens()", messages, inject, owner)
         return await count_tokens(self._plan, messages, options, inject, owner)
+
+    async def request_options(
+        self,
+        messages: Messages,
+        *,
+        options: ChatOptions | None = None,
+        inject: Mapping[Any, object] | None = None,
+        owner: str | None = None,
+    ) -> ChatOptions:
+        """Return the options of the next request, with the evaluated instructions of the chat.
+
+        Args:
+            messages: the conversation.
+            options: options of the request, merged over those of the chat.
+            inject: values by type, for the functions that return instructions.
+            owner: the user who owns the conversation, for the functions that return instructions.
+
+        Raises:
+            UsageError: an instructions function needs a value that is missing, or an argument is wrong.
+        """
+        from chat_core.engine.count_tokens import evaluate_options  # noqa: PLC0415 - most chats never need it
+
+        _require_run_arguments("request_options()", messages, options)
+        if inject is not None or owner is not None:
+            _require_inputs("request_options()", messages, inject, owner)
+        return await evaluate_options(self._plan, messages, options, inject, owner)
 
     def as_tool(
         self,

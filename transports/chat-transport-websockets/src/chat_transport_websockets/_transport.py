@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, final
+from weakref import WeakSet
 
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import (
@@ -13,6 +15,7 @@ from chat_core.transport import (
     MAX_ERROR_BYTES,
     MAX_EVENT_BYTES,
     MAX_STREAM_BYTES,
+    DuplexConnection,
     EventStream,
     Headers,
     Request,
@@ -24,13 +27,14 @@ from chat_core.transport.tls import TlsContext
 from chat_core.transport.tracebacks import drop_frames
 
 from chat_transport_websockets._backoff import BackOff
+from chat_transport_websockets._duplex import OpenSocket
 from chat_transport_websockets._errors import describe
 from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Handshake, create_tls_context
 from chat_transport_websockets._pool import Lease, Pool, PoolLimits
 
 if TYPE_CHECKING:
-    from chat_core.transport import Transport
+    from chat_core.transport import DuplexTransport, Transport
 
 
 class _DefaultProtocol(FrameProtocol):
@@ -129,7 +133,10 @@ class WebSocketTransport:
             close_timeout=close_timeout,
             back_off=back_off,
         )
+        self._handshake = handshake
+        self._duplex = WeakSet[OpenSocket]()
         self._pools = PerEventLoop[Pool](lambda pools: Pool(self._protocol, handshake, limits, pools))
+        self._close_timeout = close_timeout
         self._max_body_bytes = max_body_bytes
         self._max_stream_bytes = max_stream_bytes
         self._max_error_bytes = max_error_bytes
@@ -186,6 +193,30 @@ class WebSocketTransport:
         finally:
             await lease.end()
 
+    @asynccontextmanager
+    async def connect(self, request: Request, /) -> AsyncGenerator[DuplexConnection]:
+        """Implement `DuplexTransport.connect`. The connection is not pooled, and the frame protocol is not used.
+
+        Exiting the context sends a close frame and closes the connection. `max_connections`, the limits of bodies and
+        streams, and the limits on the lifetime of pooled connections do not apply. `max_message_bytes` applies.
+
+        Raises:
+            TransportError: on entry, the connection could not be opened.
+            UsageError: no asyncio event loop is running.
+        """
+        require_asyncio("WebSocketTransport")
+        try:
+            socket = OpenSocket(await self._handshake.open(self._handshake.destination(request), request), request)
+        except TransportError as error:
+            drop_frames(error)
+            raise
+        self._duplex.add(socket)
+        try:
+            yield socket
+        finally:
+            self._duplex.discard(socket)
+            await socket.aclose(self._close_timeout)
+
     async def _start_exchange(self, request: Request) -> Lease:
         """Start an exchange. Tracebacks of errors exclude the handshake, whose variables hold credentials."""
         try:
@@ -220,7 +251,7 @@ class WebSocketTransport:
             raise TransportError("protocol", msg) from error
 
     async def aclose(self) -> None:
-        """Close the connections that belong to the running event loop. Their exchanges fail.
+        """Close the connections that belong to the running event loop. Their exchanges and duplex connections fail.
 
         An exchange that waits for a connection still gets a connection, which is closed after the exchange. The
         connections of other event loops are closed with their loops. May be called more than once, and the transport
@@ -230,8 +261,12 @@ class WebSocketTransport:
             UsageError: no asyncio event loop is running.
         """
         require_asyncio("WebSocketTransport")
+        loop = asyncio.get_running_loop()
+        for socket in [socket for socket in self._duplex if socket.loop is loop]:
+            await socket.aclose(self._close_timeout)
         await self._pools.aclose()
 
 
 if TYPE_CHECKING:
     _is_a_transport: Transport = WebSocketTransport()
+    _is_a_duplex_transport: DuplexTransport = WebSocketTransport()

@@ -39,13 +39,32 @@ async def count_tokens(
         ChatError: the provider's request to count the tokens failed.
     """
     plan = plan.for_messages(messages)
-    merged = plan.settings.options if options is None else options.over(plan.settings.options)
-    merged = await _with_instructions(plan, messages, merged, inject or {}, owner)
+    merged = await evaluate_options(plan, messages, options, inject, owner)
     model = plan.model
     if isinstance(model, TokenCounter):
         return TokenCount(await model.count_tokens(messages, plan.declarations, merged, plan.output.schema), exact=True)
     tokens = sum([estimate_turn(turn) for _, turn in messages.view().turns])
     return TokenCount(tokens + estimate_overhead(plan, merged), exact=False)
+
+
+async def evaluate_options(
+    plan: ChatPlan[Any, Any],
+    messages: Messages,
+    options: ChatOptions | None,
+    inject: Mapping[Any, object] | None,
+    owner: str | None,
+) -> ChatOptions:
+    """Return the options of the next request of a chat, with its evaluated instructions.
+
+    Args:
+        plan: configuration of the chat.
+        messages: the conversation.
+        options: options of the request, merged over those of the chat.
+        inject: values by type, for the functions that return instructions.
+        owner: owner of the conversation.
+    """
+    merged = plan.settings.options if options is None else options.over(plan.settings.options)
+    return await _with_instructions(plan, messages, merged, inject or {}, owner)
 
 
 def estimate_overhead(plan: ChatPlan[Any, Any], options: ChatOptions) -> int:

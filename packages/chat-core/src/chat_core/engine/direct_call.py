@@ -1,4 +1,4 @@
-"""Tool calls and policy decisions requested by the application, without a model: `chat.call()` and `chat.decide()`.
+"""Tool calls and policy decisions without a model: `chat.call()`, `chat.resolve_calls()` and `chat.decide()`.
 
 A direct call is stored in the history as a turn with the role `model` and `by="application"`. The call is then
 processed like a call from a model: a tool pass validates the arguments, asks the policy, stores `Running` before the
@@ -84,32 +84,58 @@ async def call_tool(
     return cast("Tool", last.response) if isinstance(last, Done) else last
 
 
+async def resolve_calls(
+    plan: ChatPlan[Any, PauseT],
+    target: Messages | Conversation,
+    inject: Mapping[Any, object] | None = None,
+    owner: str | None = None,
+) -> PauseT | None:
+    """Run the unresolved tool calls of a conversation, and return the pause if calls wait.
+
+    Args:
+        plan: configuration of the chat.
+        target: the conversation.
+        inject: values for injected parameters, by type.
+        owner: owner of the conversation. Used only for plain messages.
+
+    Raises:
+        ChatError: the run failed. The history is valid and contains all completed work.
+    """
+    run = _DirectRun(plan, target, None, inject, owner)
+    async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
+        async for _ in events:
+            pass
+    last = run.last
+    return None if last is None or isinstance(last, Done) else last
+
+
 @final
 class _DirectRun(Run[Any, PauseT]):
-    """A run that executes one tool call and sends no model request."""
+    """A run that executes one tool call, or the unresolved calls of the conversation, and sends no model request."""
 
     def __init__(
         self,
         plan: ChatPlan[Any, PauseT],
         target: Messages | Conversation,
-        call: FunctionCall,
+        call: FunctionCall | None,
         inject: Mapping[Any, object] | None,
         owner: str | None,
     ) -> None:
+        name = None if call is None else call.name
         super().__init__(
-            plan, target, None, streaming=False, deliver_events=False, inject=inject, owner=owner, tool=call.name
+            plan, target, None, streaming=False, deliver_events=False, inject=inject, owner=owner, tool=name
         )
         self._instructions = ()
         self._call = call
         self._tool_id: str | None = None
 
     async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[Any, PauseT]]:
-        if self._tool_id is None:
-            self._tool_id = await self._add_missing_call()
+        if self._call is not None and self._tool_id is None:
+            self._tool_id = await self._add_missing_call(self._call)
         elif self._tool_pass is not None or self._messages.pending():
             return await super()._advance(group)
         else:
-            self.last = Done(self._messages.tool(self._tool_id))
+            self.last = Done(None if self._tool_id is None else self._messages.tool(self._tool_id))
         return ()
 
     async def _call_before_hooks(self) -> None:
@@ -122,9 +148,9 @@ class _DirectRun(Run[Any, PauseT]):
         """Return the stored final turn. Unlike other runs, a direct call does not append posted input."""
         return self._checkpoint.stored_answer()
 
-    async def _add_missing_call(self) -> str:
+    async def _add_missing_call(self, call: FunctionCall) -> str:
         """Add the call to the history if it is missing, and return its ID."""
-        call, messages = self._call, self._messages
+        messages = self._messages
         others = [tool.id for tool in messages.pending() if tool.id != call.id]
         if others:
             msg = (

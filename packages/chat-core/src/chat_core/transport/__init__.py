@@ -6,6 +6,7 @@ A transport that wraps another transport is a middleware; `LoggingTransport` is 
 from __future__ import annotations
 
 from chat_core.transport.aws_events import AwsEvents
+from chat_core.transport.duplex import DuplexConnection, DuplexTransport
 from chat_core.transport.framing import Framer, framed, framer
 from chat_core.transport.json_array import JsonArray
 from chat_core.transport.json_lines import JsonLines
@@ -33,6 +34,8 @@ __all__ = [
     "MAX_EVENT_BYTES",
     "MAX_STREAM_BYTES",
     "AwsEvents",
+    "DuplexConnection",
+    "DuplexTransport",
     "Event",
     "EventStream",
     "Framer",
