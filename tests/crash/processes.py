@@ -41,19 +41,22 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
+            start_new_session=True,
         )
         assert self.event()["event"] == "serving"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
-        if self._process.wait(30) != 0:
-            raise AssertionError
-        self._process.stdout.close()
+        with self._process.stdout:
+            self._process.stdin.close()
+            if error_type is not None:  # the process may wait for a child that never ends
+                os.killpg(self._process.pid, signal.SIGKILL)
+            code = self._process.wait(30)
+        assert code == 0 or error_type is not None
 
     def order(self, **order: object) -> None:
         assert self._process.stdin is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
+from chat_agents import AgentSession
 from chat_core.approvals import Principal
 from chat_core.testing import ScriptedProvider
 from chat_service import ServiceSettings
@@ -223,6 +224,41 @@ async def test_a_slow_reader_receives_the_whole_response(store: MemoryStore) -> 
                 await runs.end(run, RunEnd("answered", 1))
 
     assert found == ["session", "text", "done"]
+
+
+async def test_text_of_a_response_is_sent_after_the_end_of_the_calls_before_it(store: MemoryStore) -> None:
+    context = build_context(store, ServiceSettings(ping_seconds=WAIT))
+    runs, ana = Runs(context), Principal("ana")
+    run = await runs.start(MessageRequest(ana, None, "Pay Bo.", ""))
+    signal = context.signals.session(run.session_id)
+    found: list[Event] = []
+
+    async def execute() -> None:
+        session = await AgentSession.open(store, run.session_id, flow=context.flow.name)
+        async with context.engine.run(context.flow, session) as events:
+            async for _ in events:
+                pass
+
+    async def follow() -> None:
+        async for event in Follower(context, runs).follow(ana, run):
+            found.append(Event(event.name, event.data))
+
+    await execute()  # up to the approval of the call
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(follow)
+            await anyio.wait_all_tasks_blocked()
+            context.live.begin(run.id, OpenStep(run.session_id, 1, Writer(1, 1)))  # read before the end of the call
+            context.live.append(run.id, "It is ")
+            await anyio.wait_all_tasks_blocked()
+            async with store.open(run.session_id) as conversation:
+                conversation.messages.pending()[0].approve(by="ana")
+            await execute()
+            await runs.end(run, RunEnd("answered", 100))
+            signal.notify_change()
+
+    assert names(found) == ["session", "text", "tool_start", "tool_output", "tool_end", "text", "done"]
+    assert text_of(found) == "I will pay. It is paid."
 
 
 async def test_a_deleted_session_ends_the_streams_of_its_runs(store: MemoryStore) -> None:

@@ -203,6 +203,7 @@ class _Stream:
         self.place = place
         self._shown: int | None = None
         self._steps = 0
+        self._running: set[object] = set()
         self._newest = Writer(0, 0) if place is None else place.writer
         self._sent = ""
         self._is_sent_known = place is None or place.pieces == 0
@@ -214,6 +215,8 @@ class _Stream:
         if self._shown is None:
             self._shown = bisect_right(status.events, self.place.position, key=lambda event: event.position)
             self._steps = count_steps(status.events[: self._shown])
+            for event in status.events[: self._shown]:
+                self._note_call(event)
         for event in status.events[self._shown :]:
             yield from self._show(status.log, event)
         self._shown = max(self._shown, len(status.events))
@@ -230,17 +233,26 @@ class _Stream:
                 yield ClientEvent("text", {"content": missing}, str(place))
             self._steps += 1
         else:
+            self._note_call(event)
             yield ClientEvent(event.name, event.data, str(place))
         self._move_to(place)
 
+    def _note_call(self, event: RunEvent) -> None:
+        if event.name == "tool_start":
+            self._running.add(event.data["id"])
+        elif event.name == "tool_end":
+            self._running.discard(event.data["id"])
+
     def show_open(self, step: OpenStep | None) -> Iterator[ClientEvent]:
         """Yield the pieces of the open response that the client does not have.
+
+        The text may be known before the end of the calls that the response follows. It is then yielded later.
 
         Args:
             step: the open response, or `None` if its text is not known.
         """
         place = self.place
-        if step is None or step.step != self._steps or place is None or step.writer < self._newest:
+        if step is None or step.step != self._steps or place is None or step.writer < self._newest or self._running:
             return
         self._newest = step.writer
         if place.pieces and (place.writer != step.writer or place.pieces > len(step.pieces)):

@@ -202,6 +202,7 @@ class RunHistory:
         elif role == "model" and self._is_open:
             self._add(number, "text", {"content": turn.text})
             for call in turn.tools:
+                self._resolved.discard(call.id)
                 self._add(number, "tool_start", {"id": call.id, "name": call.name})
 
     def _add_tool(self, number: int, tool: Tool) -> None:
