@@ -87,6 +87,7 @@ class DocumentRows:
         """Store the vectors of documents by document id. Documents that are missing or have changed are ignored."""
         require_short(model, "model")
         encoded = {document: vector_to_bytes(vector) for document, vector in vectors.items()}
+        self._list_missing_vectors(model)
         stored = self._session.execute(
             "SELECT length(v.vector) FROM chat_memory_vectors v JOIN chat_memory_documents d ON d.key = v.document "
             "WHERE v.model = :model AND d.scope = :scope LIMIT 1",
@@ -126,20 +127,48 @@ class DocumentRows:
 
     def without_vector(self, model: str, limit: int) -> list[Document]:
         """List the documents that have no vector of an embedder, ordered by id. Facts of any status are included."""
+        values: dict[str, Value] = {"scope": self._scope, "model": model, "limit": limit}
+        known = self._session.execute(
+            "SELECT 1 FROM chat_memory_models WHERE scope = :scope AND model = :model", values
+        )
+        missing = "chat_memory_missing_vectors m JOIN chat_memory_documents d ON d.key = m.document"
+        source, condition = (
+            (missing, "m.scope = :scope AND m.model = :model ORDER BY m.document")
+            if known  # else this scope has no vector of the embedder
+            else ("chat_memory_documents d", "d.scope = :scope ORDER BY d.key")
+        )
         rows = self._session.execute(
-            f"SELECT {_COLUMNS} FROM chat_memory_documents d LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608
-            "WHERE d.scope = :scope AND NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key "
-            "AND v.model = :model) ORDER BY d.key LIMIT :limit",
-            {"scope": self._scope, "model": model, "limit": limit},
+            f"SELECT {_COLUMNS} FROM {source} LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608
+            f"WHERE {condition} LIMIT :limit",
+            values,
         )
         return [_document_from_row(row) for row in rows]
 
+    def _list_missing_vectors(self, model: str) -> None:
+        """List all documents as missing a vector of a new embedder. Triggers keep the list up to date."""
+        values: dict[str, Value] = {"scope": self._scope, "model": model}
+        new = self._session.execute(
+            "INSERT INTO chat_memory_models (scope, model) VALUES (:scope, :model) "
+            "ON CONFLICT (scope, model) DO NOTHING RETURNING model",
+            values,
+        )
+        if new:
+            self._session.execute(
+                "INSERT INTO chat_memory_missing_vectors (scope, model, document) "
+                "SELECT d.scope, :model, d.key FROM chat_memory_documents d WHERE d.scope = :scope "
+                "AND NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key AND v.model = :model)",
+                values,
+            )
+
     def drop_vectors(self, keep: str) -> int:
         """Delete the vectors of all embedders except `keep`, and return the number of deleted vectors."""
+        values: dict[str, Value] = {"scope": self._scope, "keep": keep}
+        # First, so that the vectors are not listed as missing.
+        self._session.execute("DELETE FROM chat_memory_models WHERE scope = :scope AND model <> :keep", values)
         rows = self._session.execute(
             "DELETE FROM chat_memory_vectors WHERE model <> :keep AND document IN "
             "(SELECT key FROM chat_memory_documents WHERE scope = :scope) RETURNING document",
-            {"scope": self._scope, "keep": keep},
+            values,
         )
         return len(rows)
 

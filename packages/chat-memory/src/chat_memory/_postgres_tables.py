@@ -160,5 +160,74 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         )
         """,
     ),
+    (
+        # The embedders for which the table of missing vectors is complete.
+        """
+        CREATE TABLE chat_memory_models (
+            scope BIGINT NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            model TEXT COLLATE "C" NOT NULL,
+            PRIMARY KEY (scope, model)
+        )
+        """,
+        """
+        CREATE TABLE chat_memory_missing_vectors (
+            scope BIGINT NOT NULL,
+            model TEXT COLLATE "C" NOT NULL,
+            document BIGINT NOT NULL REFERENCES chat_memory_documents (key) ON DELETE CASCADE,
+            PRIMARY KEY (scope, model, document),
+            FOREIGN KEY (scope, model) REFERENCES chat_memory_models (scope, model) ON DELETE CASCADE
+        )
+        """,
+        "CREATE INDEX chat_memory_missing_vectors_document ON chat_memory_missing_vectors (document)",
+        # A writer with an earlier version of this library may be active.
+        "LOCK TABLE chat_memory_documents, chat_memory_vectors IN SHARE ROW EXCLUSIVE MODE",
+        """
+        INSERT INTO chat_memory_models (scope, model) SELECT DISTINCT d.scope, v.model
+            FROM chat_memory_vectors v JOIN chat_memory_documents d ON d.key = v.document
+        """,
+        """
+        INSERT INTO chat_memory_missing_vectors (scope, model, document) SELECT m.scope, m.model, d.key
+            FROM chat_memory_models m JOIN chat_memory_documents d ON d.scope = m.scope
+            WHERE NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key AND v.model = m.model)
+        """,
+        # The functions keep the search path, so that they find the tables when an administrator deletes rows.
+        """
+        CREATE FUNCTION chat_memory_new_document() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_missing_vectors (scope, model, document)
+                SELECT scope, model, NEW.key FROM chat_memory_models WHERE scope = NEW.scope;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_vectors_of_new_document AFTER INSERT ON chat_memory_documents
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_new_document()
+        """,
+        """
+        CREATE FUNCTION chat_memory_new_vector() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            DELETE FROM chat_memory_missing_vectors WHERE document = NEW.document AND model = NEW.model;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_vectors_insert AFTER INSERT ON chat_memory_vectors
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_new_vector()
+        """,
+        # When a document is deleted, its vectors are deleted after it, and the query selects nothing.
+        """
+        CREATE FUNCTION chat_memory_old_vector() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_missing_vectors (scope, model, document)
+                SELECT m.scope, m.model, d.key FROM chat_memory_documents d JOIN chat_memory_models m
+                ON m.scope = d.scope AND m.model = OLD.model WHERE d.key = OLD.document;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_vectors_delete AFTER DELETE ON chat_memory_vectors
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_old_vector()
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

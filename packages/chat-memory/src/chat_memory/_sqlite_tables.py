@@ -183,5 +183,56 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         ) WITHOUT ROWID
         """,
     ),
+    (
+        # The embedders for which the table of missing vectors is complete.
+        """
+        CREATE TABLE chat_memory_models (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            model TEXT NOT NULL,
+            PRIMARY KEY (scope, model)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE chat_memory_missing_vectors (
+            scope INTEGER NOT NULL,
+            model TEXT NOT NULL,
+            document INTEGER NOT NULL REFERENCES chat_memory_documents (key) ON DELETE CASCADE,
+            PRIMARY KEY (scope, model, document),
+            FOREIGN KEY (scope, model) REFERENCES chat_memory_models (scope, model) ON DELETE CASCADE
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX chat_memory_missing_vectors_document ON chat_memory_missing_vectors (document)",
+        """
+        INSERT INTO chat_memory_models (scope, model) SELECT DISTINCT d.scope, v.model
+            FROM chat_memory_vectors v JOIN chat_memory_documents d ON d.key = v.document
+        """,
+        """
+        INSERT INTO chat_memory_missing_vectors (scope, model, document) SELECT m.scope, m.model, d.key
+            FROM chat_memory_models m JOIN chat_memory_documents d ON d.scope = m.scope
+            WHERE NOT EXISTS (SELECT 1 FROM chat_memory_vectors v WHERE v.document = d.key AND v.model = m.model)
+        """,
+        """
+        CREATE TRIGGER chat_memory_vectors_of_new_document AFTER INSERT ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_missing_vectors (scope, model, document)
+                SELECT scope, model, NEW.key FROM chat_memory_models WHERE scope = NEW.scope;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_vectors_insert AFTER INSERT ON chat_memory_vectors
+        BEGIN
+            DELETE FROM chat_memory_missing_vectors WHERE document = NEW.document AND model = NEW.model;
+        END
+        """,
+        # When a document is deleted, its vectors are deleted after it, and the query selects nothing.
+        """
+        CREATE TRIGGER chat_memory_vectors_delete AFTER DELETE ON chat_memory_vectors
+        BEGIN
+            INSERT INTO chat_memory_missing_vectors (scope, model, document)
+                SELECT m.scope, m.model, d.key FROM chat_memory_documents d JOIN chat_memory_models m
+                ON m.scope = d.scope AND m.model = OLD.model WHERE d.key = OLD.document;
+        END
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

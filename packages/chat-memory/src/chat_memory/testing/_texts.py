@@ -205,6 +205,12 @@ async def vectors_are_kept_by_model(memories: Memories) -> None:
         require_equal(await ana.drop_vectors(keep="large@1"), 2, "vectors of other models are deleted")
         require_equal(await ana.vectors("small@1"), NO_VECTORS, "and are gone")
         require_equal((await ana.vectors("large@1"))[0], [one], "those of the model are kept")
+        missing = [item.id for item in await ana.without_vector("small@1")]
+        require_equal(missing, [one, two], "all texts are without a vector of a deleted model")
+        await ana.add_passages([Passage("Tea, please.", "chat-18")])
+        missing = [item.text for item in await ana.without_vector("large@1")]
+        require_equal(len(missing), 2, "a new text is without a vector of every model")
+        require_equal(missing[-1:], ["Tea, please."], "the texts are listed in the order of their ids")
 
 
 async def a_changed_text_loses_its_vector(memories: Memories) -> None:
