@@ -73,6 +73,7 @@ def build_service(
     may_decide: MayDecide = owner_may_decide,
     close_jobs: CloseJobs = no_jobs,
     settings: ServiceSettings | None = None,
+    secret: bytes | None = None,
 ) -> Service:
     engine = AgentEngine(model, AgentConfig())
     return Service(
@@ -83,6 +84,7 @@ def build_service(
         may_decide=may_decide,
         close_jobs=close_jobs,
         settings=settings or ServiceSettings(poll_seconds=0.2),
+        secret=secret,
     )
 
 

@@ -54,7 +54,23 @@ async def test_a_list_has_pages_with_the_last_active_session_first(store: Memory
     assert found == ids[::-1]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=-1", "limit=x", "limit=1e3", "after=x"])
+async def test_a_list_has_a_total_and_an_offset(store: MemoryStore) -> None:
+    async with store.open("agui-1234", owner="ana") as conversation:
+        conversation.messages.user("Hello.")
+    async with serving(build_service(store, scripted())) as client:
+        ids = [(await client.post("/api/v1/sessions", {"title": f"{n}"})).json["id"] for n in range(3)]
+        await client.as_user(BO).post("/api/v1/sessions", {})
+        pages = [(await client.get(f"/api/v1/sessions?limit=2&offset={offset}")).json for offset in (0, 1, 2, 9)]
+
+    found = [[item["id"] for item in page["sessions"]] for page in pages]
+    newest = ids[::-1]
+    assert found == [newest[:2], newest[1:], newest[2:], []]
+    assert [(page["total"], page["limit"], page["offset"]) for page in pages] == [(3, 2, n) for n in (0, 1, 2, 9)]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=101", "limit=-1", "limit=x", "limit=1e3", "after=x", "offset=-1", "state=all"]
+)
 async def test_a_wrong_page_is_refused(store: MemoryStore, query: str) -> None:
     async with serving(build_service(store, scripted())) as client:
         reply = await client.get(f"/api/v1/sessions?{query}")

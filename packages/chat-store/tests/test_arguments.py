@@ -119,6 +119,8 @@ STORE_CALLS: list[tuple[str, Use, str]] = [
     ("history id", lambda s: s.history(5), "id must be a string, not 5"),
     ("history after", lambda s: s.history("a", after=1), "after must be the position of a HistoryEntry or None, not 1"),
     ("conversations owner", lambda s: s.conversations(owner=5), "owner must be a string or None, not 5"),
+    ("conversations offset", lambda s: s.conversations(offset=-1), "offset must be a whole number from 0 .* not -1"),
+    ("count_conversations owner", lambda s: s.count_conversations(owner=5), "owner must be a string or None, not 5"),
     ("conversations state", lambda s: s.conversations(state="x"), "state must be 'open', 'closed' or None, not 'x'"),
     ("conversations after", lambda s: s.conversations(after=5), "after must be the cursor of an item .* not 5"),
     ("waiting person", lambda s: s.waiting(person=5), "person must be a string or None, not 5"),

@@ -59,6 +59,16 @@ class ListsEveryState(MemoryBackend):
         return super().list_conversations(replace(filters, state=None))
 
 
+class CountsEveryState(MemoryBackend):
+    def count_conversations(self, filters: MetaFilter) -> int:
+        return super().count_conversations(replace(filters, state=None))
+
+
+class SkipsNothing(MemoryBackend):
+    def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        return super().list_conversations(replace(filters, offset=0))
+
+
 class ListsJobsOfEveryKind(MemoryBackend):
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         return super().list_jobs(now, replace(filters, kind=None))
@@ -129,6 +139,8 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("posted_turns_are_applied_once_and_in_order", AppendsPostsAgain, MemoryBackend),
     ("posted_turns_are_applied_once_and_in_order", ForgetsPostKeys, MemoryBackend),
     ("conversations_are_listed_by_owner", ManagedLog, ListsEveryOwner),
+    ("conversations_are_counted_and_skipped", ManagedLog, CountsEveryState),
+    ("conversations_are_counted_and_skipped", ManagedLog, SkipsNothing),
     ("a_closed_conversation_is_only_read", ManagedLog, ListsEveryState),
     ("jobs_are_listed", ManagedLog, ListsJobsOfEveryKind),
     ("jobs_are_listed", ManagedLog, ListsJobsWithEveryKey),

@@ -7,6 +7,8 @@ from importlib.metadata import version
 from typing import Final, TypeAlias
 
 from chat_service.problems import CODES
+from chat_service.session_archive import FORMAT, VERSION
+from chat_service.session_routes import MAX_OFFSET
 from chat_service.settings import ServiceSettings
 
 Json: TypeAlias = dict[str, object]
@@ -69,6 +71,18 @@ _MESSAGE: Final = _object(
     },
     ("metadata",),
 )
+_EXPORT: Final = _object(
+    {
+        "format": {"const": FORMAT},
+        "version": {"const": VERSION},
+        "exported_at": _TIME,
+        "title": _OPTIONAL,
+        "metadata": {"type": ["object", "null"]},
+        "document": {"type": "string", "contentMediaType": "application/json"},
+        "signature": _TEXT,
+    },
+    ("exported_at", "title", "metadata"),
+)
 _SCHEMAS: Final[Json] = {
     "Problem": _object(
         {
@@ -117,7 +131,16 @@ _SCHEMAS: Final[Json] = {
         }
     ),
     "Session": _object({**_SESSION, "metadata": {"type": ["object", "null"]}, "turns": _list(_TURN)}),
-    "Sessions": _object({"sessions": _list(_object(_SESSION)), "limit": _COUNT, "next": _OPTIONAL}),
+    "Sessions": _object(
+        {
+            "sessions": _list(_object(_SESSION)),
+            "total": _COUNT,
+            "limit": _COUNT,
+            "offset": _COUNT,
+            "next": _OPTIONAL,
+        }
+    ),
+    "Export": _EXPORT,
     "Messages": _object({"session_id": _TEXT, "messages": _list(_MESSAGE), "count": _COUNT}),
     "Runs": _object({"runs": _list(_ref("Run"))}),
     "Recalled": _object({"recalled": _list(_object({"message": _COUNT, "notes": _list(_OBJECT)}))}),
@@ -230,6 +253,8 @@ def _chat_paths(settings: ServiceSettings) -> Json:
 
 def _session_paths(settings: ServiceSettings) -> Json:
     limit = _parameter("query", "limit", {"type": "integer", "minimum": 1, "maximum": settings.max_page_size})
+    offset = _parameter("query", "offset", {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET})
+    state = _parameter("query", "state", {"enum": ["open", "closed"], "default": "open"})
     flags = [_parameter("query", name, _FLAG) for name in ("force", "erase")]
     one, session = (_SESSION_ID,), "/api/v1/sessions/{session}"
     decisions = _object({"decisions": {**_list(_DECISION), "minItems": 1}})
@@ -238,7 +263,7 @@ def _session_paths(settings: ServiceSettings) -> Json:
     return {
         "/api/v1/sessions": {
             "post": _operation("Create a session", {201: "Session"}, body=_CHANGE),
-            "get": _operation("List sessions", {200: "Sessions"}, 400, parameters=(limit, _AFTER)),
+            "get": _operation("List sessions", {200: "Sessions"}, 400, parameters=(limit, offset, state, _AFTER)),
         },
         session: {
             "get": _operation("Show a session", {200: "Session"}, 400, 404, parameters=one),
@@ -250,6 +275,9 @@ def _session_paths(settings: ServiceSettings) -> Json:
         },
         f"{session}/runs": {"get": _operation("List the runs of a session", {200: "Runs"}, 400, 404, parameters=one)},
         f"{session}/decisions": {"post": decide},
+        f"{session}/export": {"get": _operation("Export a session", {200: "Export"}, 400, 404, parameters=one)},
+        f"{session}/reopen": {"post": _operation("Reopen a session", {200: "Session"}, 400, 404, parameters=one)},
+        "/api/v1/import": {"post": _operation("Import a session", {201: "Session"}, 409, body=_ref("Export"))},
         f"{session}/recalled": {"get": _operation("List recalled notes", {200: "Recalled"}, 400, 404, parameters=one)},
         f"{session}/events": {"get": _operation("Watch a session", {200: "events"}, 400, 404, parameters=one)},
     }

@@ -119,6 +119,23 @@ def read_number(request: Request, name: str, default: int, least: int, most: int
     return int(text)
 
 
+def read_choice(request: Request, name: str, *choices: str) -> str:
+    """Return a query parameter that has one of several values. The first value is the default.
+
+    Args:
+        request: the request.
+        name: name of the parameter.
+        *choices: the valid values.
+
+    Raises:
+        HTTPError: the parameter has another value.
+    """
+    text = request.query_params.get(name, choices[0])
+    if text not in choices:
+        raise HTTPError(400, f"{name} must be {' or '.join(choices)}.")
+    return text
+
+
 def read_flag(request: Request, name: str) -> bool:
     """Return whether a query parameter is `true`. A missing parameter is false.
 
@@ -129,7 +146,4 @@ def read_flag(request: Request, name: str) -> bool:
     Raises:
         HTTPError: the parameter is neither `true` nor `false`.
     """
-    text = request.query_params.get(name, "false")
-    if text not in {"true", "false"}:
-        raise HTTPError(400, f"{name} must be true or false.")
-    return text == "true"
+    return read_choice(request, name, "false", "true") == "true"

@@ -104,15 +104,18 @@ class Runs:
         jobs = await self._store.jobs(conversation=session_of(run_id), key_prefix=f"{run_id}@")
         return next(iter(read_runs(jobs)), None)
 
-    async def require_own_session(self, principal: Principal, session_id: str) -> ConversationMeta:
-        """Return the description of an open session of a user.
+    async def require_own_session(
+        self, principal: Principal, session_id: str, *, closed: bool = False
+    ) -> ConversationMeta:
+        """Return the description of a session of a user.
 
         Args:
             principal: the user.
             session_id: id of the session.
+            closed: whether the session may be closed.
 
         Raises:
-            HTTPError: 400 if the id is malformed, 404 if the user has no open session with this id.
+            HTTPError: 400 if the id is malformed, 404 if the user has no such session.
         """
         if not is_session_id(session_id):
             raise HTTPError(400, "The session id must be a UUID, as the service returned it.")
@@ -120,7 +123,7 @@ class Runs:
             meta = await self._store.meta(session_id)
         except UnknownConversationError:
             meta = None
-        if meta is None or meta.owner != principal.name or meta.state == "closed":
+        if meta is None or meta.owner != principal.name or (meta.state == "closed" and not closed):
             raise HTTPError(404, "There is no such session: it was closed, or it is not yours.")
         return meta
 

@@ -36,6 +36,7 @@ from chat_service.openapi import build_document
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
 from chat_service.runs import Runs
+from chat_service.session_archive import ExportSignatures, SessionArchive
 from chat_service.session_routes import CloseJobs, SessionRoutes
 from chat_service.session_views import SessionViews
 from chat_service.settings import ServiceSettings
@@ -67,8 +68,8 @@ class Service:
         close_jobs: returns jobs for a session with messages that is closed. The jobs are queued in the same
             transaction.
         settings: limits and times.
-        secret: key that signs the forms of the inbox, at least 32 bytes. All processes that serve one site must share
-            it. Default: a random key.
+        secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
+            site must share it. Default: a random key, so that exports are not accepted after a restart.
 
     Raises:
         UsageError: `may_decide` is not a plain function, the flow has a `Handoff`, or the secret is too short.
@@ -110,6 +111,7 @@ class Service:
                 *health.routes(),
                 *chat.routes(),
                 *sessions.routes(),
+                *SessionArchive(context, runs, self._require_principal, ExportSignatures(secret)).routes(),
                 *SessionViews(context, runs, self._require_principal).routes(),
                 *SocketRoutes(context, runs, follower, authenticate).routes(),
                 *SignIn(authenticate, self._settings).routes(),

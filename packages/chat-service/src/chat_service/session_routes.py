@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 from uuid import uuid4
 
 from chat_core import ConflictError, Messages, UsageError
 from chat_core.approvals import Principal
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
-from chat_store import ConversationMeta, Job, MetaChanges
+from chat_store import ConversationMeta, ConversationState, Job, MetaChanges
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.request_values import read_flag, read_metadata, read_number, read_object, read_text
-from chat_service.runs import Runs, is_session_id
+from chat_service.request_values import read_choice, read_flag, read_metadata, read_number, read_object, read_text
+from chat_service.runs import Runs
 from chat_service.session_documents import session_detail, session_item, session_messages
 
+MAX_OFFSET: Final = 999_999_999
+"""Largest offset in a list. To read longer lists, use the cursor `next`."""
 CloseJobs: TypeAlias = Callable[[ConversationMeta], Sequence[Job]]
 """A function that returns the jobs to queue when a session is closed, such as a job that indexes the session."""
 
@@ -71,18 +73,24 @@ class SessionRoutes:
         return json_response(await self._detail(await self._store.meta(session_id)), 201)
 
     async def list(self, request: Request) -> Response:
-        """Return a page of the open sessions of the user, most recently active first."""
-        principal = await self._authenticate(request)
+        """Return a page of the open or closed sessions of the user, most recently active first."""
+        owner = (await self._authenticate(request)).name
         limit = read_number(request, "limit", self._settings.page_size, 1, self._settings.max_page_size)
+        offset = read_number(request, "offset", 0, 0, MAX_OFFSET)
+        state: ConversationState = "open" if read_choice(request, "state", "open", "closed") == "open" else "closed"
+        after = request.query_params.get("after")
         try:
             found = await self._store.conversations(
-                owner=principal.name, state="open", limit=limit, after=request.query_params.get("after")
+                owner=owner, state=state, limit=limit, after=after, offset=offset, uuid_only=True
             )
         except UsageError:
             raise HTTPError(400, "after must be the value of next in the previous page.") from None
-        sessions = [session_item(meta) for meta in found if is_session_id(meta.id)]
+        total = await self._store.count_conversations(owner=owner, state=state, uuid_only=True)
         following = found[-1].cursor if len(found) == limit else None
-        return json_response({"sessions": sessions, "limit": limit, "next": following})
+        sessions = [session_item(meta) for meta in found]
+        return json_response(
+            {"sessions": sessions, "total": total, "limit": limit, "offset": offset, "next": following}
+        )
 
     async def show(self, request: Request) -> Response:
         """Return a session with its turns."""

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, final
 
 from chat_core.response import Wait, WaitKind
 
-from chat_store._arguments import require_choice, require_optional_text, require_page
+from chat_store._arguments import require_choice, require_optional_text, require_page, require_whole
 from chat_store._job_rules import JobFilter, JobStorage
 from chat_store.deltas import ResponseDelta
 from chat_store.jobs import StoredJob
@@ -99,9 +99,12 @@ class MetaFilter:
     state: ConversationState | None = None
     limit: int | None = None
     after: str | None = None
+    offset: int = 0
+    uuid_only: bool = False
 
     def __post_init__(self) -> None:
         require_optional_text(owner=self.owner)
+        require_whole("offset", self.offset)
         require_choice("state", self.state, ConversationState)
         require_page(self.limit, self.after)
 
@@ -231,6 +234,10 @@ class Backend(JobStorage, Protocol):
 
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """List the conversations, most recently active first."""
+        ...
+
+    def count_conversations(self, filters: MetaFilter) -> int:
+        """Return the number of conversations with the owner, the state and the kind of ids of the filters."""
         ...
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:

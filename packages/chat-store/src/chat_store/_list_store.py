@@ -68,6 +68,8 @@ class ListStore:
         state: ConversationState | None = None,
         limit: int | None = None,
         after: str | None = None,
+        offset: int = 0,
+        uuid_only: bool = False,
     ) -> list[ConversationMeta]:
         """List the conversations, most recently active first.
 
@@ -79,12 +81,27 @@ class ListStore:
             state: only `open` or only `closed` conversations.
             limit: the maximum number of conversations.
             after: only conversations after the conversation with this cursor.
+            offset: number of conversations to skip. A cursor is faster, and is not shifted by new conversations.
+            uuid_only: only conversations whose id is a UUID in lower case.
 
         Raises:
-            UsageError: the cursor does not belong to this list.
+            UsageError: the cursor does not belong to this list, or the offset is negative.
         """
-        filters = MetaFilter(owner, state, limit, after)
+        filters = MetaFilter(owner, state, limit, after, offset, uuid_only)
         return await finish_in_thread(partial(self._backend.list_conversations, filters))
+
+    async def count_conversations(
+        self, *, owner: str | None = None, state: ConversationState | None = None, uuid_only: bool = False
+    ) -> int:
+        """Return the number of conversations that `conversations()` lists with these filters.
+
+        Args:
+            owner: only conversations of this user.
+            state: only `open` or only `closed` conversations.
+            uuid_only: only conversations whose id is a UUID in lower case.
+        """
+        filters = MetaFilter(owner, state, uuid_only=uuid_only)
+        return await finish_in_thread(partial(self._backend.count_conversations, filters))
 
     async def waiting(
         self,

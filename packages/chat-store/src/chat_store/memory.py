@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import final
+from typing import Final, final
 
 from chat_core.response import Wait
 
@@ -23,6 +24,8 @@ from chat_store.meta import ConversationMeta
 from chat_store.results import Changed, Due, Waiting
 from chat_store.sql.notify import Notifier, Notifiers
 from chat_store.sql.values import to_microseconds
+
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MemoryStore(BaseStore):
@@ -215,18 +218,25 @@ class MemoryBackend:
 
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """Implement `Backend.list_conversations()`."""
-        found = [
-            head.describe(list_cursor(_last_active(head), head.id))
-            for head in [rows.head for rows in list(self._all.values())]
-            if filters.owner in (None, head.meta.owner)
-        ]
-        found = [item for item in found if filters.state in (None, item.state)]
+        found = self._select_conversations(filters)
         if filters.after is not None:
             behind = tuple(parse_list_cursor(filters.after, int, str))
             found = [item for item in found if tuple(parse_list_cursor(item.cursor, int, str)) < behind]
-        return sorted(found, key=lambda item: tuple(parse_list_cursor(item.cursor, int, str)), reverse=True)[
-            : filters.limit
+        found.sort(key=lambda item: tuple(parse_list_cursor(item.cursor, int, str)), reverse=True)
+        return found[filters.offset :][: filters.limit]
+
+    def count_conversations(self, filters: MetaFilter) -> int:
+        """Implement `Backend.count_conversations()`."""
+        return len(self._select_conversations(filters))
+
+    def _select_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
+        """Return the conversations with the owner, the state and the kind of ids of the filters."""
+        found = [
+            head.describe(list_cursor(_last_active(head), head.id))
+            for head in [rows.head for rows in list(self._all.values())]
+            if filters.owner in (None, head.meta.owner) and (not filters.uuid_only or _UUID.fullmatch(head.id))
         ]
+        return [item for item in found if filters.state in (None, item.state)]
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         """Implement `Backend.poll()`."""

@@ -43,7 +43,7 @@ from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, 
 from chat_store._job_rules import JobFilter, JobTransaction
 from chat_store._postgres_deltas import read_deltas, write_deltas
 from chat_store._postgres_jobs import PostgresJobs
-from chat_store._postgres_meta import list_conversations
+from chat_store._postgres_meta import count_conversations, list_conversations
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store._postgres_transaction import PostgresTransaction, read_clock
 from chat_store.deltas import ResponseDelta
@@ -231,6 +231,11 @@ class PostgresBackend:
         """Implement `Backend.list_conversations()`."""
         with self._pool.connection(self._begin_read) as connection:
             return list_conversations(connection, filters)
+
+    def count_conversations(self, filters: MetaFilter) -> int:
+        """Implement `Backend.count_conversations()`."""
+        with self._pool.connection(self._begin_read) as connection:
+            return count_conversations(connection, filters)
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""

@@ -48,7 +48,7 @@ from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, 
 from chat_store._job_rules import JobFilter, JobTransaction
 from chat_store._sqlite_deltas import drop_deltas, read_deltas, write_deltas
 from chat_store._sqlite_jobs import JOB_MOMENT, SqliteJobs
-from chat_store._sqlite_meta import list_conversations
+from chat_store._sqlite_meta import count_conversations, list_conversations
 from chat_store._sqlite_tables import MIGRATIONS
 from chat_store._waits import wait_deadline
 from chat_store.deltas import ResponseDelta
@@ -279,6 +279,11 @@ class SqliteBackend:
         """Implement `Backend.list_conversations()`."""
         with self._pool.connection() as connection:
             return list_conversations(connection, filters)
+
+    def count_conversations(self, filters: MetaFilter) -> int:
+        """Implement `Backend.count_conversations()`."""
+        with self._pool.connection() as connection:
+            return count_conversations(connection, filters)
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
         """Implement `Backend.list_jobs()`."""

@@ -307,6 +307,8 @@ class ConversationStore(Protocol):
         state: ConversationState | None = None,
         limit: int | None = None,
         after: str | None = None,
+        offset: int = 0,
+        uuid_only: bool = False,
     ) -> list[ConversationMeta]:
         """List the conversations, most recently active first.
 
@@ -318,11 +320,23 @@ class ConversationStore(Protocol):
             state: only `open` or only `closed` conversations.
             limit: the maximum number of conversations.
             after: only conversations after the conversation with this cursor.
+            offset: number of conversations to skip. A cursor is faster, and is not shifted by new conversations.
+            uuid_only: only conversations whose id is a UUID in lower case.
 
         Raises:
             UsageError: the cursor does not belong to this list.
         """
-        ...
+
+    async def count_conversations(
+        self, *, owner: str | None = None, state: ConversationState | None = None, uuid_only: bool = False
+    ) -> int:
+        """Return the number of conversations that `conversations()` lists with these filters.
+
+        Args:
+            owner: only conversations of this user.
+            state: only `open` or only `closed` conversations.
+            uuid_only: only conversations whose id is a UUID in lower case.
+        """
 
     async def waiting(
         self,
@@ -349,7 +363,6 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list, or `before` has no time zone.
         """
-        ...
 
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
@@ -365,7 +378,6 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list.
         """
-        ...
 
     async def jobs(
         self,
@@ -390,7 +402,6 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list.
         """
-        ...
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
         """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.

@@ -83,6 +83,30 @@ async def conversations_are_listed_by_owner(stores: Stores) -> None:
                 await there.conversations(after=cursor)
 
 
+async def conversations_are_counted_and_skipped(stores: Stores) -> None:
+    """`count_conversations()` counts what `conversations()` lists, and `offset` skips the first conversations."""
+    name = "6b1e0a4c-5d0f-4c39-9f0e-2a7d8f6b3c11"
+    async with stores.open() as here, stores.open() as there:
+        for id, owner in (("a", "ana"), (name, "ana"), (name[:-1], "ben"), (name.upper(), "ana")):  # noqa: A001
+            await here.create(Messages(), id=id, owner=owner)
+            stores.clock.advance(minutes=1)
+        await here.close("a")
+        counts = [
+            await there.count_conversations(),
+            await there.count_conversations(owner="ana"),
+            await there.count_conversations(owner="ana", state="open"),
+            await there.count_conversations(owner="ana", state="closed", uuid_only=True),
+            await there.count_conversations(uuid_only=True),
+        ]
+        require(counts == [4, 3, 2, 0, 1], f"the filters select 4, 3, 2, 0 and 1 conversations, not {counts}")
+        ids = [item.id for item in await there.conversations(uuid_only=True)]
+        require(ids == [name], f"uuid_only selects ids in the form of a UUID, not {ids}")
+        everything = [item.id for item in await there.conversations()]
+        for offset, limit in ((0, 2), (1, 2), (3, 2), (4, 2)):
+            page = [item.id for item in await there.conversations(offset=offset, limit=limit)]
+            require(page == everything[offset : offset + limit], "offset skips the first conversations of the list")
+
+
 async def a_description_is_changed_key_by_key(stores: Stores) -> None:
     """`apply(meta=)` changes the given keys, and two writers of different keys do not overwrite each other."""
     async with stores.open() as here, stores.open() as there:
@@ -178,6 +202,7 @@ SCENARIOS = (
     a_conversation_keeps_its_owner,
     a_conversation_is_described,
     conversations_are_listed_by_owner,
+    conversations_are_counted_and_skipped,
     a_description_is_changed_key_by_key,
     a_closed_conversation_is_only_read,
     closing_ends_no_live_run,
