@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, cast
 
 import anyio
 from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession, Delegation, Done, SubAgent
@@ -29,7 +24,7 @@ from chat_store.postgres import PostgresBackend
 from chat_store.sqlite import SqliteBackend
 
 from .store_worker import StoppingPostgres, StoppingSqlite, Stops, open_store
-from .worker import Order, stop_here, tell
+from .worker import Order, fork_for_each_order, stop_here, tell
 
 # An order has `store` (and `schema`) as for `store_worker.py`; `story`: `alone`, `foreground` or `background`;
 # `effects`, the file to which each tool adds its word; `step` and `phase`, where to stop: at a write, or at an event of
@@ -171,32 +166,14 @@ async def _work(engine: AgentEngine, world: World, store: ConversationStore) -> 
                 conversation.messages.tool(*waiting.wait.path).approve(by="ana")
 
 
-def main_of_child(order: Order) -> NoReturn:
-    code = 1
-    try:
-        step, phase = int(order.get("step", 0)), str(order.get("phase"))
-        stops, events = Stops(step, phase), Events(step, phase)
-        SqliteBackend.committer = StoppingSqlite(stops)
-        PostgresBackend.committer = StoppingPostgres(stops)
-        anyio.run(run, order, events)
-        tell(event="steps", steps=stops.steps, events=events.steps)
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def serve() -> None:
-    """Fork for each order; report when a child is gone."""
-    importlib.import_module("anyio._backends._asyncio")
-    tell(event="serving")
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            main_of_child(cast("Order", json.loads(line)))
-        _, status = os.waitpid(pid, 0)
-        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+def main_of_child(order: Order) -> None:
+    step, phase = int(order.get("step", 0)), str(order.get("phase"))
+    stops, events = Stops(step, phase), Events(step, phase)
+    SqliteBackend.committer = StoppingSqlite(stops)
+    PostgresBackend.committer = StoppingPostgres(stops)
+    anyio.run(run, order, events)
+    tell(event="steps", steps=stops.steps, events=events.steps)
 
 
 if __name__ == "__main__":
-    serve()
+    fork_for_each_order(main_of_child)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NoReturn, cast
 
 import anyio
 from chat_core import ChatBuilder
@@ -22,7 +17,7 @@ from chat_store.postgres import PostgresBackend
 from chat_store.sqlite import SqliteBackend
 
 from .store_worker import StoppingPostgres, StoppingSqlite, Stops, open_store
-from .worker import Order, StoppingDisk, tell
+from .worker import Order, StoppingDisk, fork_for_each_order, tell
 
 # An order has `store` (and `schema`) as for `store_worker.py`, or `file`, the path of a conversation; `effects`, the
 # file to which each job adds its key; `step` and `phase`, where to stop; `ahead`, the minutes that the clock is ahead.
@@ -122,9 +117,10 @@ async def is_missing(target: Target) -> bool:
     return not isinstance(target.store, FileConversation) and not await target.store.conversations()
 
 
-def main_of_child(order: Order, run: Story) -> NoReturn:
-    code = 1
-    try:
+def serve(run: Story) -> None:
+    """Run the story in a forked process for each order."""
+
+    def main_of_child(order: Order) -> None:
         step, phase = int(order.get("step", 0)), str(order.get("phase"))
         stops = Stops(step, phase)
         SqliteBackend.committer = StoppingSqlite(stops)
@@ -132,23 +128,9 @@ def main_of_child(order: Order, run: Story) -> NoReturn:
         Journal.disk = disk = StoppingDisk(step, phase)
         anyio.run(run, order)
         tell(event="steps", steps=max(stops.steps, disk.steps))
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
 
-
-def serve(run: Story) -> None:
-    """Fork for each order, whose child runs the story; report when a child is gone."""
-    importlib.import_module("anyio._backends._asyncio")
-    ChatBuilder().with_model(ScriptedProvider("Done.")).build()
-    tell(event="serving")
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            main_of_child(cast("Order", json.loads(line)), run)
-        _, status = os.waitpid(pid, 0)
-        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+    ChatBuilder().with_model(ScriptedProvider("Done.")).build()  # before the children are forked, to save time
+    fork_for_each_order(main_of_child)
 
 
 if __name__ == "__main__":

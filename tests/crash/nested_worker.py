@@ -5,16 +5,10 @@ The orders are those of `store_worker.py`. An order with `path` instead of `stor
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import signal
-import sys
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, NoReturn, TypeAlias, cast
+from typing import TypeAlias
 
 import anyio
 from chat_core import (
@@ -37,7 +31,7 @@ from chat_store.postgres import PostgresBackend
 from chat_store.sqlite import SqliteBackend
 
 from .store_worker import StoppingPostgres, StoppingSqlite, Stops, open_store
-from .worker import Ledger, Order, Risk, StoppingDisk, policy, tell
+from .worker import Ledger, Order, Risk, StoppingDisk, backend_of, fork_for_each_order, kill_later, policy, tell
 
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
 """Function that executes an order and reports its outcome."""
@@ -116,41 +110,21 @@ async def run(order: Order) -> None:
         tell(event="outcome", kind="Done", text=outcome.text)
 
 
-def main_of_child(order: Order, run: Run) -> NoReturn:
-    """Execute an order in the forked process."""
-    code = 1
-    try:
-        if "kill_after" in order:
-            end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
-            end.daemon = True
-            end.start()
-        disk = StoppingDisk(int(order.get("step", 0)), str(order.get("phase")))
-        stops = Stops(int(order.get("step", 0)), str(order.get("phase")))
-        Journal.disk = disk
+def serve(run: Run) -> None:
+    """Call `run` in a forked process for each order."""
+
+    def main_of_child(order: Order) -> None:
+        kill_later(order)
+        step, phase = int(order.get("step", 0)), str(order.get("phase"))
+        stops = Stops(step, phase)
+        Journal.disk = disk = StoppingDisk(step, phase)
         SqliteBackend.committer = StoppingSqlite(stops)
         PostgresBackend.committer = StoppingPostgres(stops)
-        backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
-        anyio.run(run, order, backend=backend)
+        anyio.run(run, order, backend=backend_of(order))
         if "step" in order:
             tell(event="steps", steps=max(disk.steps, stops.steps))
-        code = 0
-    finally:
-        sys.stderr.flush()
-        # Not sys.exit(): it would run the cleanup of the server in the child.
-        os._exit(code)
 
-
-def serve(run: Run) -> None:
-    """Fork for each order, call `run` in the child, and report the end of each child."""
-    for name in ("anyio._backends._asyncio", "anyio._backends._trio"):
-        importlib.import_module(name)
-    tell(event="serving")
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            main_of_child(cast("Order", json.loads(line)), run)
-        _, status = os.waitpid(pid, 0)
-        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+    fork_for_each_order(main_of_child, trio=True)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import signal
 import sqlite3
-import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, NoReturn, cast
 
 import anyio
 from chat_core import Paused
@@ -25,7 +18,17 @@ from chat_store.sql.pool import Connection
 from chat_store.sqlite import Committer as SqliteCommitter
 from chat_store.sqlite import SqliteBackend
 
-from .worker import Ledger, Order, make_chat, stop_here, tell, write_snapshots
+from .worker import (
+    Ledger,
+    Order,
+    backend_of,
+    fork_for_each_order,
+    kill_later,
+    make_chat,
+    stop_here,
+    tell,
+    write_snapshots,
+)
 
 # An order says besides: `store`, the path of a SQLite file, or with `schema` the address of a server; `ahead`, by how
 # many minutes the clock of the run is ahead; `kill_after`, how many microseconds it has to live; `many`, how many
@@ -101,46 +104,17 @@ async def run(order: Order) -> None:
         tell(event="outcome", kind="Done", text=outcome.text)
 
 
-def main_of_child(order: Order) -> NoReturn:
-    code = 1
-    try:
-        write_snapshots(order)
-        if "kill_after" in order:
-            end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
-            end.daemon = True
-            end.start()
-        stops = Stops(int(order.get("step", 0)), str(order.get("phase")))
-        SqliteBackend.committer = StoppingSqlite(stops)
-        PostgresBackend.committer = StoppingPostgres(stops)
-        backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
-        anyio.run(run, order, backend=backend)
-        if "step" in order:
-            tell(event="steps", steps=stops.steps)
-        code = 0
-    finally:
-        sys.stderr.flush()
-        # Not sys.exit(): what the server would do at its end is not the child's to do.
-        os._exit(code)
-
-
-def serve() -> None:
-    """Fork for each order; say when a child is gone."""
-    for name in ("anyio._backends._asyncio", "anyio._backends._trio"):
-        importlib.import_module(name)
-    make_chat(Ledger(Path(), None, None, None))
-    tell(event="serving")
-    for line in sys.stdin:
-        order = cast("Order", json.loads(line))
-        children: list[int] = []
-        for _ in range(int(order.get("many", 1))):
-            pid = os.fork()
-            if pid == 0:
-                main_of_child(order)
-            children.append(pid)
-        ends = [os.waitpid(child, 0) for child in children]
-        for pid, status in ends:
-            os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+def main_of_child(order: Order) -> None:
+    write_snapshots(order)
+    kill_later(order)
+    stops = Stops(int(order.get("step", 0)), str(order.get("phase")))
+    SqliteBackend.committer = StoppingSqlite(stops)
+    PostgresBackend.committer = StoppingPostgres(stops)
+    anyio.run(run, order, backend=backend_of(order))
+    if "step" in order:
+        tell(event="steps", steps=stops.steps)
 
 
 if __name__ == "__main__":
-    serve()
+    make_chat(Ledger(Path(), None, None, None))  # before the children are forked, to save time
+    fork_for_each_order(main_of_child, trio=True)

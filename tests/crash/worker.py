@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn, cast
+from typing import Literal, cast
 
 import anyio
 from chat_core import (
@@ -181,39 +183,61 @@ def write_snapshots(order: Order) -> None:
         _compaction.SMALLEST_TAIL = _compaction.LARGEST_RATIO = 0
 
 
-def main_of_child(order: Order) -> NoReturn:
-    code = 1
-    try:
-        write_snapshots(order)
-        if "step" in order:
-            Journal.disk = StoppingDisk(int(order["step"]), str(order["phase"]))
-        backend: Literal["asyncio", "trio"] = "trio" if order.get("backend") == "trio" else "asyncio"
-        anyio.run(run, order, backend=backend)
-        disk = Journal.disk
-        if isinstance(disk, StoppingDisk):
-            tell(event="steps", steps=disk.steps)
-        code = 0
-    finally:
-        sys.stderr.flush()
-        # Not sys.exit(): what the server would do at its end is not the child's to do.
-        os._exit(code)
+def main_of_child(order: Order) -> None:
+    """Run the order's conversation in a forked process."""
+    write_snapshots(order)
+    if "step" in order:
+        Journal.disk = StoppingDisk(int(order["step"]), str(order["phase"]))
+    anyio.run(run, order, backend=backend_of(order))
+    disk = Journal.disk
+    if isinstance(disk, StoppingDisk):
+        tell(event="steps", steps=disk.steps)
 
 
-def serve() -> None:
-    """Fork for each order; say when a child is gone."""
-    # What a run imports on its way is imported here, once.
-    for name in ("anyio._backends._asyncio", "anyio._backends._trio"):
-        importlib.import_module(name)
-    make_chat(Ledger(Path(), None, None, None))
+def backend_of(order: Order) -> Literal["asyncio", "trio"]:
+    return "trio" if order.get("backend") == "trio" else "asyncio"
+
+
+def kill_later(order: Order) -> None:
+    """Kill this process after the time in `order["kill_after"]`, in microseconds. Without that key, do nothing."""
+    if "kill_after" in order:
+        end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
+        end.daemon = True
+        end.start()
+
+
+def fork_for_each_order(main_of_child: Callable[[Order], None], *, trio: bool = False) -> None:
+    """Read orders from standard input, fork for each one, and report the end of each child.
+
+    Args:
+        main_of_child: function that executes an order in the forked process.
+        trio: whether orders may ask for Trio, which is then imported before the first fork to save time.
+    """
+    for name in ("asyncio", "trio") if trio else ("asyncio",):
+        importlib.import_module(f"anyio._backends._{name}")
     tell(event="serving")
     for line in sys.stdin:
         order = cast("Order", json.loads(line))
-        pid = os.fork()
-        if pid == 0:
-            main_of_child(order)
-        _, status = os.waitpid(pid, 0)
-        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+        children = [_fork(main_of_child, order) for _ in range(int(order.get("many", 1)))]
+        ends = [os.waitpid(child, 0) for child in children]
+        for pid, status in ends:
+            tell(pid=pid, event="gone", status=status)
+
+
+def _fork(main_of_child: Callable[[Order], None], order: Order) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        main_of_child(order)
+        code = 0
+    finally:
+        sys.stderr.flush()
+        # Not sys.exit(): it would run the cleanup of the server in the child.
+        os._exit(code)
 
 
 if __name__ == "__main__":
-    serve()
+    make_chat(Ledger(Path(), None, None, None))  # before the children are forked, to save time
+    fork_for_each_order(main_of_child, trio=True)
