@@ -67,9 +67,7 @@ class ConversationStore(Protocol):
         person: str | None = None,
         owner: str | None = None,
     ) -> AbstractAsyncContextManager[OpenConversation]:
-        """Open a conversation to decide its waiting calls or to run a chat on it.
-
-        A conversation that is not stored yet is empty. The first write stores it.
+        """Open a conversation to decide its waiting calls or to run a chat on it. The first write stores a new one.
 
         Args:
             id: the id of the conversation. Default: a random id.
@@ -326,6 +324,7 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list.
         """
+        ...
 
     async def count_conversations(
         self, *, owner: str | None = None, state: ConversationState | None = None, uuid_only: bool = False
@@ -337,6 +336,7 @@ class ConversationStore(Protocol):
             state: only `open` or only `closed` conversations.
             uuid_only: only conversations whose id is a UUID in lower case.
         """
+        ...
 
     async def waiting(
         self,
@@ -363,6 +363,7 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list, or `before` has no time zone.
         """
+        ...
 
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
@@ -378,6 +379,7 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list.
         """
+        ...
 
     async def jobs(
         self,
@@ -402,6 +404,7 @@ class ConversationStore(Protocol):
         Raises:
             UsageError: the cursor does not belong to this list.
         """
+        ...
 
     def take_job(self, *kinds: str) -> AbstractAsyncContextManager[StoredJob | None]:
         """Return a context manager that takes the longest overdue job and provides it, or None if there is no such job.
@@ -447,13 +450,10 @@ class ConversationStore(Protocol):
         ...
 
     async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text of responses that are not stored yet.
+        """Return the text of responses that are not stored yet, in the order of their positions.
 
         Args:
-            after: the ids of conversations, each with the position of the last delta that is known, or 0.
-
-        Returns:
-            The deltas after these positions, in the order of their positions.
+            after: the ids of conversations, each with the position after which its deltas are returned, or 0.
         """
         ...
 
