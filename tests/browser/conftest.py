@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -41,6 +41,20 @@ def run(function: Callable[[], Awaitable[T]]) -> T:
         return pool.submit(anyio.run, function).result()
 
 
+@contextmanager
+def run_server(module: str, *arguments: str) -> Generator[str]:
+    """Run a module of this package as a process until the end of the block; yield the address that it prints."""
+    command = [sys.executable, "-m", f"tests.browser.{module}", *arguments]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().strip()
+            assert address.startswith("http://"), "the server did not start"
+            yield address
+        finally:
+            process.terminate()
+
+
 @dataclass
 class Place:
     """A store in a file, what was done outside of it, and the gate of the model."""
@@ -63,18 +77,9 @@ class Place:
         """Another process that serves the inbox, for this person; its address."""
         return self.servers.enter_context(self._served(person))
 
-    @contextmanager
-    def _served(self, person: str) -> Generator[str]:
+    def _served(self, person: str) -> AbstractContextManager[str]:
         paths = [str(self.folder / name) for name in ("chats.db", "ledger", "gate")]
-        command = [sys.executable, "-m", "tests.browser.inbox_server", *paths, person]
-        with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            try:
-                address = process.stdout.readline().strip()
-                assert address.startswith("http://"), "the server did not start"
-                yield address
-            finally:
-                process.terminate()
+        return run_server("inbox_server", *paths, person)
 
     @contextmanager
     def command(self) -> Generator[str]:

@@ -223,6 +223,7 @@ def test_hidden_pages_close_their_connections(page: Page, place: Place) -> None:
 
     expect(others[0].get_by_text("ben@example.com rejected it")).to_be_visible()
     expect(others[0].locator("html[data-listening=yes]")).to_be_attached()
+    assert not any(other.locator("html[data-listening=yes]").count() for other in others[1:])
 
 
 def test_a_page_reconnects_after_its_event_stream_was_refused(page: Page, place: Place) -> None:

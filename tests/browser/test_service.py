@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +15,7 @@ import pytest
 from chat_core.approvals.display import has_invisible
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, run_server
 
 ANSWER = [
     "# Rivers\n\nThe **Loire** is ",
@@ -51,25 +49,13 @@ class Served:
     def start(self, *script: list[object], pieces: int = 100) -> None:
         """Start the service with the answers of the model, of which the first pieces may be sent."""
         (self._folder / "gate").write_text("piece\n" * pieces, encoding="utf-8")
-        self._address = self._stack.enter_context(self._run(json.dumps(script)))
+        paths = [str(self._folder / name) for name in ("sessions.db", "ledger", "gate")]
+        self._address = self._stack.enter_context(run_server("service_server", *paths, json.dumps(script)))
 
     def let(self, pieces: int) -> None:
         """Let the model send more pieces."""
         with (self._folder / "gate").open("a", encoding="utf-8") as gate:
             gate.write("piece\n" * pieces)
-
-    @contextmanager
-    def _run(self, script: str) -> Generator[str]:
-        paths = [str(self._folder / name) for name in ("sessions.db", "ledger", "gate")]
-        command = [sys.executable, "-m", "tests.browser.service_server", *paths, script]
-        with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            try:
-                address = process.stdout.readline().strip()
-                assert address.startswith("http://"), "the server did not start"
-                yield address
-            finally:
-                process.terminate()
 
     def browser(self, user: str | None = "ana", **options: Any) -> BrowserContext:
         """Return a browser that is signed in as a user."""
@@ -286,6 +272,7 @@ def test_sessions_are_listed_renamed_and_closed(served: Served) -> None:
     page.get_by_role("button", name="Close", exact=True).click()
     page.get_by_role("button", name="Close the session").click()
     expect(sessions).to_have_text(["Greetings"])
+    assert sessions.count() == 1
     page.go_back()
     expect(page.get_by_role("alert")).to_contain_text("There is no such session")
 
@@ -300,6 +287,7 @@ def test_a_run_is_stopped_and_tried_again(served: Served) -> None:
     served.let(10)
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".markdown").last).to_have_text("One two.")
+    assert page.locator(".user").count() == 1  # the message was not sent again
 
 
 def test_a_second_session_event_shows_the_session_anew(served: Served) -> None:

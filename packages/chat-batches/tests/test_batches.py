@@ -7,12 +7,12 @@ import json
 import logging
 import re
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
+from batch_helpers import City, batches_of, call_then_answer, get_time, questions, read, submit_and_read
 from batch_servers import ClaudeServer, Json
-from chat_batches import Batches, BatchHandle, BatchMember, BatchResult, NewMessageError
+from chat_batches import Batches, BatchHandle, BatchMember, NewMessageError
 from chat_claude import ClaudeBuilder, ClaudeProvider
 from chat_core import (
     Batch,
@@ -37,38 +37,12 @@ from chat_core.errors import ChatError, OverloadedError
 from chat_core.testing import MockTransport
 from chat_core.testing.mock_transport import Step
 from chat_transport_httpx import HttpxTransport
-from pydantic import BaseModel
 
 pytestmark = pytest.mark.anyio
 
 
-class City(BaseModel):
-    """A city."""
-
-    name: str
-
-
-def chat_batches(claude: ClaudeProvider) -> Batches:
-    return Batches(ChatBuilder().with_model(claude).build(), claude)
-
-
-def questions(count: int) -> dict[str, Messages]:
-    return {f"chat {number}": Messages.from_user(f"Question {number}?") for number in range(count)}
-
-
-async def read(batches: Batches[Any, Any], handle: BatchHandle) -> dict[str, BatchResult]:
-    async with batches.results(handle) as results:
-        return {result.id: result async for result in results}
-
-
-async def submit_and_read(batches: Batches[Any, Any], count: int = 3) -> dict[str, BatchResult]:
-    handle = await batches.submit(questions(count))
-    await batches.wait(handle)
-    return await read(batches, handle)
-
-
 async def test_results_in_any_order_have_ids_and_usage(claude: ClaudeProvider) -> None:
-    batches, conversations = chat_batches(claude), questions(3)
+    batches, conversations = batches_of(claude), questions(3)
     handle = await batches.submit(conversations)
 
     assert (await batches.wait(handle)).outcome == "completed"
@@ -83,9 +57,9 @@ async def test_results_in_any_order_have_ids_and_usage(claude: ClaudeProvider) -
 
 
 async def test_another_process_reads_the_results_with_the_stored_handle(claude: ClaudeProvider) -> None:
-    stored = (await chat_batches(claude).submit(questions(2))).to_json()
+    stored = (await batches_of(claude).submit(questions(2))).to_json()
 
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
     handle = BatchHandle.from_json(stored)
     await batches.wait(handle)
     assert sorted(await read(batches, handle)) == ["chat 0", "chat 1"]
@@ -95,7 +69,7 @@ async def test_the_delay_between_polls_doubles_from_30_to_300_seconds(
     claude: ClaudeProvider, claude_server: ClaudeServer, delays: list[float]
 ) -> None:
     claude_server.polls = 7
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
 
     await batches.wait(await batches.submit(questions(1)))
     assert delays == [30, 60, 120, 240, 300, 300, 300]
@@ -104,7 +78,7 @@ async def test_the_delay_between_polls_doubles_from_30_to_300_seconds(
 async def test_a_server_that_is_briefly_unavailable_is_polled_again(
     claude: ClaudeProvider, claude_server: ClaudeServer
 ) -> None:
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
     handle = await batches.submit(questions(1))
     claude_server.failures = 5
     assert (await batches.wait(handle)).state == "ended"
@@ -173,11 +147,6 @@ async def test_structured_output_by_a_tool_is_decoded_in_another_process(claude_
     (result,) = (await read(Batches(chat, model), handle)).values()
     response = await Batches(chat, model).answer(Messages.from_user("?"), result)
     assert response.value == City(name="Rome")
-
-
-def get_time(city: str) -> str:
-    """Return the time in a city."""
-    return f"12:00 in {city}"
 
 
 def approved_tools() -> ScopedCollection[None, Paused]:
@@ -256,16 +225,9 @@ async def test_a_tool_call_of_an_answer_waits_for_approval_under_the_policy(
     assert response.text == "It is 12:00 in Oslo."
 
 
-def call_then_answer(_id: str, body: Json) -> str | Json:
-    last = body["messages"][-1]["content"][0]
-    if last["type"] == "tool_result":
-        return f"It is {last['content'][0]['text'] if isinstance(last['content'], list) else last['content']}."
-    return {"id": "call_1", "name": "get_time", "input": {"city": "Oslo"}}
-
-
 async def test_requests_that_fail_have_typed_errors(claude: ClaudeProvider, claude_server: ClaudeServer) -> None:
     claude_server.results = {1: "errored", 2: "canceled", 3: "expired"}
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
     found = await submit_and_read(batches, 4)
 
     assert found["chat 0"].error is None
@@ -279,7 +241,7 @@ async def test_requests_that_fail_have_typed_errors(claude: ClaudeProvider, clau
 
 
 async def test_a_cancelled_batch_ends_as_cancelled(claude: ClaudeProvider) -> None:
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
     handle = await batches.submit(questions(2))
     await batches.cancel(handle)
 
@@ -296,7 +258,7 @@ async def test_unknown_and_duplicate_results_are_ignored(
         [lines[0], b'{"custom_id": "other-0"}\n', b"nonsense\n", lines[0].replace(b"Answer", b"Second"), *lines[1:]]
     )
     with caplog.at_level(logging.WARNING):
-        found = await submit_and_read(chat_batches(claude))
+        found = await submit_and_read(batches_of(claude))
     assert sorted(found) == ["chat 0", "chat 1", "chat 2"]
     assert all(result.turn is not None and "Answer" in str(result.turn.parts) for result in found.values())
     assert len([record for record in caplog.records if "ignoring" in record.message]) == 3
@@ -307,7 +269,7 @@ def scripted(count: int) -> tuple[MockTransport, Batches, BatchHandle]:
     transport = MockTransport()
     model = ClaudeBuilder().with_model("m").with_api_key("k").with_transport(transport).build()
     members = tuple([BatchMember(f"chat {index}", 1) for index in range(count)])
-    return transport, chat_batches(model), BatchHandle("claude", "m", Batch("batch_1", "abc"), members)
+    return transport, batches_of(model), BatchHandle("claude", "m", Batch("batch_1", "abc"), members)
 
 
 def ended(count: int) -> Json:
@@ -392,12 +354,12 @@ async def test_results_may_be_longer_than_the_limit_of_a_stream(
     async with aclosing(HttpxTransport(max_stream_bytes=100_000)) as transport:
         url = f"http://{claude.endpoint.host}"
         model = ClaudeBuilder().with_base_url(url).with_model("m").with_api_key("k").with_transport(transport).build()
-        found = await submit_and_read(chat_batches(model), 4)
+        found = await submit_and_read(batches_of(model), 4)
     assert [result.error for result in found.values()] == [None] * 4
 
 
 async def test_a_new_message_of_the_user_makes_an_answer_unusable(claude: ClaudeProvider) -> None:
-    batches, messages = chat_batches(claude), Messages.from_user("Question 0?")
+    batches, messages = batches_of(claude), Messages.from_user("Question 0?")
     handle = await batches.submit({"a": messages})
     await batches.wait(handle)
     result = (await read(batches, handle))["a"]
@@ -425,23 +387,23 @@ async def test_a_conversation_that_needs_no_request_is_refused(
 
 
 async def test_results_of_a_running_batch_are_refused(claude: ClaudeProvider) -> None:
-    batches = chat_batches(claude)
+    batches = batches_of(claude)
     handle = await batches.submit(questions(1))
     with pytest.raises(UsageError, match="has not ended"):
         await read(batches, handle)
 
 
 async def test_a_handle_of_another_provider_is_refused(claude: ClaudeProvider) -> None:
-    handle = await chat_batches(claude).submit(questions(1))
+    handle = await batches_of(claude).submit(questions(1))
     other = claude.with_provider_name("claude-eu")
     with pytest.raises(UsageError, match="'claude-eu'"):
-        await chat_batches(other).status(handle)
+        await batches_of(other).status(handle)
 
 
 async def test_a_rejected_batch_is_an_error(claude: ClaudeProvider, claude_server: ClaudeServer) -> None:
     claude_server.refuse = True
     with pytest.raises(InvalidRequestError, match="invalid"):
-        await chat_batches(claude).submit(questions(1))
+        await batches_of(claude).submit(questions(1))
 
 
 async def test_the_model_must_be_the_provider_of_the_chat(claude: ClaudeProvider) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from batch_helpers import City, batches_of, get_time, questions, read
 from batch_servers import GeminiServer, Json
 from chat_batches import Batches
 from chat_core import (
@@ -20,16 +21,8 @@ from chat_core import (
     Usage,
 )
 from chat_gemini import GeminiBuilder, GeminiProvider
-from pydantic import BaseModel
-from test_batches import get_time, questions, read
 
 pytestmark = pytest.mark.anyio
-
-
-class City(BaseModel):
-    """A city."""
-
-    name: str
 
 
 @pytest.fixture(params=["inline", "file"])
@@ -38,10 +31,6 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param == "file":
         monkeypatch.setattr("chat_gemini.batches.MAX_INLINE_BYTES", 0)
     return str(request.param)
-
-
-def batches_of(model: GeminiProvider) -> Batches:
-    return Batches(ChatBuilder().with_model(model).build(), model)
 
 
 async def test_a_batch_is_answered_inline_and_by_file(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batch_helpers import call_then_answer, get_time
 from batch_servers import ClaudeServer
 from chat_batches import Batches, BatchJobs
 from chat_claude import ClaudeProvider
@@ -23,7 +24,6 @@ from chat_core import (
 )
 from chat_core.errors import ConflictError, NetworkError, OverloadedError
 from chat_store import MemoryStore
-from test_batches import call_then_answer, get_time
 
 pytestmark = pytest.mark.anyio
 
@@ -130,11 +130,7 @@ async def test_submitted_conversations_are_not_due_for_other_workers(world: Worl
 
 
 async def test_a_lost_response_does_not_submit_the_batch_again(world: World) -> None:
-    world.server.lose = True
-    await world.queue()
-    with pytest.raises(NetworkError):
-        await world.step()
-    world.server.lose = False
+    await lose_response(world)
     world.server.batches[0].polls = 9  # it has ended when the job is tried again
     await world.run()
 

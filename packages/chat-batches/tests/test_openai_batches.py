@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
+from batch_helpers import City, batches_of, get_time, questions, read, submit_and_read
 from batch_servers import Json, OpenAIServer
-from chat_batches import Batches, BatchResult
+from chat_batches import Batches
 from chat_core import (
     BatchCancelledError,
     BatchExpiredError,
@@ -22,26 +22,8 @@ from chat_core import (
 )
 from chat_openai import OpenAICompletionsProvider, OpenAIProvider
 from chat_responses import ResponsesOptions
-from pydantic import BaseModel
-from test_batches import get_time, questions, read
 
 pytestmark = pytest.mark.anyio
-
-
-class City(BaseModel):
-    """A city."""
-
-    name: str
-
-
-async def submit_and_read(batches: Batches[Any, Any], count: int = 3) -> dict[str, BatchResult]:
-    handle = await batches.submit(questions(count))
-    await batches.wait(handle)
-    return await read(batches, handle)
-
-
-def batches_of(model: OpenAIProvider | OpenAICompletionsProvider) -> Batches:
-    return Batches(ChatBuilder().with_model(model).build(), model)
 
 
 async def test_responses_are_answered_in_a_batch(openai: OpenAIProvider, openai_server: OpenAIServer) -> None:

@@ -187,16 +187,9 @@ class TwoWriters:
         for id in IDS:  # noqa: A001
             assert durable.tool(id) == writer.messages.tool(id)
 
-    async def check(self) -> None:
-        durable = await stored(self.path)
-        for id, promised in self.promised.items():  # noqa: A001
-            tool = durable.tool(id)
-            assert [str(decision.by) for decision in tool.decisions] == [item for item in promised if item != "started"]
-            assert promised.count("started") <= 1
-            assert tool.attempts == promised.count("started")
 
-
-async def _play_and_check(path: Path, actions: list[Action]) -> None:
+async def _play(path: Path, actions: list[Action]) -> dict[str, list[str]]:
+    """Let two writers play the actions; return the decisions and starts of each call that were confirmed as stored."""
     await store(path, waiting(*IDS))
     async with AsyncExitStack() as stack:
         writers = [await stack.enter_async_context(FileConversation.open(path)) for _ in range(2)]
@@ -207,7 +200,7 @@ async def _play_and_check(path: Path, actions: list[Action]) -> None:
             await writer.release()
         for who in (0, 1, 0, 1):
             await game.settle(who, "save")
-        await game.check()
+    return game.promised
 
 
 @settings(max_examples=60, deadline=None)
@@ -215,4 +208,11 @@ async def _play_and_check(path: Path, actions: list[Action]) -> None:
 def test_concurrent_writers_lose_no_decision_and_start_no_call_twice(
     tmp_path_factory: pytest.TempPathFactory, actions: list[Action]
 ) -> None:
-    anyio.run(_play_and_check, tmp_path_factory.mktemp("two") / "chat.jsonl", actions)
+    path = tmp_path_factory.mktemp("two") / "chat.jsonl"
+    promised = anyio.run(_play, path, actions)
+    durable = anyio.run(stored, path)
+    for id_, confirmed in promised.items():
+        tool, starts = durable.tool(id_), confirmed.count("started")
+        assert [str(decision.by) for decision in tool.decisions] == [item for item in confirmed if item != "started"]
+        assert starts <= 1
+        assert tool.attempts == starts

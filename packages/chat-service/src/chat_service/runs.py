@@ -173,7 +173,7 @@ class Runs:
         """Create a session with the message and its run in one transaction, or return the run of a repeated request."""
         salt = ""
         while True:
-            digest = self._digest(request, salt)
+            digest = self._idempotency_digest(request, salt)
             session_id = str(uuid4()) if digest is None else str(UUID(bytes=digest[:16], version=4))
             run_id = new_run_id(session_id, "1")
             if digest is not None and (known := await self.find(run_id)):
@@ -264,13 +264,13 @@ class Runs:
         known = {run.id: run for run in runs}
         salt = ""
         while True:
-            digest = self._digest(request, salt)
+            digest = self._idempotency_digest(request, salt)
             run_id = new_run_id(session_id, uuid4().hex[:16] if digest is None else digest.hex()[:32])
             if run_id not in known or self._repeats(known[run_id], request):
                 return run_id
             salt = run_id  # the key has expired
 
-    def _digest(self, request: MessageRequest, salt: str) -> bytes | None:
+    def _idempotency_digest(self, request: MessageRequest, salt: str) -> bytes | None:
         """Return a hash of the idempotency key, the user and the session of a request, or `None` without a key."""
         if request.key is None:
             return None

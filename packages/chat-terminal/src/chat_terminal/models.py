@@ -82,7 +82,7 @@ def load_module(reference: str) -> ModuleType:
             _add_import_path(Path.cwd())
             return importlib.import_module(reference)
         _add_import_path(path.resolve().parent)
-        return _load_file(path.resolve())
+        return _import_file(path.resolve())
     except (Exception, SystemExit) as error:
         msg = f"{reference} cannot be imported: {_format_error(error)}"
         raise click.UsageError(msg) from error
@@ -107,9 +107,9 @@ def _add_import_path(folder: Path) -> None:
         sys.path.append(str(folder))  # last, so that it shadows no other module
 
 
-def _load_file(path: Path) -> ModuleType:
-    # Dataclasses and pydantic look up their module in `sys.modules`, so its name must be unique.
+def _import_file(path: Path) -> ModuleType:
     """Import a Python file under a unique module name, and return the module."""
+    # Dataclasses and pydantic look up their module in `sys.modules`, so its name must be unique.
     name = f"{path.stem}_{crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]

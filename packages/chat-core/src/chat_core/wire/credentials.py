@@ -166,7 +166,7 @@ def _exposed_texts(error: BaseException) -> list[str]:
 
 def _redact_value(text: str, value: str) -> str:
     """Replace a credential in all its forms. A longer text is also recognized if it is truncated."""
-    start = _start_pattern(value[:_PREFIX])
+    start = _pattern_with_lookahead(value[:_PREFIX])
     pieces: list[str] = []
     position = 0
     while (found := start.search(text, position)) is not None:
@@ -182,7 +182,7 @@ def _redact_value(text: str, value: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _start_pattern(text: str) -> re.Pattern[str]:
+def _pattern_with_lookahead(text: str) -> re.Pattern[str]:
     """Return the pattern of `_pattern()` after a lookahead for its first character, which rejects most positions."""
     starts = {text[0], text[0].encode(errors="replace").decode("latin-1")[0], "\\", "%", "&"}
     return re.compile(f"(?=[{''.join([re.escape(start) for start in sorted(starts)])}]){_pattern(text).pattern}")
