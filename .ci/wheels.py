@@ -23,7 +23,7 @@ EXTRAS = {
     "chat-claude": "[bedrock]",
     "chat-core": "[prices]",
     "chat-memory": "[embedder,postgres,spacy]",
-    "chat-pipeline": "[wasm]",
+    "chat-pipeline": "[code,wasm]",
     "chat-router": "[prices]",
     "chat-store": "[postgres]",
     "chat-transport-httpx": "[http2]",

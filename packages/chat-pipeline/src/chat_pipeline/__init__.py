@@ -1,8 +1,10 @@
 """Workflows that are described in TOML files and executed durably on DBOS."""
 
+from chat_pipeline._program import CodeLimits
 from chat_pipeline.calls import ChatRuntime, ToolRuntime
+from chat_pipeline.code_mode import CodeTool, code_tool
 from chat_pipeline.definition import Task, Workflow
-from chat_pipeline.errors import Problem, TaskError, WorkflowFileError
+from chat_pipeline.errors import Problem, ProgramError, TaskError, WorkflowFileError
 from chat_pipeline.files import FileRead, FileWrite, Folder
 from chat_pipeline.http import Http
 from chat_pipeline.pipelines import PipelineLimits, Pipelines
@@ -13,6 +15,8 @@ from chat_pipeline.workflow_file import load_workflow, parse_workflow
 
 __all__ = [
     "ChatRuntime",
+    "CodeLimits",
+    "CodeTool",
     "ConfigField",
     "FileRead",
     "FileWrite",
@@ -22,6 +26,7 @@ __all__ = [
     "PipelineLimits",
     "Pipelines",
     "Problem",
+    "ProgramError",
     "Run",
     "Runtime",
     "Task",
@@ -33,6 +38,7 @@ __all__ = [
     "Waiting",
     "Workflow",
     "WorkflowFileError",
+    "code_tool",
     "load_workflow",
     "parse_workflow",
     "wake_due",

@@ -3,6 +3,7 @@
 ChatError
 ├── TaskError              a task failed
 ├── RunFailedError         a run ended, but some of its tasks did not complete
+├── ProgramError           a program of a model failed
 └── UsageError
     └── WorkflowFileError  a workflow file has problems
 """
@@ -79,3 +80,8 @@ class RunFailedError(ChatError):
 
     def __reduce__(self) -> tuple[type[RunFailedError], tuple[object, object, object]]:
         return RunFailedError, (self.data["run"], self.data["status"], self.data["errors"])
+
+
+@final
+class ProgramError(ChatError):
+    """A program of `code_tool()` failed. Observers receive this error; the model receives its message."""

@@ -1,0 +1,438 @@
+"""A program of a model in the sandbox, and the provider that turns its function calls into tool calls.
+
+The conversation of the program is its record: the first message is the program, each model turn contains the calls that
+the program makes at the same time, and the last model turn contains the outcome. To resume, the program is run again
+from the start and receives the recorded results. Clock and random numbers are fixed, so it must make the same calls.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+
+from chat_core import Completed, Failed, Messages, Rejected, Tool
+from chat_core.concurrency import finish_in_thread
+from chat_core.errors import UsageError
+from chat_core.json import JsonValue, find_fault
+from chat_core.messages import FunctionCall, Text, Turn
+from chat_core.options import ChatOptions
+from chat_core.provider import OutputSchema, ProviderMeta, ToolDeclaration, ToolDeclarations
+from chat_core.usage import Metadata
+
+from chat_pipeline.errors import ProgramError
+
+if TYPE_CHECKING:
+    from pydantic_monty import (
+        CollectString,
+        ExternalSettledResult,
+        FunctionSnapshot,
+        MontySession,
+        ResourceLimits,
+        SyncSnapshot,
+    )
+
+
+MAX_LEVELS: Final = 100
+"""Maximum nesting of arguments and results."""
+_MAX_ERROR: Final = 2_000
+"""Maximum length of an error message for the model, in characters."""
+_MAX_SHOWN: Final = 500
+"""Maximum length of the calls in an error message, in characters."""
+_CLOCK: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_FINISH_SECONDS: Final = 1.0
+"""Time that the sandbox has to stop a program which exceeded its time limit, before its process is killed."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeLimits:
+    """Limits of each program.
+
+    Attributes:
+        calls: maximum number of tool calls.
+        seconds: maximum computing time, without the time of tool calls. A resumed program has this time again.
+        memory_bytes: maximum memory.
+        output_bytes: maximum size of the printed text, and of the result as JSON.
+        program_chars: maximum length of the program, in characters.
+    """
+
+    calls: int = 50
+    seconds: float = 5.0
+    memory_bytes: int = 64 * 1024 * 1024
+    output_bytes: int = 64 * 1024
+    program_chars: int = 32_000
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "seconds", "memory_bytes", "output_bytes", "program_chars"):
+            value: object = getattr(self, name)
+            kinds = (int, float) if name == "seconds" else int
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
+                kind = "number" if name == "seconds" else "integer"
+                msg = f"CodeLimits({name}=...) needs a finite {kind} above 0, not {value!r}"
+                raise UsageError(msg)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CalledFunction:
+    """A call that the program makes.
+
+    Attributes:
+        name: name of the tool.
+        arguments: the arguments, as JSON.
+    """
+
+    name: str
+    arguments: Mapping[str, object]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a program.
+
+    Attributes:
+        result: value of the last expression or of `return`, as JSON.
+        printed: printed text.
+        error: message if the program failed, otherwise None.
+    """
+
+    result: JsonValue = None
+    printed: str = ""
+    error: str | None = None
+
+
+Calls: TypeAlias = tuple[CalledFunction, ...]
+
+
+@final
+class Program:
+    """A program in a sandbox process of its own.
+
+    Args:
+        source: the program.
+        tools: declarations of the tools that the program may call, by function name.
+        limits: limits of the program.
+    """
+
+    def __init__(self, source: str, tools: Mapping[str, ToolDeclaration], limits: CodeLimits) -> None:
+        self._source = source
+        self._tools = tools
+        self._limits = limits
+        self._stack = ExitStack()
+        self._printed: CollectString | None = None
+        self._snapshot: SyncSnapshot | None = None
+        self._open: dict[int, CalledFunction] = {}
+        self._made = 0
+        self._fed = 0
+        self._ended: Ended | None = None
+
+    def close(self) -> None:
+        """End the process of the sandbox. Does nothing if the process has ended."""
+        self._stack.close()
+        self._snapshot = None
+
+    def advance(self, steps: Sequence[Sequence[Tool]]) -> Calls | Ended:
+        """Run the program to its next calls or its end. Blocks the thread while the program computes.
+
+        Args:
+            steps: the recorded calls of all steps, with their results. The steps that this object has not run yet are
+                replayed: the program must make exactly the recorded calls. Calls without a result end the replay.
+        """
+        try:
+            return self._advance(steps)
+        except ProgramError as error:
+            self._ended = Ended(printed=self._output(), error=str(error))
+        except Exception as error:  # noqa: BLE001 - the interpreter raises errors of its own, and of the program
+            self._ended = Ended(printed=self._output(), error=_message(error))
+        self.close()
+        return self._ended
+
+    def _advance(self, steps: Sequence[Sequence[Tool]]) -> Calls | Ended:
+        if self._ended is not None:
+            return self._ended
+        current = tuple(self._open.values()) if self._snapshot is not None else self._follow(self._start)
+        for tools in steps[self._fed :]:
+            _require_same(current, tools)
+            if any(not tool.resolved for tool in tools):
+                return current
+            current = self._follow(partial(self._resume, tools))
+            self._fed += 1
+        if isinstance(current, Ended):
+            self._ended = current
+            self.close()
+        return current
+
+    def _start(self) -> SyncSnapshot:
+        import pydantic_monty  # noqa: PLC0415 - an optional dependency
+
+        limits: ResourceLimits = {
+            "max_feed_duration_secs": self._limits.seconds,
+            "max_memory": self._limits.memory_bytes,
+            "max_recursion_depth": 200,
+            "max_suspensions": 10 * self._limits.calls + 1_000,
+        }
+        pool = self._stack.enter_context(
+            pydantic_monty.Monty(max_processes=1, feed_duration_limit_grace=_FINISH_SECONDS)
+        )
+        session: MontySession = self._stack.enter_context(
+            pool.checkout(
+                limits=limits,
+                os_policy={"datetime": _CLOCK, "sleep": "zero", "random_start": {"seed": 0}},
+                # Print at the same points in every run.
+                print_flush_interval=0,
+            )
+        )
+        self._printed = pydantic_monty.CollectString(self._limits.output_bytes)
+        return session.feed_start(self._source, print_callback=self._printed)
+
+    def _resume(self, tools: Sequence[Tool]) -> SyncSnapshot:
+        import pydantic_monty  # noqa: PLC0415
+
+        results = {number: _settled(tool) for number, tool in zip(self._open, tools, strict=True)}
+        self._open = {}
+        assert isinstance(self._snapshot, pydantic_monty.FutureSnapshot)  # noqa: S101 - `_follow` stops there
+        return self._snapshot.resume(results)
+
+    def _follow(self, step: Callable[[], SyncSnapshot]) -> Calls | Ended:
+        """Run the program until it awaits calls or ends."""
+        import pydantic_monty  # noqa: PLC0415
+
+        snapshot = step()
+        while not isinstance(snapshot, pydantic_monty.MontyComplete):
+            if isinstance(snapshot, pydantic_monty.FutureSnapshot):
+                self._snapshot = snapshot
+                return tuple(self._open.values())
+            if isinstance(snapshot, pydantic_monty.NameLookupSnapshot):
+                known = snapshot.object_id is None and snapshot.variable_name in self._tools
+                snapshot = snapshot.resume(value=_stub(snapshot.variable_name)) if known else snapshot.resume()
+            elif snapshot.is_os_function:
+                snapshot = snapshot.resume_not_handled()
+            else:
+                snapshot = self._call(snapshot)
+        if self._open:
+            msg = f"the program ended without awaiting the calls {_names(tuple(self._open.values()))}: write await"
+            raise ProgramError(msg)
+        return Ended(self._checked(snapshot.output), self._output())
+
+    def _call(self, snapshot: FunctionSnapshot) -> SyncSnapshot:
+        name = str(snapshot.function_name)
+        declaration = self._tools.get(name)
+        if declaration is None:
+            known = ", ".join(self._tools) or "none"
+            return snapshot.resume({"exception": NameError(f"there is no function {name!r}; there are: {known}")})
+        try:
+            arguments = _bind(declaration, snapshot.args, snapshot.kwargs)
+        except TypeError as error:
+            return snapshot.resume({"exception": error})
+        self._made += 1
+        if self._made > self._limits.calls:
+            msg = f"the program made more than {self._limits.calls} calls"
+            raise ProgramError(msg)
+        self._open[snapshot.call_id] = CalledFunction(declaration.name, arguments)
+        return snapshot.resume({"future": ...})
+
+    def _checked(self, output: object) -> JsonValue:
+        result = _plain(output, "the result of the program")
+        size = len(json.dumps(result).encode())
+        if size > self._limits.output_bytes:
+            msg = f"the result of the program has {size} bytes; at most {self._limits.output_bytes} are allowed"
+            raise ProgramError(msg)
+        return result
+
+    def _output(self) -> str:
+        return "" if self._printed is None else self._printed.output
+
+
+@final
+class ProgramModel:
+    """A provider whose model is a program: its turns contain the calls that the program makes.
+
+    Args:
+        tools: declarations of the tools that the program may call, by function name.
+        limits: limits of the program.
+    """
+
+    def __init__(self, tools: Mapping[str, ToolDeclaration], limits: CodeLimits) -> None:
+        self._tools = tools
+        self._limits = limits
+        self._program: Program | None = None
+
+    @property
+    def metadata(self) -> ProviderMeta:
+        """The name of the provider."""
+        return ProviderMeta("program")
+
+    async def complete(
+        self,
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
+    ) -> Turn:
+        """Implement `CompletionProvider.complete`: run the program to its next calls or its end."""
+        del tools, options, structured_output
+        steps = _steps(messages)
+        reached = await self._advance(messages, steps)
+        metadata = Metadata("program")
+        if isinstance(reached, Ended):
+            return Turn([Text(json.dumps(_outcome(reached)))], finish_reason="stop", metadata=metadata)
+        first = sum(map(len, steps)) + 1
+        calls = [
+            Tool(FunctionCall(call.name, call.arguments), call_id=f"call_{number}")
+            for number, call in enumerate(reached, first)
+        ]
+        return Turn(calls, finish_reason="tool_calls", metadata=metadata)
+
+    async def check_replay(self, messages: Messages) -> str | None:
+        """Run the program to its waiting calls. Return a message if it does not make the recorded calls, else None.
+
+        Args:
+            messages: the conversation of the program.
+        """
+        steps = _steps(messages)
+        if not steps:
+            return None
+        reached = await self._advance(messages, steps)
+        return reached.error if isinstance(reached, Ended) and any(not item.resolved for item in steps[-1]) else None
+
+    async def _advance(self, messages: Messages, steps: Sequence[Sequence[Tool]]) -> Calls | Ended:
+        if self._program is None:
+            self._program = Program(messages.contents[0].turns[0].text, self._tools, self._limits)
+        program = self._program
+        found: list[Calls | Ended] = []
+
+        def work() -> None:
+            found.append(program.advance(steps))
+
+        await finish_in_thread(work)
+        return found[0]
+
+    async def aclose(self) -> None:
+        """End the process of the sandbox, if one was started."""
+        if self._program is not None:
+            await finish_in_thread(self._program.close)
+
+
+def _steps(messages: Messages) -> list[list[Tool]]:
+    """Return the calls of each step of a program. The last turn of an ended program has no calls and is no step."""
+    turns = [turn for content in messages if content.role == "model" for turn in content.turns]
+    return [tools for turn in turns if (tools := list(turn.tools))]
+
+
+def _require_same(current: Calls | Ended, tools: Sequence[Tool]) -> None:
+    """Raise if the program did not make the recorded calls.
+
+    Raises:
+        ProgramError: the program made other calls, or ended.
+    """
+    recorded = tuple(CalledFunction(tool.name, dict(tool.call.arguments)) for tool in tools)
+    if isinstance(current, Ended) or _as_json(current) != _as_json(recorded):
+        made = "ended" if isinstance(current, Ended) else f"made the calls {_shown(current)}"
+        msg = f"the program could not be resumed: it {made}, but its record has the calls {_shown(recorded)}"
+        raise ProgramError(msg)
+
+
+def _outcome(ended: Ended) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {"error": ended.error} if ended.error is not None else {"result": ended.result}
+    return {**found, "printed": ended.printed} if ended.printed else found
+
+
+def _bind(declaration: ToolDeclaration, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a call by name. Positional arguments follow the order of the schema's properties.
+
+    Raises:
+        TypeError: an argument is not JSON, is passed twice, or has no name.
+    """
+    names = list(cast("Mapping[str, object]", declaration.parameters.get("properties", {})))
+    if len(args) > len(names):
+        msg = f"{declaration.name}() takes {len(names)} arguments but {len(args)} were given"
+        raise TypeError(msg)
+    positional = dict(zip(names, args, strict=False))
+    if twice := positional.keys() & kwargs.keys():
+        msg = f"{declaration.name}() got multiple values for argument {min(twice)!r}"
+        raise TypeError(msg)
+    try:
+        plain = _plain({**positional, **kwargs}, f"the arguments of {declaration.name}()")
+    except ProgramError as error:
+        raise TypeError(str(error)) from None
+    return cast("dict[str, object]", plain)
+
+
+def _plain(value: object, what: str) -> JsonValue:
+    """Return a value of the program as JSON. Tuples become lists.
+
+    Raises:
+        ProgramError: the value is not JSON.
+    """
+    try:
+        converted = _lists(value)
+        fault = find_fault(converted, MAX_LEVELS)
+    except RecursionError:
+        converted, fault = None, " is nested too deeply"
+    if fault:
+        msg = f"{what} must be JSON (dict, list, str, int, float, bool or None): value{fault}"
+        raise ProgramError(msg)
+    return cast("JsonValue", converted)
+
+
+def _lists(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return [_lists(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in cast("dict[object, object]", value).items()}
+    return value
+
+
+def _settled(tool: Tool) -> ExternalSettledResult:
+    """Return the outcome of a tool call for the program: a value, or an exception that the program may catch."""
+    status = tool.status
+    if isinstance(status, Completed):
+        return {"return_value": _lists(json.loads(json.dumps(status.result)))}
+    if isinstance(status, Rejected):
+        return {"exception": PermissionError(f"the call of {tool.name}() was rejected: {status.reason}")}
+    if isinstance(status, Failed):
+        return {"exception": RuntimeError(f"{tool.name}() failed: {status.error}")}
+    return {"exception": RuntimeError(f"the call of {tool.name}() ended with the status {type(status).__name__}")}
+
+
+def _stub(name: str) -> Callable[[], None]:
+    """Return a function that stands for a tool in the sandbox, so that a program can assign it to a variable."""
+
+    def function() -> None: ...
+
+    function.__name__ = name
+    return function
+
+
+def _message(error: Exception) -> str:
+    import pydantic_monty  # noqa: PLC0415
+
+    if isinstance(error, (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError)):
+        text = error.display()
+        if "coroutine" in text:
+            text += "\nTools are async functions: write `await` before each call."
+    elif isinstance(error, pydantic_monty.MontyCrashedError):
+        text = "the process of the sandbox ended: the program exceeded a limit"
+    else:
+        text = f"the sandbox could not run the program: {type(error).__name__}: {error}"
+    return text if len(text) <= _MAX_ERROR else f"{text[: _MAX_ERROR // 2]}\n…\n{text[-_MAX_ERROR // 2 :]}"
+
+
+def _names(calls: Calls) -> str:
+    return ", ".join(f"{call.name}()" for call in calls)
+
+
+def _shown(calls: Calls) -> str:
+    text = ", ".join(f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _as_json(calls: Calls) -> list[str]:
+    return [json.dumps([call.name, call.arguments], sort_keys=True) for call in calls]
