@@ -52,6 +52,12 @@ def is_decision(response: Response) -> bool:
     return response.request.method == "POST"
 
 
+def edit(page: Page) -> None:
+    """Open the form with the arguments of every call."""
+    for summary in page.get_by_text("Edit the arguments").all():
+        summary.click()
+
+
 def approve(page: Page) -> None:
     page.get_by_role("button", name="Approve").click()
 
@@ -60,6 +66,9 @@ def test_a_waiting_call_is_approved_and_the_answer_is_streamed(page: Page, place
     page.goto(place.serve("ana"))
     expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
     page.get_by_role("link", name="transfer").click()
+    expect(page.get_by_label("to", exact=True)).to_be_hidden()
+    expect(page.get_by_text("Send money to somebody.")).to_be_visible()
+    edit(page)
     expect(page.get_by_label("to", exact=True)).to_have_value("Maria")
     approve(page)
 
@@ -136,7 +145,8 @@ def test_a_refused_form_shows_a_decision_of_another_process(page: Page, place: P
         page.reload()
         place.decided_elsewhere("ben@example.com", "chat-18")
     else:
-        call.get_by_label("cents").fill("many")
+        call.get_by_text("Edit the arguments").click()
+        call.get_by_label("cents").fill("1.5")
     call.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("alert").first).to_be_visible()
     page.unroute("**/api/**")
@@ -193,6 +203,7 @@ def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, 
     place.ask("chat-18", *calls)
     open_call(page, place.serve("ana"), "chat-18")
     mine = page.locator("section.card.waits").nth(1)
+    mine.get_by_text("Edit the arguments").click()
     mine.get_by_label("cents", exact=True).fill("77")
     place.decided_elsewhere("ben@example.com", "chat-18")
     expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
@@ -246,6 +257,7 @@ def test_an_open_form_is_accepted_after_the_cookie_changed(page: Page, place: Pl
     calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
     place.ask("chat-18", *calls)
     open_call(page, place.serve("ana"), "chat-18")
+    edit(page)
     page.get_by_label("cents", exact=True).nth(1).fill("77")
     page.context.clear_cookies()
     place.decided_elsewhere("ben@example.com", "chat-18")
@@ -311,8 +323,9 @@ def test_text_streamed_during_a_refresh_is_shown_once(page: Page, place: Place) 
 def test_a_call_is_edited_and_approved(page: Page, place: Place) -> None:
     place.let(4)
     open_call(page, place.serve("ana"))
+    edit(page)
     page.get_by_label("to", exact=True).fill("Zoë & <b>Söhne</b>")
-    page.get_by_label("cents", exact=True).fill("many")
+    page.get_by_label("cents", exact=True).fill("1.5")
     approve(page)
     expect(page.get_by_role("alert")).to_be_focused()
     expect(page.get_by_label("cents", exact=True)).to_have_attribute("aria-invalid", "true")
@@ -341,6 +354,8 @@ def test_a_call_is_rejected_with_a_reason(page: Page, place: Place) -> None:
 def test_the_return_key_in_a_field_submits_no_decision(page: Page, place: Place) -> None:
     place.let(4)
     open_call(page, place.serve("ana"))
+    edit(page)
+    page.get_by_text("Add a note for the record").click()
     for label in ("Reason, for the model", "Note for the record", "cents"):
         page.get_by_label(label).press("Enter")
     page.get_by_role("button", name="Reject").click()
@@ -371,6 +386,8 @@ def test_a_call_can_be_decided_with_the_keyboard_only(page: Page, place: Place) 
     assert outline == "solid"
     page.keyboard.press("Enter")
     expect(page.locator("section.card.waits")).to_be_focused()
+    press_until_focused(page, "Edit the arguments")
+    page.keyboard.press("Enter")
     press_until_focused(page, "cents")
     page.keyboard.press("Control+A")
     page.keyboard.type("3500")
@@ -433,10 +450,11 @@ def test_a_call_can_be_decided_without_javascript(chromium: Browser, place: Plac
     with page_of(chromium, script=False) as page:
         page.goto(place.serve("ana"))
         page.get_by_role("link", name="transfer").click()
+        edit(page)
         page.get_by_label("cents", exact=True).fill("3500")
         with page.expect_response(lambda response: "?done=approve" in response.url):
             approve(page)
-        expect(page.get_by_text("is at it")).to_be_visible()
+        expect(page.get_by_text("is responding")).to_be_visible()
         place.let(4)
         expect(page.get_by_text(ANSWER)).to_be_visible()  # the page reads itself again
 
@@ -448,6 +466,7 @@ def test_html_in_tool_arguments_is_escaped(page: Page, place: Place) -> None:
     place.ask("chat-18", FunctionCall("transfer", {"to": evil, "cents": 1}, id="call_1"))
     open_call(page, place.serve("ana"), "chat-18")
 
+    edit(page)
     expect(page.get_by_label("to", exact=True)).to_have_value(evil)
     assert page.evaluate("[document.images.length, document.scripts.length]") == [1, 1]
     expect(page).to_have_title("1 waiting · chat-18 · Inbox")

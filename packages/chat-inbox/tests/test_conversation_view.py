@@ -19,7 +19,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_inbox.conversation_view import ConversationView, Item, call_anchor
+from chat_inbox.conversation_view import ConversationView, DecisionView, Item, call_anchor
 from chat_inbox.forms import Field, build_form
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ def find_form(_path: tuple[str, ...], tool: Tool) -> Field | None:
 
 
 def items(messages: Messages, max_turns: int | None = 40) -> tuple[list[Item], int]:
-    return ConversationView(NOW, find_form).build_items(messages, max_turns)
+    return ConversationView(NOW, find_form, lambda _path: None).build_items(messages, max_turns)
 
 
 def waiting(name: str) -> Tool:
@@ -109,5 +109,7 @@ def test_item_key_does_not_change_and_its_version_does() -> None:
     assert before[0] == after[0]
     assert before[1].version != after[1].version
     assert after[1].call is not None
-    assert after[1].call.decisions == ("ana approved it on 2030-01-01 at 00:00 UTC: agreed",)
+    assert after[1].call.decisions == (
+        DecisionView("ana approved it", "2030-01-01T00:00:00+00:00", "2030-01-01 00:00 UTC", "agreed"),
+    )
     assert after[1].call.form is None

@@ -239,8 +239,8 @@ async def test_expired_call_cannot_be_approved(store: MemoryStore, bank: Bank) -
         assert late.status == 409
         assert "expired at" in late.text
 
-        (resume,) = [form for form in page.forms if "Go on with the conversation" in form.buttons]
-        assert (await client.submit(resume, "Go on with the conversation")).status == 303
+        (resume,) = [form for form in page.forms if "Resume" in form.buttons]
+        assert (await client.submit(resume, "Resume")).status == 303
         await until_answered(store, "chat-18")
 
     assert bank.paid == []
@@ -320,7 +320,7 @@ async def test_model_error_is_shown_with_a_button_to_resume_the_conversation(sto
         page = await client.get("/conversations/chat-18")
         assert "the model has no room for now" in page.text
         (form,) = page.forms
-        assert list(form.buttons) == ["Go on with the conversation"]
+        assert list(form.buttons) == ["Resume"]
     assert bank.paid == ["4000 to Maria"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from chat_core import FunctionCall
@@ -16,6 +16,7 @@ from chat_inbox.tool_calls import (
     format_decision,
     format_relative_time,
     format_status,
+    format_utc,
     is_expired,
     waiting_calls,
     waits_for,
@@ -112,3 +113,7 @@ def test_call_document_contains_decisions() -> None:
     assert (document["arguments"], document["asked"]) == ({"cents": 2}, {"cents": 1})
     assert document["path"] == ["outer", "call_1"]
     assert [format_decision(decision) for decision in one.decisions] == ["approved it with other arguments"]
+
+
+def test_times_are_formatted_in_utc() -> None:
+    assert format_utc(datetime(2030, 1, 31, 9, 40, tzinfo=timezone(timedelta(hours=2)))) == "2030-01-31 07:40 UTC"

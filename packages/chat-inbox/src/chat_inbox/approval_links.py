@@ -12,6 +12,7 @@ from typing import Final, final
 from chat_core.approvals import ApprovalChoice, ApprovalKeys, ApprovalRefusedError, BoundApproval, Principal
 from chat_core.errors import ChatError, ConflictError
 from chat_core.messages import Messages, Tool
+from chat_core.tools import ToolDefinition
 from chat_store import UnknownConversationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +25,7 @@ from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import Draft, read_choice, read_posted_form
 from chat_inbox.render import render
 from chat_inbox.security import Authenticate, find_principal, require_same_origin
+from chat_inbox.tool_calls import Path, format_utc
 from chat_inbox.tool_definitions import find_argument_errors
 
 _DONE: Final = {"approve": "Approved. The call runs once.", "reject": "Rejected. The model is informed."}
@@ -57,7 +59,8 @@ class ApprovalLinks:
         except (ApprovalRefusedError, UnknownConversationError) as error:
             raise _to_http_error(error) from error
         form = self._build_form(approval, tool, snapshot.id, snapshot.messages)
-        return self._render_page(request, approval, tool, Draft(approval.path, form, {}, "", {}), token=token)
+        draft = Draft(approval.path, form, {}, "", {})
+        return self._render_page(request, approval, tool, draft, snapshot.messages, token=token)
 
     async def decide(self, request: Request) -> Response:
         """Store the submitted decision, resume the conversation, and render a confirmation.
@@ -84,7 +87,7 @@ class ApprovalLinks:
                     raise HTTPError(400, "A link can only approve or reject; nothing was decided.")
                 if choice is None or not self._check_edits(choice, draft, conversation.id, messages):
                     status = 200 if "add" in posted else 422
-                    return self._render_page(request, approval, tool, draft, token=token, status=status)
+                    return self._render_page(request, approval, tool, draft, messages, token=token, status=status)
                 action: ApprovalChoice = "reject" if choice.action == "reject" else "approve"
                 self._service.runs.require_open(approval.conversation)
                 arguments = choice.arguments if action == "approve" else None
@@ -120,19 +123,32 @@ class ApprovalLinks:
         return not invalid_fields(draft.form)
 
     def _render_page(
-        self, request: Request, approval: BoundApproval, tool: Tool, draft: Draft, *, token: str, status: int = 200
+        self,
+        request: Request,
+        approval: BoundApproval,
+        tool: Tool,
+        draft: Draft,
+        messages: Messages,
+        *,
+        token: str,
+        status: int = 200,
     ) -> Response:
-        view = ConversationView(self._service.now(), lambda _path, _tool: draft.form).build_call(approval.path, tool)
+        def find_definition(path: Path) -> ToolDefinition | None:
+            return self._service.tool_definition(approval.conversation, messages, path)
+
+        view = ConversationView(self._service.now(), lambda _path, _tool: draft.form, find_definition)
+        call = view.build_call(approval.path, tool)  # without the request: the link shows nothing else of its messages
         return render(
             request,
             "link.html",
             status,
             person=None,
             token=token,
-            call=view,
+            call=call,
             draft=draft,
             allow=sorted(approval.allow),
-            until=f"{approval.expires_at:%Y-%m-%d %H:%M} UTC",
+            until=approval.expires_at.isoformat(),
+            until_when=format_utc(approval.expires_at),
         )
 
 

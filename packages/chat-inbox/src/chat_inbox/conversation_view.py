@@ -28,7 +28,9 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
+from chat_core.tools import ToolDefinition
 
+from chat_inbox.argument_view import ArgumentView, find_request, view_arguments, view_text
 from chat_inbox.forms import Field, format_json
 from chat_inbox.tool_calls import (
     Path,
@@ -36,6 +38,7 @@ from chat_inbox.tool_calls import (
     format_decision,
     format_relative_time,
     format_status,
+    format_utc,
     is_expired,
     waits_for,
 )
@@ -47,6 +50,26 @@ _AUTHORS = {"engine": "Library", APPLICATION: "Application"}
 """The labels of turns that neither a user nor a model wrote."""
 DEFAULT_TURNS = 40
 """The number of turns that a page shows by default."""
+REQUEST_LENGTH = 240
+"""The number of characters of the user's request that a call shows without a click."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """The template data of a decision.
+
+    Attributes:
+        text: who decided what, such as `ana approved it`.
+        at: time in ISO format, if it is known.
+        when: the time as text, in UTC.
+        note: note of the approver, or an empty string.
+    """
+
+    text: str
+    at: str | None
+    when: str
+    note: str
 
 
 @final
@@ -58,11 +81,14 @@ class CallView:
         key: path of the call, as it appears in URLs and forms.
         anchor: id of the HTML element.
         version: version that a decision must repeat.
-        arguments: JSON of the arguments that run or ran.
+        values: read-only views of the arguments that run or ran.
+        description: description of the tool; empty if the call waits for nothing or its tool is unknown.
+        request: last message of the user before the call; None if there is none, or if the conversation is not shown.
         asked: JSON of the model's own arguments, if an approver replaced them.
         terms: remaining time as text.
         expires: deadline or start time in ISO format.
-        decisions: a sentence about each decision.
+        expires_when: the same time as text, in UTC.
+        decisions: the decisions, oldest first.
         form: form of the arguments, if the call waits for a decision.
     """
 
@@ -72,14 +98,17 @@ class CallView:
     status: str
     waits_for: str | None
     version: str
-    arguments: str
+    values: tuple[ArgumentView, ...]
+    description: str
+    request: ArgumentView | None
     asked: str | None
     terms: str
     expires: str | None
+    expires_when: str
     expired: bool
     error: str | None
     result: str | None
-    decisions: tuple[str, ...]
+    decisions: tuple[DecisionView, ...]
     form: Field | None = None
 
 
@@ -90,6 +119,8 @@ class Item:
 
     Attributes:
         depth: nesting level: 0 in the conversation, 1 in a chat that is used as a tool, and so on.
+        when: time of the turn as text, in UTC.
+        at: time of the turn in ISO format.
     """
 
     key: str
@@ -98,6 +129,7 @@ class Item:
     depth: int
     text: str = ""
     when: str = ""
+    at: str = ""
     call: CallView | None = None
     version: str = field(default="")
 
@@ -109,11 +141,18 @@ class ConversationView:
     Args:
         now: current time, as an aware datetime.
         find_form: returns the form of a call that waits for a decision.
+        find_definition: returns the definition of the tool of a call, or None if it is unknown.
     """
 
-    def __init__(self, now: datetime, find_form: Callable[[Path, Tool], Field | None]) -> None:
+    def __init__(
+        self,
+        now: datetime,
+        find_form: Callable[[Path, Tool], Field | None],
+        find_definition: Callable[[Path], ToolDefinition | None],
+    ) -> None:
         self._now = now
         self._find_form = find_form
+        self._find_definition = find_definition
 
     def build_items(self, messages: Messages, max_turns: int | None = DEFAULT_TURNS) -> tuple[list[Item], int]:
         """Return the items for the last turns of a conversation, and the number of earlier turns that are left out.
@@ -128,21 +167,24 @@ class ConversationView:
         first = min([first, *waiting])
         items: list[Item] = []
         for number, (content, turn) in enumerate(turns[first:], first):
-            items += self._turn_items(content, turn, f"t{number}", (), 0)
+            request = "" if turn.settled or not turn.tools else find_request(messages, turn.tools[0].id)
+            items += self._turn_items(content, turn, f"t{number}", (), request)
         return items, first
 
-    def build_call(self, path: Path, tool: Tool) -> CallView:
+    def build_call(self, path: Path, tool: Tool, request: str = "") -> CallView:
         """Return the template data of one call.
 
         Args:
             path: call ids, from the outermost call to this one.
             tool: call to show.
+            request: last message of the user before the call.
         """
         status = tool.status
         pending = status if isinstance(status, Pending) else None
         arguments = dict(tool.effective_arguments)
         moment = (pending.at or pending.expires_at) if pending else None
         waiting_for = waits_for(tool)
+        declaration = definition.declaration if waiting_for and (definition := self._find_definition(path)) else None
         return CallView(
             tool.name,
             encode_key(*path),
@@ -150,14 +192,17 @@ class ConversationView:
             format_status(tool),
             waiting_for,
             compute_version(tool),
-            format_json(arguments),
+            view_arguments(arguments, declaration.parameters if declaration else None),
+            declaration.description if declaration else "",
+            view_text(request, limit=REQUEST_LENGTH) if waiting_for and request else None,
             None if tool.edited is None else format_json(dict(tool.call.arguments)),
             self._format_terms(pending),
             moment.isoformat() if moment else None,
+            format_utc(moment) if moment else "",
             is_expired(tool, self._now),
             pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
             tool.result_text() if tool.resolved else None,
-            tuple(_format_decisions(tool)),
+            tuple(_view_decisions(tool)),
             self._find_form(path, tool) if waiting_for else None,
         )
 
@@ -172,29 +217,32 @@ class ConversationView:
             return f"{word} {format_relative_time(pending.expires_at, self._now)}"
         return ""
 
-    def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, depth: int) -> Iterator[Item]:
+    def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, request: str) -> Iterator[Item]:
         """Yield the page items for the parts of a turn, including the inner conversations of calls."""
+        depth = len(parent_path)
         role = _AUTHORS.get(turn.by or "", _ROLES[content.role])
         for number, part in enumerate(turn.parts):
             if isinstance(part, Tool):
-                yield from self._call_items(part, parent_path, depth)
+                yield from self._call_items(part, parent_path, request)
                 continue
             kind, text = _describe_part(part)
             if text:
-                yield Item(f"{key}.{number}", kind, role, depth, text, f"{turn.created_at:%Y-%m-%d %H:%M} UTC")
+                yield Item(
+                    f"{key}.{number}", kind, role, depth, text, format_utc(turn.created_at), turn.created_at.isoformat()
+                )
 
-    def _call_items(self, tool: Tool, parent_path: Path, depth: int) -> Iterator[Item]:
+    def _call_items(self, tool: Tool, parent_path: Path, request: str) -> Iterator[Item]:
         """Yield the page item for a call, then the items for its inner conversation."""
         path = (*parent_path, tool.id)
-        view = self.build_call(path, tool)
+        view = self.build_call(path, tool, request)
         version = f"{view.version}{'x' if view.expired else ''}"
-        yield Item(view.anchor, "call", "Model", depth, call=view, version=version)
+        yield Item(view.anchor, "call", "Model", len(parent_path), call=view, version=version)
         if tool.inner is None:
             return
         number = 0
         for content in tool.inner:
             for turn in content.turns:
-                yield from self._turn_items(content, turn, f"{view.anchor}.t{number}", path, depth + 1)
+                yield from self._turn_items(content, turn, f"{view.anchor}.t{number}", path, request)
                 number += 1
 
 
@@ -221,9 +269,9 @@ def _describe_part(part: Part) -> tuple[ItemKind, str]:
             return "note", type(part).__name__
 
 
-def _format_decisions(tool: Tool) -> Iterator[str]:
-    """Yield a sentence about each decision on a call, such as who approved it and when."""
+def _view_decisions(tool: Tool) -> Iterator[DecisionView]:
+    """Yield a view of each decision on a call, such as who approved it and when."""
     for decision in tool.decisions:
-        when = f" on {decision.at:%Y-%m-%d} at {decision.at:%H:%M} UTC" if decision.at is not None else ""
-        note = f": {decision.note}" if decision.note else ""
-        yield f"{decision.by or 'Somebody'} {format_decision(decision)}{when}{note}"
+        text = f"{decision.by or 'Somebody'} {format_decision(decision)}"
+        at = decision.at
+        yield DecisionView(text, at.isoformat() if at else None, format_utc(at) if at else "", decision.note or "")

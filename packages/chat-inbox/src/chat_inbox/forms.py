@@ -17,9 +17,12 @@ from typing import Final, Literal, TypeAlias, cast, final
 
 from chat_core.approvals import escape_invisible, has_invisible
 
+from chat_inbox.form_inputs import INPUT_TYPES, describe_zone, is_exact_number, read_date, write_date
 from chat_inbox.form_schemas import FieldSchema, parse_schema
 
-Kind: TypeAlias = Literal["text", "long", "integer", "number", "choice", "object", "array", "json"]
+Kind: TypeAlias = Literal[
+    "text", "long", "integer", "number", "choice", "object", "array", "json", "date", "time", "datetime"
+]
 State: TypeAlias = Literal["value", "null", "absent"]
 Location: TypeAlias = tuple[str | int, ...]
 
@@ -59,6 +62,7 @@ class Field:
         initial_text, initial_state: text and state when the form was built.
         choices: key, label and value of each option.
         children: fields of a group.
+        zone: time zone of a date and time, such as `Z`.
         holds_rest: whether this field holds the properties of its group that have no field of their own.
         error: validation message; empty if the field is valid.
     """
@@ -76,13 +80,33 @@ class Field:
     initial_state: State = "value"
     choices: tuple[tuple[str, str, object], ...] = ()
     children: list[Field] = field(default_factory=list["Field"])
+    zone: str = ""
     holds_rest: bool = False
     error: str = ""
 
     @property
     def help(self) -> str:
         """The help text for the user, taken from the schema."""
-        return self.schema.help
+        zone = describe_zone(self.kind, self.zone)
+        return " · ".join([text for text in (self.schema.help, zone) if text])
+
+    @property
+    def input_type(self) -> str:
+        """The type of the HTML `input` element, which is `text` if another type would change or hide the text."""
+        if self.kind in INPUT_TYPES:
+            return "text" if self.error else INPUT_TYPES[self.kind]
+        return "number" if self.kind in ("integer", "number") and is_exact_number(self.text) else "text"
+
+    @property
+    def input_attributes(self) -> dict[str, object]:
+        """The attributes of the HTML `input` element that depend on the kind and the bounds of the value."""
+        if self.kind in ("time", "datetime"):
+            return {"step": 1}
+        if self.kind not in ("integer", "number"):
+            return {}
+        bounds = {"min": self.schema.raw.get("minimum"), "max": self.schema.raw.get("maximum")}
+        step = 1 if self.kind == "integer" else "any"
+        return {"inputmode": "numeric" if step == 1 else "decimal", "step": step, **bounds}
 
     @property
     def path(self) -> str:
@@ -177,6 +201,11 @@ def _build_line(position: _Position, value: object, schema: FieldSchema) -> Fiel
     text = "" if value is None or value is ABSENT else value if isinstance(value, str) else json.dumps(value)
     if schema.kind != "string":
         return _new_field("integer" if schema.kind == "integer" else "number", position, value, schema, text)
+    if (control := read_date(schema.raw.get("format"), text)) is not None:
+        kind, text, zone = control
+        new = _new_field(kind, position, value, schema, text)
+        new.zone = zone
+        return new
     return _new_field(
         "long" if len(text) > LONG_TEXT or "\n" in text or "\r" in text else "text", position, value, schema, text
     )
@@ -185,9 +214,9 @@ def _build_line(position: _Position, value: object, schema: FieldSchema) -> Fiel
 def _build_choice(position: _Position, value: object, schema: FieldSchema, options: tuple[object, ...]) -> Field:
     choices = [(str(number), _option_label(schema, option), option) for number, option in enumerate(options)]
     if "null" in position.states and _index_of(options, None) is None:
-        choices.append(("null", "null", None))
+        choices.append(("null", "no value (null)", None))
     if "absent" in position.states:
-        choices.append(("absent", "(not given)", ABSENT))
+        choices.append(("absent", "leave out", ABSENT))
     text = "absent"
     if value is not ABSENT:
         text = choices[_index_of([choice[2] for choice in choices], value) or 0][0]
@@ -330,7 +359,7 @@ def _read_field(form: Field, posted: Mapping[str, str]) -> object:
         form.text = form.initial_text
         return form.original
     if changed and form.state == form.initial_state:
-        # The user typed a value but left the state at null or "not given".
+        # The user typed a value but left the state at null or "leave out".
         form.state = "value"
     return _empty_value(form) if form.state != "value" else _parse_text(form)
 
@@ -390,6 +419,12 @@ def _parse_text(form: Field) -> object:
             return _parse_number(form, text)
         case "json":
             return _parse_json(form, text)
+        case "date" | "time" | "datetime":
+            try:
+                return write_date(form.kind, text, form.zone)
+            except ValueError as error:
+                form.error = f"{error}"
+                return form.original
         case _:
             return form.text
 

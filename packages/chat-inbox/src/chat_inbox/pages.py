@@ -196,7 +196,10 @@ class Pages:
 
         now = self._service.now()
         shown = None if "all" in request.query_params else DEFAULT_TURNS
-        items, before = ConversationView(now, find_form).build_items(messages, shown)
+        view = ConversationView(
+            now, find_form, lambda path: self._service.tool_definition(conversation, messages, path)
+        )
+        items, before = view.build_items(messages, shown)
         place = self._streams.format_position(channel)
         waiting = [item.call for item in items if item.call is not None and item.call.form is not None]
         expired_calls = [tool for tool in messages.pending() if is_expired(tool, now)]

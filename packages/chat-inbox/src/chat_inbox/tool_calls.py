@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
 from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
@@ -119,6 +119,15 @@ def is_expired(tool: Tool, now: datetime) -> bool:
     """
     status = tool.status
     return isinstance(status, Pending) and status.expires_at is not None and now >= status.expires_at
+
+
+def format_utc(moment: datetime) -> str:
+    """Return a time as text in UTC, such as `2030-01-31 09:40 UTC`.
+
+    Args:
+        moment: time to format, as an aware datetime.
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def format_relative_time(moment: datetime, now: datetime) -> str:

@@ -2,8 +2,19 @@
 "use strict";
 
 (() => {
+  // Local time, with UTC beside it, as the server writes it.
+  const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  function localize() {
+    for (const time of document.querySelectorAll("time.at:not([data-utc])")) {
+      const moment = new Date(time.dateTime);
+      time.dataset.utc = time.textContent;
+      if (moment.getTimezoneOffset()) time.textContent = `${local.format(moment)} (${time.dataset.utc})`;
+    }
+  }
+
   const source = document.querySelector("[data-stream]");
   const said = document.getElementById("said");
+  localize();
   if (!source || !window.EventSource) return;
   // The response to a form that was not accepted has the address of the form, which cannot be read.
   if (source.dataset.address) history.replaceState(null, "", source.dataset.address);
@@ -59,7 +70,7 @@
       again = false;
       try {
         const answer = await fetch(location.pathname + location.search, { headers: { accept: "text/html" } });
-        if (!answer.ok) { say(answer.status === 404 ? "It is not there any more." : "The page could not be read again."); continue; }
+        if (!answer.ok) { say(answer.status === 404 ? "This page no longer exists." : "The page could not be updated."); continue; }
         take(new DOMParser().parseFromString(await answer.text(), "text/html"));
       } catch (error) {
         await new Promise((done) => { setTimeout(done, 1000); });
@@ -80,7 +91,7 @@
     // The forms that stay are sent with the cookie that the browser has now.
     const token = page.querySelector("input[name=token]");
     if (token) for (const mine of document.querySelectorAll("input[name=token]")) mine.value = token.value;
-    document.title = page.title.replace(/^(Approved|Rejected|It may|Recorded|The conversation)[^·]*· /, "");
+    document.title = page.title.replace(/^(Approved|Rejected|The call|Recorded|The conversation)[^·]*· /, "");
     const live = document.getElementById("live");
     if (live) {
       const after = Number(live.dataset.after);
@@ -92,6 +103,7 @@
     }
     if (changed.length) say(changed.join(". "));
     tick();
+    localize();
   }
 
   function exchange(here, fresh, changed) {
@@ -126,14 +138,14 @@
 
   // Time left, in words.
   function tick() {
-    for (const time of document.querySelectorAll("time[datetime]")) {
+    for (const time of document.querySelectorAll("time.relative")) {
       const left = Date.parse(time.dateTime) - Date.now();
       const minutes = Math.floor(Math.abs(left) / 60000);
       const words = minutes < 1 ? "less than a minute"
         : minutes < 60 ? `${minutes} min`
           : minutes < 1440 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min`
             : `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
-      const before = time.textContent.match(/^(expires|expired|runs) /);
+      const before = time.textContent.match(/^(expires|expired|runs|asked) /);
       const verb = before ? `${before[1] === "expires" && left <= 0 ? "expired" : before[1]} ` : "";
       time.textContent = verb + (left > 0 ? `in ${words}` : `${words} ago`);
     }

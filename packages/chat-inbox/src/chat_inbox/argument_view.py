@@ -1,0 +1,106 @@
+"""Read-only views of argument values: a short line, and the full text of a value that does not fit on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+from chat_core.approvals import escape_invisible
+from chat_core.messages import Messages
+
+from chat_inbox.form_schemas import parse_schema
+from chat_inbox.forms import format_json
+
+PREVIEW_LENGTH: Final = 120
+"""The number of characters of a value that is shown without a click."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ArgumentView:
+    """The template data of one value.
+
+    Attributes:
+        name: name of the argument.
+        preview: the value, or its beginning, on one line.
+        full: the whole value if `preview` shows less than it, otherwise None.
+        length: number of characters of the whole value.
+        hint: description of the argument in the schema of the tool.
+    """
+
+    name: str
+    preview: str
+    full: str | None
+    length: int
+    hint: str = ""
+
+
+def view_text(text: str, name: str = "", *, limit: int = PREVIEW_LENGTH) -> ArgumentView:
+    """Return the view of a text.
+
+    Args:
+        text: text to show.
+        name: name of the value.
+        limit: number of characters of the preview.
+    """
+    line = " ".join(text.split())
+    if line == text.strip() and len(line) <= limit:
+        return ArgumentView(name, line, None, len(text))
+    return ArgumentView(name, line if len(line) <= limit else f"{line[: limit - 1]}…", text, len(text))
+
+
+def view_arguments(
+    arguments: Mapping[str, object], schema: Mapping[str, object] | None = None
+) -> tuple[ArgumentView, ...]:
+    """Return the views of all arguments of a call.
+
+    Args:
+        arguments: values by name.
+        schema: JSON Schema of the arguments, whose descriptions become hints.
+    """
+    properties = parse_schema(schema or {}, schema or {}).properties
+    return tuple(
+        [
+            _view_value(name, value, properties[name].help if name in properties else "")
+            for name, value in arguments.items()
+        ]
+    )
+
+
+def _view_value(name: str, value: object, hint: str) -> ArgumentView:
+    """Return the view of one value. Text that looks like another JSON value, or that has margins, is quoted."""
+    if isinstance(value, str) and not _is_ambiguous(value):
+        return replace(view_text(value, name), hint=hint)
+    line = escape_invisible(json.dumps(value, ensure_ascii=False))
+    if len(line) <= PREVIEW_LENGTH:
+        return ArgumentView(name, line, None, len(line), hint)
+    return ArgumentView(name, f"{line[: PREVIEW_LENGTH - 1]}…", format_json(value), len(line), hint)
+
+
+def _is_ambiguous(text: str) -> bool:
+    """Return whether a text could be mistaken for another JSON value, or has margins that a line does not show."""
+    if not text or text != text.strip():
+        return True
+    try:
+        return not isinstance(json.loads(text), str)
+    except (ValueError, RecursionError):
+        return False
+
+
+def find_request(messages: Messages, call_id: str) -> str:
+    """Return the last text of the user before an outermost call, or an empty string if there is none.
+
+    Args:
+        messages: history that contains the call.
+        call_id: id of the call in this history.
+    """
+    request = ""
+    for content in messages:
+        if any(tool.id == call_id for tool in content.tools):
+            return request
+        if content.role == "user":
+            texts = [turn.text for turn in content.turns if turn.by is None and turn.text.strip()]
+            request = texts[-1] if texts else request
+    return ""
