@@ -1,4 +1,4 @@
-"""Script that renders inbox.png: a tool call waiting for approval, in a local browser.
+"""Script that renders inbox-list.png and inbox.png: a tool call waiting for approval, in a local browser.
 
 python docs/assets/inbox.py
 """
@@ -71,20 +71,22 @@ def main() -> None:
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - a fixed command
             assert process.stdout is not None  # noqa: S101 - created with a pipe
             try:
-                address = process.stdout.readline().split("at ")[1].split("/ (")[0]
-                take(f"{address}/conversations/flowers", ASSETS / "inbox.png")
+                take(process.stdout.readline().partition("The inbox is at ")[2].partition(" ")[0])
             finally:
                 process.terminate()
 
 
-def take(address: str, picture: Path) -> None:
-    """Save a screenshot of the page at `address` to the file `picture`."""
+def take(address: str) -> None:
+    """Save screenshots of the list at `address`, which signs in, and of the conversation."""
     path = os.environ.get("CHAT_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 900, "height": 400}, device_scale_factor=1.5)
         page.goto(address)
-        page.screenshot(path=picture, full_page=True)
+        page.screenshot(path=ASSETS / "inbox-list.png", full_page=True)
+        page.get_by_role("link", name="transfer").click()
+        page.get_by_role("heading", name="flowers").wait_for()
+        page.screenshot(path=ASSETS / "inbox.png", full_page=True)
         browser.close()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Literal
 
 import pytest
@@ -64,7 +66,7 @@ def approve(page: Page) -> None:
 
 def test_a_waiting_call_is_approved_and_the_answer_is_streamed(page: Page, place: Place) -> None:
     page.goto(place.serve("ana"))
-    expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+    expect(page.get_by_role("heading", name="1 pending approval")).to_be_visible()
     page.get_by_role("link", name="transfer").click()
     expect(page.get_by_label("to", exact=True)).to_be_hidden()
     expect(page.get_by_text("Send money to somebody.")).to_be_visible()
@@ -177,7 +179,7 @@ def test_the_command_prints_a_url_that_signs_in(chromium: Browser, place: Place)
             assert answer.status == 401
         with page_of(chromium) as page:
             page.goto(address)
-            expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+            expect(page.get_by_role("heading", name="1 pending approval")).to_be_visible()
             expect(page).to_have_url(f"{origin}/")
             page.get_by_role("link", name="transfer").click()
             expect(page.locator("html[data-listening=yes]")).to_be_attached()
@@ -190,10 +192,10 @@ def test_the_list_is_updated_by_changes_of_another_process(page: Page, place: Pl
     page.goto(place.serve("ana"))
     expect(page.locator("html[data-listening=yes]")).to_be_attached()
     place.ask("chat-18")
-    expect(page.get_by_role("heading", name="2 calls wait for a decision")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 pending approvals")).to_be_visible()
     place.decided_elsewhere("ben@example.com")
 
-    expect(page.get_by_role("heading", name="1 call waits for a decision")).to_be_visible()
+    expect(page.get_by_role("heading", name="1 pending approval")).to_be_visible()
     expect(page.get_by_role("link", name="transfer")).to_have_count(1)
     assert place.ledger == []
 
@@ -470,3 +472,85 @@ def test_html_in_tool_arguments_is_escaped(page: Page, place: Place) -> None:
     expect(page.get_by_label("to", exact=True)).to_have_value(evil)
     assert page.evaluate("[document.images.length, document.scripts.length]") == [1, 1]
     expect(page).to_have_title("1 waiting · chat-18 · Inbox")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1000, "light"), (1000, "dark"), (390, "light")])
+def test_axe_finds_no_violations_and_pages_fit(
+    chromium: Browser, place: Place, width: int, scheme: Literal["dark", "light"]
+) -> None:
+    long = FunctionCall("transfer", {"to": "x" * 300, "cents": 1, "speed": "slow"}, id="call_1")
+    place.ask("chat-18", long)
+    place.decided_elsewhere("ben@example.com")
+    place.ask("chat-19")
+    with page_of(chromium, scheme=scheme) as page:
+        page.set_viewport_size({"width": width, "height": 800})
+        address = place.serve("ana")
+
+        def check() -> None:
+            page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+            found = page.evaluate("axe.run()")
+            assert [(item["id"], item["nodes"][0]["html"]) for item in found["violations"]] == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+        page.goto(f"{address}/conversations/chat-18")
+        edit(page)
+        check()
+        page.goto(f"{address}/conversations/chat-17")
+        expect(page.locator("pre.result.rejected")).to_be_visible()
+        check()
+        page.goto(address)
+        check()
+        for box in page.get_by_role("checkbox").all():
+            box.check()
+        page.get_by_role("button", name="Approve selected").click()
+        expect(page.get_by_role("heading", name="Approve 2 calls?")).to_be_visible()
+        check()
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_several_calls_are_filtered_selected_and_approved(chromium: Browser, place: Place, script: bool) -> None:
+    place.let(4)
+    place.ask("chat-18", FunctionCall("transfer", {"to": "Ben", "cents": 7, "speed": "fast"}, id="call_1"))
+    place.ask("chat-19")
+    with page_of(chromium, script=script) as page:
+        page.goto(place.serve("ana"))
+        page.get_by_label("Search in tools").fill("ben")
+        page.get_by_role("button", name="Search").click()
+        expect(page.get_by_role("heading", name="1 pending approval")).to_be_visible()
+        page.get_by_role("link", name="Show all").click()
+        for conversation in ("chat-17", "chat-18"):
+            page.get_by_label(f"Select transfer in {conversation}").check()
+        page.get_by_role("button", name="Approve selected").click()
+        expect(page.locator("li.row")).to_have_count(2)
+        page.get_by_role("button", name="Approve 2 calls").click()
+        expect(page.get_by_role("heading", name="2 of 2 calls approved")).to_be_visible()
+        page.get_by_role("link", name="chat-18").click()
+        expect(page.get_by_text("ana approved it")).to_be_visible()
+        expect(page.get_by_text(ANSWER)).to_be_visible()
+        page.goto(page.url.replace("chat-18", "chat-17"))
+        expect(page.get_by_text(ANSWER)).to_be_visible()
+
+    assert sorted(place.ledger) == ["4000 to Maria, slow", "7 to Ben, fast"]
+
+
+def test_a_selection_is_kept_if_another_call_is_decided(page: Page, place: Place) -> None:
+    place.ask("chat-18")
+    page.goto(place.serve("ana"))
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+    page.get_by_label("Select transfer in chat-18").check()
+    place.decided_elsewhere("ben@example.com")
+
+    expect(page.get_by_role("heading", name="1 pending approval")).to_be_visible()
+    expect(page.get_by_label("Select transfer in chat-18")).to_be_checked()
+
+
+def test_times_are_local_with_utc_beside_them(chromium: Browser, place: Place) -> None:
+    context = chromium.new_context(timezone_id="Asia/Tokyo", locale="en-US")
+    try:
+        page = context.new_page()
+        page.goto(place.serve("ana"))
+        expect(page.locator("time.at").first).to_have_text(
+            re.compile(r"^\w+ \d+, \d{4}, \d+:\d\d\s[AP]M \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)$")
+        )
+    finally:
+        context.close()

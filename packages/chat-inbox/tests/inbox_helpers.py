@@ -292,13 +292,14 @@ async def until(events: AsyncIterator[Event], name: str) -> Event:
 
 @dataclass
 class Form:
-    """Parsed HTML form: the fields it submits, and the labels of its fields and buttons."""
+    """Parsed HTML form: the fields it submits, its checkboxes, and the labels of its fields and buttons."""
 
     action: str
     fields: dict[str, str] = field(default_factory=dict[str, str])
     names: dict[str, str] = field(default_factory=dict[str, str])
     options: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     buttons: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    boxes: dict[str, str] = field(default_factory=dict[str, str])
     invalid: set[str] = field(default_factory=set[str])
 
     def button(self, label: str) -> dict[str, str]:
@@ -342,7 +343,8 @@ class _Reader(HTMLParser):
             form.invalid.add(name)
         match tag:
             case "input":
-                form.fields[name] = attributes.get("value", "")
+                checkbox = attributes.get("type") == "checkbox"
+                (form.boxes if checkbox else form.fields)[name] = attributes.get("value", "")
             case "select":
                 self._name = name
                 form.names.setdefault(attributes.get("aria-label", ""), name)

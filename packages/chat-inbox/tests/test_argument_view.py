@@ -54,8 +54,10 @@ def test_hints_are_the_descriptions_of_the_schema() -> None:
     assert [view.hint for view in view_arguments({"cents": 1, "other": 2}, schema)] == ["In cents. · at least 1", ""]
 
 
-def test_invisible_characters_of_json_values_are_escaped() -> None:
+def test_invisible_characters_are_shown_as_escapes_of_json() -> None:
     assert view_arguments({"x": ["\u202e"]})[0].preview == r'["\u202e"]'
+    assert view_arguments({"x": "a\u202eb"})[0].preview == r'"a\u202eb"'
+    assert view_arguments({"x": "שלום 👨👩"})[0].preview == "שלום 👨👩"
 
 
 def test_view_text_shortens_to_its_limit() -> None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import cast
 
 import pytest
+from chat_inbox.argument_view import view_arguments
 from chat_inbox.forms import (
     ABSENT,
     Field,
     attach_errors,
     build_form,
     format_json,
-    format_line,
     format_path,
     invalid_fields,
     is_same_json,
@@ -358,9 +358,4 @@ def test_invisible_characters_are_shown_as_escapes(hidden: str) -> None:
     assert written.startswith('"Zoë \\u')
     assert json.loads(written) == text
     assert edited(of(to={"type": "string"}), {"to": text}) == ({"to": text}, [])
-    assert format_line(text) == written
-
-
-def test_format_line_returns_visible_text_or_json() -> None:
-    assert format_line("שלום\n 👨👩") == "שלום 👨👩"
-    assert format_line({"a": [1, "\u202e"]}) == '{ "a": [ 1, "\\u202e" ] }'
+    assert view_arguments({"to": text})[0].preview == written

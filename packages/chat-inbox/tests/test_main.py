@@ -105,7 +105,7 @@ def test_command_serves_the_inbox_until_interrupted(folder: Path) -> None:
             authorized = {"authorization": f"Bearer {token}"}
             assert len(token) > 40
             assert get(port, "/api/waiting", "")[0] == 401
-            assert b"1 call waits for a decision" in get(port, "/", token)[1]
+            assert b"1 pending approval" in get(port, "/", token)[1]
             assert get(port, "/api/waiting", token)[0] == 200
 
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -49,7 +49,7 @@ async def test_list_page_shows_waiting_calls_with_deadlines(store: MemoryStore, 
     await bank.ask(store, "chat-18", "ben@example.com")
     page = (await client.get("/")).text
 
-    assert "2 calls wait for a decision" in page
+    assert "2 pending approvals" in page
     assert "Maria" in page
     assert re.search(r"in 5 h [12]?\d min", page)
     assert "ben@example.com" in page
@@ -57,7 +57,7 @@ async def test_list_page_shows_waiting_calls_with_deadlines(store: MemoryStore, 
 
 async def test_empty_list_page_shows_a_message(bank: Bank) -> None:
     async with Inbox(MemoryStore(), authenticate=by_header, may_decide=anyone) as inbox:
-        assert "Nothing waits." in (await Client(inbox).get("/")).text
+        assert "Nothing is pending." in (await Client(inbox).get("/")).text
 
 
 async def test_long_list_page_is_truncated_with_a_note(client: Client, store: MemoryStore) -> None:
@@ -66,8 +66,8 @@ async def test_long_list_page_is_truncated_with_a_note(client: Client, store: Me
         await store.create(Messages.from_json(messages.to_json()), id=f"more-{number}")
     page = (await client.get("/")).text
 
-    assert "202 calls wait" in page
-    assert "And 2 more" in page
+    assert "202 pending approvals" in page
+    assert "1 to 25 of 202" in page
 
 
 async def test_conversation_page_shows_history_and_form(client: Client) -> None:
@@ -454,8 +454,8 @@ async def test_long_conversation_links_to_earlier_turns(store: MemoryStore) -> N
 async def test_page_has_no_form_for_a_call_that_the_person_may_not_decide(store: MemoryStore, bank: Bank) -> None:
     async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
         ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
-        assert "Nothing waits." in (await ben.get("/")).text
-        assert "1 call waits" in (await ana.get("/")).text
+        assert "Nothing is pending." in (await ben.get("/")).text
+        assert "1 pending approval" in (await ana.get("/")).text
 
         page = await ben.get("/conversations/chat-17")
         assert page.status == 200

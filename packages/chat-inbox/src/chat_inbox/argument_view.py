@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from chat_core.approvals import escape_invisible
+from chat_core.approvals import escape_invisible, has_invisible
 from chat_core.messages import Messages
 
 from chat_inbox.form_schemas import parse_schema
@@ -80,8 +80,8 @@ def _view_value(name: str, value: object, hint: str) -> ArgumentView:
 
 
 def _is_ambiguous(text: str) -> bool:
-    """Return whether a text could be mistaken for another JSON value, or has margins that a line does not show."""
-    if not text or text != text.strip():
+    """Return whether a text could be mistaken for another JSON value, or has characters or margins without a glyph."""
+    if not text or text != text.strip() or has_invisible(text.replace("\r", "\n")):
         return True
     try:
         return not isinstance(json.loads(text), str)

@@ -261,12 +261,6 @@ def format_json(value: object) -> str:
     return escape_invisible(text)
 
 
-def format_line(value: object) -> str:
-    """Return a value as one line of text. Visible text is unchanged, and every other value becomes JSON."""
-    plain = isinstance(value, str) and not has_invisible(value.replace("\r", "\n"))
-    return " ".join((str(value) if plain else format_json(value)).split())
-
-
 def _fits_input(kind: str, value: object) -> bool:
     """Return whether a plain text or number control can represent the value exactly."""
     if isinstance(value, str):

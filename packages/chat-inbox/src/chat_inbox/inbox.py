@@ -30,6 +30,7 @@ from chat_inbox.event_streams import EventStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.openapi import build_document
 from chat_inbox.pages import Pages
+from chat_inbox.pending_pages import PendingPages
 from chat_inbox.render import ASSET_ROUTE, render
 from chat_inbox.security import Authenticate, FormTokens, SecurityHeaders, find_principal
 from chat_inbox.store_watcher import StoreWatcher
@@ -106,8 +107,15 @@ class Inbox:
         self._watcher = StoreWatcher(store, self._service.runs)
         self._stack: AsyncExitStack | None = None
         streams = EventStreams(self._watcher, secrets.token_hex(4))
-        pages = Pages(self._service, streams, self._require_person, FormTokens(secret or secrets.token_bytes(32)))
-        routes = [*pages.routes(), *Api(self._service, streams, self._require_person).routes(), ASSET_ROUTE]
+        tokens = FormTokens(secret or secrets.token_bytes(32))
+        pages = Pages(self._service, streams, self._require_person, tokens)
+        pending = PendingPages(self._service, streams, self._require_person, tokens)
+        routes = [
+            *pending.routes(),
+            *pages.routes(),
+            *Api(self._service, streams, self._require_person).routes(),
+            ASSET_ROUTE,
+        ]
         if approvals is not None:
             routes += ApprovalLinks(self._service, approvals, authenticate).routes()
         handlers = {HTTPError: _handle_error, HTTPException: _handle_error, Exception: _handle_unexpected_error}

@@ -19,11 +19,11 @@ from chat_inbox.api import PersonResolver
 from chat_inbox.approval_service import ApprovalService, Choice
 from chat_inbox.conversation_view import DEFAULT_TURNS, ConversationView, call_anchor
 from chat_inbox.event_streams import EventStreams
-from chat_inbox.forms import Field, attach_errors, build_form, format_line, invalid_fields, is_same_json, read_form
+from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields, is_same_json, read_form
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.render import render
-from chat_inbox.security import FormTokens, get_cookie, read_body, require_same_origin, set_cookie
-from chat_inbox.tool_calls import Path, format_relative_time, is_expired, waits_for
+from chat_inbox.render import render_signed
+from chat_inbox.security import FormTokens, read_body, require_same_origin
+from chat_inbox.tool_calls import Path, is_expired, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 Posted: TypeAlias = Mapping[str, str]
@@ -36,7 +36,6 @@ DONE: Final = {
     "complete": "Recorded with your result.",
     "resume": "The conversation continues.",
 }
-_MAX_ROWS: Final = 200
 _MAX_FIELDS: Final = 20_000
 
 
@@ -76,44 +75,10 @@ class Pages:
         """Return all routes of the pages."""
         page = "/conversations/{conversation}"
         return [
-            Route("/", self.list, methods=["GET"]),
             Route(page, self.show, methods=["GET"]),
             Route(f"{page}/decide", self.decide, methods=["POST"]),
             Route(f"{page}/resume", self.resume, methods=["POST"]),
         ]
-
-    async def list(self, request: Request) -> Response:
-        """Render the page with the list of waiting calls."""
-        person = await self._require_person(request)
-        cursor, place = (
-            await self._service.store_cursor(),
-            self._streams.format_position(self._service.runs.list_channel),
-        )
-        waiting = await self._service.waiting(person)
-        now = self._service.now()
-        rows: list[dict[str, object]] = []
-        for item in waiting[:_MAX_ROWS]:
-            wait, moment = item.wait, item.wait.at or item.wait.expires_at
-            rows.append(
-                {
-                    "anchor": call_anchor(wait.path),
-                    "url": f"conversations/{quote_key((item.conversation,))}",
-                    "conversation": item.conversation,
-                    "person": item.person,
-                    "kind": wait.kind,
-                    "name": wait.name,
-                    "arguments": _summarize_arguments(dict(wait.arguments)),
-                    "terms": format_relative_time(moment, now) if moment else "",
-                    "moment": moment.isoformat() if moment else "",
-                    "late": moment is not None and moment <= now,
-                    "error": wait.error,
-                }
-            )
-        for row in rows:
-            row["version"] = json.dumps([row["kind"], row["arguments"], row["person"], row["error"], row["late"]])
-        more = max(len(waiting) - _MAX_ROWS, 0)
-        stream = f"api/waiting/stream?after={place}&cursor={cursor}"
-        return self._render_page(request, person, "list.html", rows=rows, more=more, count=len(waiting), stream=stream)
 
     async def show(self, request: Request) -> Response:
         """Render the page of a conversation, with a form for each waiting call that the person may decide."""
@@ -223,17 +188,7 @@ class Pages:
             "draft_anchor": call_anchor(draft.path) if draft is not None else None,
             "stream": f"api/conversations/{quote_key((conversation,))}/stream?after={place}&cursor={cursor}",
         }
-        return self._render_page(request, person, "conversation.html", status, **context)
-
-    def _render_page(
-        self, request: Request, person: Principal, template: str, status: int = 200, **context: object
-    ) -> Response:
-        """Render a template with a CSRF token for this browser and person, and set the CSRF cookie."""
-        cookie = get_cookie(request)
-        token = self._tokens.sign(cookie, person)
-        response = render(request, template, status, person=person, token=token, **context)
-        set_cookie(request, response, cookie)
-        return response
+        return render_signed(request, self._tokens, person, "conversation.html", status, **context)
 
 
 def read_choice(tool: Tool, draft: Draft) -> Choice | None:
@@ -314,15 +269,6 @@ async def read_posted_form(request: Request) -> Posted:
     except ValueError as error:
         raise HTTPError(400, "The form is not encoded in UTF-8: load the page again.") from error
     return dict(pairs)
-
-
-def _summarize_arguments(arguments: dict[str, object]) -> list[tuple[str, str]]:
-    """Return the names and values of the first four arguments, each value on one short line."""
-    found: list[tuple[str, str]] = []
-    for name, value in list(arguments.items())[:4]:
-        line = format_line(value)
-        found.append((name, line if len(line) <= 80 else f"{line[:79]}…"))  # noqa: PLR2004 - length of a line in the list
-    return found
 
 
 def _conversation_id(request: Request) -> str:

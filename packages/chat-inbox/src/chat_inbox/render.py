@@ -7,11 +7,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from chat_core.approvals import escape_invisible
+from chat_core.approvals import Principal, escape_invisible
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+
+from chat_inbox.security import FormTokens, get_cookie, set_cookie
 
 _MEDIA_TYPES: Final = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -58,6 +60,26 @@ def render(request: Request, template: str, status: int = 200, **context: object
     text = page.render(root=root, assets=assets, **context)
     # UTF-8 cannot encode lone surrogates, which truncated model output can contain.
     return HTMLResponse(text.encode(errors="replace"), status_code=status)
+
+
+def render_signed(
+    request: Request, tokens: FormTokens, person: Principal, template: str, status: int = 200, **context: object
+) -> Response:
+    """Render a template with a CSRF token for this browser and person, and set the CSRF cookie.
+
+    Args:
+        request: request whose cookie the token is bound to.
+        tokens: signer of the token.
+        person: signed-in person.
+        template: file name of the template.
+        status: HTTP status code.
+        **context: variables of the template.
+    """
+    cookie = get_cookie(request)
+    token = tokens.sign(cookie, person)
+    response = render(request, template, status, person=person, token=token, **context)
+    set_cookie(request, response, cookie)
+    return response
 
 
 async def serve_asset(request: Request) -> Response:

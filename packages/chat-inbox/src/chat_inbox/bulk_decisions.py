@@ -1,0 +1,140 @@
+"""Decisions about several calls at once: the selected calls of a submitted form, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from chat_core.approvals import Principal
+from chat_core.messages import Tool
+from chat_store import Snapshot
+
+from chat_inbox.approval_service import ApprovalService, Choice
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.tool_calls import Path, waits_for
+from chat_inbox.url_keys import decode_key, quote_key
+
+MAX_SELECTED: Final = 100
+"""The maximum number of calls that one form can decide."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A call that the user selected.
+
+    Attributes:
+        conversation: id of the conversation.
+        path: call ids, from the outermost call to this one.
+        version: version of the call on the page of the user.
+    """
+
+    conversation: str
+    path: Path
+    version: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one selected call.
+
+    Attributes:
+        selection: the selected call.
+        name: name of the tool, or an empty string if the user may not see the call.
+        problem: why the call was not decided; None if it was.
+    """
+
+    selection: Selection
+    name: str
+    problem: str | None
+
+    @property
+    def url_key(self) -> str:
+        """The id of the conversation as a segment of a URL path."""
+        return quote_key((self.selection.conversation,))
+
+
+def read_selections(posted: Mapping[str, str]) -> list[Selection]:
+    """Return the selected calls of a submitted form.
+
+    Args:
+        posted: submitted fields by name.
+
+    Raises:
+        HTTPError: 422 if no call or too many calls are selected.
+    """
+    found: list[Selection] = []
+    for name, version in posted.items():
+        if name.startswith("call:"):
+            conversation, _, call = name.removeprefix("call:").partition("/")
+            found.append(Selection(decode_key(conversation)[0], decode_key(call), version))
+    if not found:
+        raise HTTPError(422, "Select at least one call. Nothing was decided.")
+    if len(found) > MAX_SELECTED:
+        raise HTTPError(
+            422, f"Select {MAX_SELECTED} calls at most: {len(found)} calls are selected. Nothing was decided."
+        )
+    return found
+
+
+async def find_selected(service: ApprovalService, person: Principal, selection: Selection) -> tuple[Snapshot, Tool]:
+    """Return a selected call and its conversation.
+
+    Args:
+        service: service that reads the conversation.
+        person: the approver.
+        selection: the selected call.
+
+    Raises:
+        HTTPError: the person may not see or decide the call, it has changed since it was selected, or it must be
+            decided on its own page, because it needs a result or was interrupted.
+    """
+    snapshot = await service.snapshot(person, selection.conversation)
+    tool = service.find_call(snapshot, selection.path)
+    service.require_allowed(person, snapshot, selection.path)
+    service.require_current(tool, selection.version)
+    if waits_for(tool) not in ("approval", "schedule"):
+        raise HTTPError(409, f"{tool.name} can be decided only on the page of its conversation.")
+    return snapshot, tool
+
+
+async def decide_selected(
+    service: ApprovalService, person: Principal, selections: Sequence[Selection], choice: Choice
+) -> list[Outcome]:
+    """Store the same decision about several calls, one after the other, then resume their conversations.
+
+    A call that cannot be decided does not stop the others.
+
+    Args:
+        service: service that stores the decisions.
+        person: the approver.
+        selections: the selected calls.
+        choice: decision, without arguments.
+
+    Raises:
+        UsageError: the inbox is not open. Nothing is stored.
+    """
+    for selection in selections:
+        service.runs.require_open(selection.conversation)
+    outcomes: list[Outcome] = []
+    decided: dict[str, None] = {}
+    try:
+        for selection in selections:
+            name, problem = "", None
+            try:
+                _, tool = await find_selected(service, person, selection)
+                name = tool.name
+                # A run between two decisions about one conversation would change it.
+                await service.decide(
+                    person, selection.conversation, selection.path, selection.version, choice, resume=False
+                )
+                decided[selection.conversation] = None
+            except HTTPError as error:
+                problem = error.detail
+            outcomes.append(Outcome(selection, name, problem))
+    finally:  # also if the request is cancelled
+        for conversation in decided:
+            service.runs.start(conversation)
+    return outcomes

@@ -1,0 +1,159 @@
+"""The pages with the list of pending approvals, and with decisions about several calls at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from chat_core import Wait
+from chat_core.approvals import Principal
+from chat_store import Snapshot, Waiting
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chat_inbox.api import PersonResolver
+from chat_inbox.approval_service import Action, ApprovalService, Choice
+from chat_inbox.bulk_decisions import Selection, decide_selected, find_selected, read_selections
+from chat_inbox.event_streams import EventStreams
+from chat_inbox.http_errors import HTTPError
+from chat_inbox.pages import Posted, read_posted_form
+from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, PendingRow, build_row, order_calls
+from chat_inbox.render import render_signed
+from chat_inbox.security import FormTokens, require_same_origin
+
+_ACTIONS: Final[Mapping[str, Action]] = {"approve": "approve", "reject": "reject"}
+
+
+@final
+class PendingPages:
+    """Routes and endpoints of the list, and of decisions about several calls."""
+
+    def __init__(
+        self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
+    ) -> None:
+        self._service = service
+        self._streams = streams
+        self._require_person = require_person
+        self._tokens = tokens
+
+    def routes(self) -> list[Route]:
+        """Return all routes of the list."""
+        return [Route("/", self.list, methods=["GET"]), Route("/decide", self.decide, methods=["POST"])]
+
+    async def list(self, request: Request) -> Response:
+        """Render the list of pending approvals."""
+        person = await self._require_person(request)
+        return await self._render_list(request, person)
+
+    async def decide(self, request: Request) -> Response:
+        """Ask for a confirmation of a decision about the selected calls. If it is confirmed, store the decision."""
+        require_same_origin(request)
+        person = await self._require_person(request)
+        posted = await read_posted_form(request)
+        self._tokens.verify(request, person, posted.get("token", ""))
+        try:
+            action, selections = _read_action(posted), read_selections(posted)
+        except HTTPError as error:
+            return await self._render_list(request, person, error)
+        back = PendingQuery.parse(request.query_params).encode()
+        if posted.get("confirmed") != "yes":
+            return await self._render_confirmation(request, person, action, selections, back)
+        reason = posted.get("text", "").strip() or None
+        choice = Choice(
+            action, text=reason if action == "reject" else None, note=posted.get("note", "").strip() or None
+        )
+        outcomes = await decide_selected(self._service, person, selections, choice)
+        return render_signed(
+            request, self._tokens, person, "bulk_done.html", action=action, outcomes=outcomes, back=back
+        )
+
+    async def _render_list(self, request: Request, person: Principal, problem: HTTPError | None = None) -> Response:
+        query = PendingQuery.parse(request.query_params)
+        cursor = await self._service.store_cursor()
+        place = self._streams.format_position(self._service.runs.list_channel)
+        waiting = await self._service.waiting(person)
+        now = self._service.now()
+        matching = [item for item in waiting if query.matches(item)]
+        snapshots = await self._load(person, matching) if query.needs_age else {}
+        found = order_calls(matching, query, snapshots, now)
+        pages = max(-(-len(found) // PAGE_SIZE), 1)
+        page = min(query.page, pages)
+        shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        snapshots = {
+            **await self._load(person, [item for item in shown if item.conversation not in snapshots]),
+            **snapshots,
+        }
+        return render_signed(
+            request,
+            self._tokens,
+            person,
+            "list.html",
+            problem.status if problem else 200,
+            rows=[self._build_row(item, snapshots.get(item.conversation)) for item in shown],
+            query=query,
+            here=query.encode(page),
+            page=page,
+            pages=pages,
+            first=(page - 1) * PAGE_SIZE + 1,
+            previous=query.encode(page - 1) if page > 1 else None,
+            following=query.encode(page + 1) if page < pages else None,
+            total=len(waiting),
+            count=len(found),
+            tools=_options("all tools", [item.wait.name for item in waiting], query.tool),
+            people=_options("everybody", [item.person for item in waiting if item.person], query.person),
+            ages=[(key, label) for key, (label, _) in AGES.items()],
+            sorts=list(SORTS.items()),
+            problem=problem.detail if problem else "",
+            stream=f"api/waiting/stream?after={place}&cursor={cursor}",
+        )
+
+    async def _render_confirmation(
+        self, request: Request, person: Principal, action: Action, selections: Sequence[Selection], back: str
+    ) -> Response:
+        """Render the page that shows the selected calls in full, with one button that decides them."""
+        rows: list[PendingRow] = []
+        problems: list[str] = []
+        for selection in selections:
+            try:
+                snapshot, tool = await find_selected(self._service, person, selection)
+            except HTTPError as error:
+                problems.append(error.detail)
+                continue
+            wait = Wait.from_tool(tool, selection.path, conversation=snapshot.id, owner=snapshot.owner)
+            rows.append(self._build_row(Waiting(snapshot.id, snapshot.person, wait), snapshot))
+        status = 200 if rows else 409
+        context = {"action": action, "rows": rows, "problems": problems, "back": back}
+        return render_signed(request, self._tokens, person, "bulk_confirm.html", status, **context)
+
+    async def _load(self, person: Principal, items: Sequence[Waiting]) -> dict[str, Snapshot | None]:
+        """Load the conversations of some calls. A conversation that the person may not see is None."""
+        snapshots: dict[str, Snapshot | None] = {}
+        for conversation in dict.fromkeys([item.conversation for item in items]):
+            try:
+                snapshots[conversation] = await self._service.snapshot(person, conversation)
+            except HTTPError:
+                snapshots[conversation] = None
+        return snapshots
+
+    def _build_row(self, item: Waiting, snapshot: Snapshot | None) -> PendingRow:
+        definition = None
+        if snapshot is not None:
+            try:
+                definition = self._service.tool_definition(item.conversation, snapshot.messages, item.wait.path)
+            except KeyError:  # the call was removed after the list was read
+                definition = None
+        return build_row(item, snapshot, definition, self._service.now())
+
+
+def _read_action(posted: Posted) -> Action:
+    """Return the decision that a submitted form names, or raise an error with status 400."""
+    action = _ACTIONS.get(posted.get("action", ""))
+    if action is None:
+        raise HTTPError(400, "Choose one of the buttons of the form: nothing was decided.")
+    return action
+
+
+def _options(every: str, names: Sequence[str], chosen: str) -> Sequence[tuple[str, str]]:
+    """Return the values and labels of a filter: none, and each name once. The chosen name is always listed."""
+    return [("", every), *[(name, name) for name in sorted({*names, chosen} - {""})]]

@@ -1,0 +1,211 @@
+"""The list of pending approvals as HTML, and decisions about several calls."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from chat_core import FunctionCall
+from chat_core.messages import Messages, Pending, Rejected
+from chat_inbox import Inbox
+from chat_store import MemoryStore
+from inbox_helpers import (
+    ANSWER,
+    OTHER,
+    Answer,
+    Bank,
+    Client,
+    Form,
+    anyone,
+    by_header,
+    messages_of,
+    only_ana,
+    until_answered,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def copies(store: MemoryStore, count: int) -> None:
+    text = (await messages_of(store)).to_json()
+    for number in range(count):
+        await store.create(Messages.from_json(text), id=f"more-{number}")
+
+
+def bulk_form(page: Answer, *, select: bool = True) -> Form:
+    """Return the form of the list, or of the confirmation, with all calls selected."""
+    (form,) = [form for form in page.forms if form.action.startswith("/decide")]
+    if select:
+        form.fields |= form.boxes
+    return form
+
+
+async def test_row_shows_the_request_the_description_and_all_arguments(store: MemoryStore, client: Client) -> None:
+    purpose = "flowers, " * 40 + "tulips"
+    arguments = {"to": "Ben", "cents": 1, "purpose": purpose, "speed": "slow", "items": None}
+    bank = Bank(FunctionCall("transfer", arguments, id="call_1"), ANSWER)
+    await bank.ask(store, "chat-18")
+    page = (await client.get("/?conversation=chat-18")).text
+
+    assert "Please pay Maria." in page
+    assert "Send money to somebody." in page
+    assert purpose in page
+    assert "show all 366 characters" in page
+    assert "1 more argument" in page
+    assert "items" in page
+
+
+async def test_list_is_searched_and_filtered(store: MemoryStore, client: Client) -> None:
+    await Bank(OTHER, ANSWER).ask(store, "chat-18", "ben@example.com")
+
+    for query, shown, hidden in (
+        ("q=ben", "chat-18", "chat-17"),
+        ("person=ana@example.com", "chat-17", "chat-18"),
+        ("conversation=chat-18", "chat-18", "chat-17"),
+    ):
+        page = (await client.get(f"/?{query}")).text
+        assert f"conversations/{shown}" in page
+        assert f"conversations/{hidden}" not in page
+        assert "Filtered from 2." in page
+    assert "None of the 2 pending approvals matches." in (await client.get("/?q=nobody")).text
+    assert "None of the 2 pending approvals matches." in (await client.get("/?age=hour")).text
+
+
+async def test_invalid_filter_is_refused_with_the_known_values(client: Client) -> None:
+    answer = await client.get("/?sort=size")
+
+    assert answer.status == 400
+    assert "sort must be one of" in answer.text
+
+
+async def test_list_has_pages_and_keeps_the_filters(store: MemoryStore, client: Client) -> None:
+    await copies(store, 26)
+    first = (await client.get("/?tool=transfer")).text
+    second = (await client.get("/?tool=transfer&page=2")).text
+
+    assert "1 to 25 of 27" in first
+    assert 'href="/?tool=transfer&amp;page=2" rel="next"' in first
+    assert "26 to 27 of 27" in second
+    assert 'href="/?tool=transfer" rel="prev"' in second
+    assert "26 to 27 of 27" in (await client.get("/?page=9")).text
+
+
+async def test_selected_calls_are_decided_after_one_confirmation(
+    store: MemoryStore, client: Client, bank: Bank
+) -> None:
+    await copies(store, 1)
+    asked = await client.submit(bulk_form(await client.get("/?sort=tool")), "Approve selected …")
+    assert asked.status == 200
+    assert "Approve 2 calls?" in asked.text
+    assert asked.text.count("Please pay Maria.") == 2
+    assert bank.paid == []
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+    form = bulk_form(asked)
+    assert form.action == "/decide?sort=tool"
+    done = await client.submit(form, "Approve 2 calls", **{"Note for the record optional": "checked"})
+
+    assert "2 of 2 calls approved" in done.text
+    for conversation in ("chat-17", "more-0"):
+        assert await until_answered(store, conversation) == ANSWER
+        (decision,) = (await messages_of(store, conversation)).tool("call_1").decisions
+        assert (decision.by, decision.note) == ("ana", "checked")
+    assert bank.paid == ["4000 to Maria"] * 2
+
+
+async def test_selected_calls_are_rejected_with_a_reason(store: MemoryStore, client: Client, bank: Bank) -> None:
+    asked = await client.submit(bulk_form(await client.get("/")), "Reject selected …")
+    done = await client.submit(bulk_form(asked), "Reject 1 call", **{"Reason, for the model optional": "not now"})
+
+    assert "1 of 1 call rejected" in done.text
+    assert (await messages_of(store)).tool("call_1").status == Rejected("not now")
+    assert bank.paid == []
+
+
+async def test_list_after_a_form_without_a_selection_can_be_used_again(client: Client) -> None:
+    form = bulk_form(await client.get("/?tool=transfer"), select=False)
+    answer = await client.submit(form, "Approve selected …")
+
+    assert answer.status == 422
+    assert "Select at least one call" in answer.text
+    assert 'data-address="/?tool=transfer"' in answer.text
+    assert (await client.submit(bulk_form(answer), "Approve selected …")).status == 200
+    assert (await client.submit(bulk_form(answer))).status == 400
+
+
+async def test_call_that_changed_is_not_part_of_the_confirmation(store: MemoryStore, client: Client) -> None:
+    form = bulk_form(await client.get("/"))
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        elsewhere.messages.tool("call_1").reject(by="ben@example.com")
+    answer = await client.submit(form, "Approve selected …")
+
+    assert answer.status == 409
+    assert "Nothing was decided" in answer.text
+    assert "ben@example.com rejected transfer" in answer.text
+
+
+async def test_call_that_changes_after_the_confirmation_was_shown_is_not_decided(
+    store: MemoryStore, client: Client, bank: Bank
+) -> None:
+    form = bulk_form(await client.submit(bulk_form(await client.get("/")), "Approve selected …"))
+    async with MemoryStore(beside=store).open("chat-17") as elsewhere:
+        elsewhere.messages.tool("call_1").reject(by="ben@example.com")
+    done = await client.submit(form, "Approve 1 call")
+
+    assert "0 of 1 call approved" in done.text
+    assert "ben@example.com rejected transfer" in done.text
+    assert bank.paid == []
+
+
+# --- Forged requests --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("confirmed", [False, True], ids=["selection", "confirmation"])
+async def test_bulk_form_requires_a_token_of_this_person_and_site(
+    store: MemoryStore, client: Client, inbox: Inbox, confirmed: bool
+) -> None:
+    form = bulk_form(await client.get("/"))
+    button = "Approve selected …"
+    if confirmed:
+        form, button = bulk_form(await client.submit(form, button)), "Approve 1 call"
+    ben = Client(inbox, "ben", cookies=dict(client.cookies))
+    assert (await ben.submit(form, button)).status == 403
+    client.site = "cross-site"
+    assert (await client.submit(form, button)).status == 403
+    client.site, form.fields["token"] = "same-origin", "0" * 64
+    assert (await client.submit(form, button)).status == 403
+    query = "&".join(f"{name}={quote(value)}" for name, value in {**form.fields, "action": "approve"}.items())
+    assert (await client.get(f"/decide?{query}")).status == 405
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_person_who_may_not_decide_gets_no_selected_call(store: MemoryStore, bank: Bank) -> None:
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=only_ana) as inbox:
+        ana, ben = Client(inbox, "ana@example.com"), Client(inbox, "ben@example.com")
+        mine = bulk_form(await ana.get("/"))
+        assert "transfer" not in (await ben.get("/")).text
+        page = await ben.get("/conversations/chat-17")
+        assert page.status == 200
+        form = bulk_form(await ana.get("/"))
+        form.fields["token"] = next(
+            token for token in [other.fields.get("token") for other in (await ben.get("/?q=x")).forms] if token
+        )
+        answer = await ben.submit(form, "Approve selected …")
+        assert answer.status == 409
+        assert "You are not allowed to decide" in answer.text
+        form.fields["confirmed"] = "yes"
+        assert "You are not allowed to decide" in (await ben.submit(form, "Approve selected …")).text
+        assert mine.boxes
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_list_shows_no_request_of_a_conversation_that_the_person_may_not_see(
+    store: MemoryStore, bank: Bank
+) -> None:
+    async with Inbox(
+        store, chat=bank.chat, authenticate=by_header, may_decide=anyone, may_see=lambda _person, _snapshot: False
+    ) as inbox:
+        page = await Client(inbox).get("/")
+
+    assert "transfer" in page.text
+    assert "Please pay Maria." not in page.text
+    assert bulk_form(page).boxes == {}
