@@ -132,9 +132,9 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a call, the user decides. Also: `demo agent`, `demo memory`, `demo service`."""
+    """A local model requests a call, the user decides. Also `demo agent`, `memory`, `pipeline` and `service`."""
     _install(session, "model")
-    others = (["agent"], ["memory"], ["service"])
+    others = (["agent"], ["memory"], ["pipeline"], ["service"])
     name, *words = session.posargs if session.posargs[:1] in others else ["approval", *session.posargs]
     program = "docs/examples/approval" if name == "approval" else f"docs/examples/{name}.py"
     python = shutil.which("python", path=session.bin) or "python"
@@ -267,7 +267,12 @@ def _without_dbos(session: nox.Session) -> list[str]:
         "packages/chat-dbos/README.md",
         "packages/chat-pipeline/README.md",
     )
-    folders = ("packages/chat-dbos/tests", "packages/chat-pipeline/tests", "tests/durable")
+    folders = (
+        "packages/chat-dbos/tests",
+        "packages/chat-pipeline/tests",
+        "tests/durable",
+        "tests/demo/test_pipeline.py",
+    )
     run = "tests/project/test_docs.py::test_the_code_of_a_docs_page_runs"
     return [*(f"--ignore={folder}" for folder in folders), *(f"--deselect={run}[{p}]" for p in pages)]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from chat_core import Messages
+from chat_core import FunctionCall, Messages
 from chat_core.json import JsonValue
-from chat_pipeline import ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting
+from chat_core.testing import ScriptedProvider
+from chat_pipeline import AgentRuntime, ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting
 from chat_pipeline.waking import conversation_of
 from pipeline_world import World
 
@@ -104,3 +105,23 @@ async def test_a_chat_answers_the_prompt_once(world: World) -> None:
     assert await runtime.run(ask) == "It is sunny."
     messages = (await world.store.load("pipeline/run/ask")).messages
     assert [content.text for content in messages.contents] == ["How is it?", "It is sunny."]
+
+
+async def test_an_agent_works_on_its_task_under_its_policy(world: World) -> None:
+    model = ScriptedProvider(FunctionCall("pay", {"cents": 500}, id="p"), "Paid.", by_history=True)
+    runtime = AgentRuntime(world.store, {"clerk": world.chat().with_model(model)})
+    task = TaskCall(run_id="run", task_id="bill", config={"agent": "clerk", "task": "Pay the bill."}, context={})
+
+    assert await runtime.run(task) == Waiting()
+    assert world.paid == []
+    async with world.store.open("pipeline/run/bill") as conversation:
+        conversation.messages.tool("p").approve(by="ana")
+    assert await runtime.run(task) == "Paid."
+    assert world.paid == [500]
+
+
+async def test_an_unknown_agent_fails_the_task(world: World) -> None:
+    runtime = AgentRuntime(world.store, {"clerk": world.chat()})
+    task = TaskCall(run_id="run", task_id="bill", config={"agent": "boss", "task": "Pay."}, context={})
+    with pytest.raises(TaskError, match="there is no agent 'boss'; there are: 'clerk'"):
+        await runtime.run(task)

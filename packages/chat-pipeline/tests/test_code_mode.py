@@ -376,6 +376,6 @@ def test_a_code_tool_needs_tools() -> None:
 def test_a_missing_interpreter_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_nothing(_name: str) -> None: ...
 
-    monkeypatch.setattr("chat_pipeline.code_mode.find_spec", find_nothing)
+    monkeypatch.setattr("chat_pipeline._program.find_spec", find_nothing)
     with pytest.raises(UsageError, match=r"pip install 'chat-pipeline\[code\]'"):
         code_tool(Office().scope)

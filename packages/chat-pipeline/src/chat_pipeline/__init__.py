@@ -1,19 +1,21 @@
 """Workflows that are described in TOML files and executed durably on DBOS."""
 
 from chat_pipeline._program import CodeLimits
-from chat_pipeline.calls import ChatRuntime, ToolRuntime
+from chat_pipeline.calls import AgentRuntime, ChatRuntime, ToolRuntime
 from chat_pipeline.code_mode import CodeTool, code_tool
 from chat_pipeline.definition import Task, Workflow
 from chat_pipeline.errors import Problem, ProgramError, TaskError, WorkflowFileError
 from chat_pipeline.files import FileRead, FileWrite, Folder
 from chat_pipeline.http import Http
 from chat_pipeline.pipelines import PipelineLimits, Pipelines
+from chat_pipeline.python import Python
 from chat_pipeline.runs import Run, TaskStatus
 from chat_pipeline.runtime import ConfigField, Passthrough, Runtime, TaskCall, Transform, Waiting
 from chat_pipeline.waking import wake_due, wake_run
 from chat_pipeline.workflow_file import load_workflow, parse_workflow
 
 __all__ = [
+    "AgentRuntime",
     "ChatRuntime",
     "CodeLimits",
     "CodeTool",
@@ -27,6 +29,7 @@ __all__ = [
     "Pipelines",
     "Problem",
     "ProgramError",
+    "Python",
     "Run",
     "Runtime",
     "Task",

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 from chat_core import Completed, Failed, Messages, Rejected, Tool
@@ -119,9 +120,17 @@ class Program:
         source: the program.
         tools: declarations of the tools that the program may call, by function name.
         limits: limits of the program.
+        inputs: JSON values that the program finds in variables, by name.
     """
 
-    def __init__(self, source: str, tools: Mapping[str, ToolDeclaration], limits: CodeLimits) -> None:
+    def __init__(
+        self,
+        source: str,
+        tools: Mapping[str, ToolDeclaration],
+        limits: CodeLimits,
+        inputs: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        self._inputs = dict(inputs or {})
         self._source = source
         self._tools = tools
         self._limits = limits
@@ -190,7 +199,7 @@ class Program:
             )
         )
         self._printed = pydantic_monty.CollectString(self._limits.output_bytes)
-        return session.feed_start(self._source, print_callback=self._printed)
+        return session.feed_start(self._source, inputs=self._inputs, print_callback=self._printed)
 
     def _resume(self, tools: Sequence[Tool]) -> SyncSnapshot:
         import pydantic_monty  # noqa: PLC0415
@@ -318,6 +327,20 @@ class ProgramModel:
         """End the process of the sandbox, if one was started."""
         if self._program is not None:
             await finish_in_thread(self._program.close)
+
+
+def require_interpreter(user: str) -> None:
+    """Raise if the packages of the extra `code` are missing.
+
+    Args:
+        user: what needs the interpreter, for the message.
+
+    Raises:
+        UsageError: the interpreter is not installed.
+    """
+    if find_spec("pydantic_monty") is None:
+        msg = f"{user} needs the interpreter Monty: pip install 'chat-pipeline[code]'"
+        raise UsageError(msg)
 
 
 def _steps(messages: Messages) -> list[list[Tool]]:

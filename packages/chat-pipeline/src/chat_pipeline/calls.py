@@ -1,4 +1,4 @@
-"""The runtimes `tool` and `chat`, which use the chats of the application and may wait for a decision.
+"""The runtimes `tool`, `chat` and `agent`, which use the chats of the application and may wait for a decision.
 
 Each task has its own conversation in the store, with the id `pipeline/RUN/TASK`. The store ensures that no tool runs
 twice. The inbox shows the waiting calls of these conversations.
@@ -26,6 +26,11 @@ _Work: TypeAlias = Callable[[Conversation], Awaitable[object]]
 class _ChatRuntime(Runtime):
     """Base class of the runtimes that use a chat."""
 
+    _kind: ClassVar[str] = "chat"
+    """Key of the configuration that names the chat."""
+    _prompt: ClassVar[str] = "prompt"
+    """Key of the configuration that contains the message to the chat."""
+
     def __init__(
         self,
         store: ConversationStore,
@@ -40,12 +45,26 @@ class _ChatRuntime(Runtime):
         self._owner = owner
 
     def _chat(self, call: TaskCall) -> AnyChat:
-        found = self._chats.get(call.text("chat"))
+        name = call.text(self._kind)
+        found = self._chats.get(name)
         if found is None:
             known = ", ".join(map(repr, sorted(self._chats))) or "none"
-            msg = f"there is no chat {call.text('chat')!r}; there are: {known}"
+            msg = f"there is no {self._kind} {name!r}; there are: {known}"
             raise TaskError(msg)
         return found
+
+    async def _ask(self, call: TaskCall, chat: AnyChat) -> JsonValue | Waiting:
+        """Send the prompt of a task to a chat, and return the text of the last turn."""
+
+        async def work(conversation: Conversation) -> object:
+            return await chat.complete(conversation)
+
+        conversation_id = await self._open(call, Messages.from_user(call.text(self._prompt)))
+        waiting = await self._run(conversation_id, work)
+        if waiting is not None:
+            return waiting
+        snapshot = await self._store.load(conversation_id)
+        return snapshot.messages.contents[-1].turns[-1].text
 
     async def _open(self, call: TaskCall, first: Messages) -> str:
         """Return the id of the task's conversation. Create the conversation if it does not exist yet."""
@@ -122,17 +141,31 @@ class ChatRuntime(_ChatRuntime):
 
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
         """Ask the chat, and return its answer."""
-        chat = self._chat(call)
+        return await self._ask(call, self._chat(call))
 
-        async def work(conversation: Conversation) -> object:
-            return await chat.complete(conversation)
 
-        conversation_id = await self._open(call, Messages.from_user(call.text("prompt")))
-        waiting = await self._run(conversation_id, work)
-        if waiting is not None:
-            return waiting
-        snapshot = await self._store.load(conversation_id)
-        return snapshot.messages.contents[-1].turns[-1].text
+@final
+class AgentRuntime(_ChatRuntime):
+    """The runtime `agent`, which gives a task to an agent and returns the agent's answer.
+
+    An agent is a chat with instructions and tools, such as `AgentEngine.chat(flow)` of chat-agents. Its calls are under
+    its policy, so the task may wait for decisions. The output is the text of the last turn.
+
+    Args:
+        store: holds the conversations of the tasks.
+        chats: the agents that tasks may use, by name.
+        owner: the owner of the conversations.
+        busy_seconds: delay before the next attempt if another worker holds the lease of the conversation.
+    """
+
+    name = "agent"
+    fields: ClassVar[Mapping[str, ConfigField]] = {"agent": ConfigField(), "task": ConfigField()}
+    _kind = "agent"
+    _prompt = "task"
+
+    async def run(self, call: TaskCall) -> JsonValue | Waiting:
+        """Give the task to the agent, and return its answer."""
+        return await self._ask(call, self._chat(call))
 
 
 def _result_of(tool: Tool) -> JsonValue:

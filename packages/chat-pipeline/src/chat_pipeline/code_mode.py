@@ -6,7 +6,6 @@ import builtins
 import json
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Final, Generic, TypeVar, cast, final
 
 from chat_core import (
@@ -27,7 +26,7 @@ from chat_core import (
 from chat_core.provider import ToolDeclaration
 from chat_core.tools import ChatTools, InvalidArgumentsError, ToolDefinition
 
-from chat_pipeline._program import CodeLimits, ProgramModel
+from chat_pipeline._program import CodeLimits, ProgramModel, require_interpreter
 from chat_pipeline.errors import ProgramError
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
@@ -71,9 +70,7 @@ def code_tool(
         UsageError: there is no tool, two tools have the same function name, or a tool has the name of a Python builtin.
             Or the packages of the extra `code` are missing.
     """
-    if find_spec("pydantic_monty") is None:
-        msg = "code_tool() needs the interpreter Monty: pip install 'chat-pipeline[code]'"
-        raise UsageError(msg)
+    require_interpreter("code_tool()")
     return CodeTool(scopes, name, limits or CodeLimits())
 
 
