@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import anyio
-from chat_agents import AgentConfig, AgentEngine, AgentFlow, PromptFlow
+from chat_agents import AgentConfig, AgentEngine, AgentFlow
 from chat_core import FunctionCall, Paused, RequireApproval, Schedule, ScopedCollection, ToolCollection, ToolContext
 from chat_core.approvals import owner_may_decide
 from chat_core.messages import Turn
@@ -39,6 +39,21 @@ def open_store(order: Order) -> SqliteStore | PostgresStore:
     if "schema" in order:
         return PostgresStore(str(order["store"]), schema=str(order["schema"]), lease_seconds=LEASE_SECONDS)
     return SqliteStore(str(order["store"]), lease_seconds=LEASE_SECONDS, busy_seconds=120)
+
+
+class Clerk(AgentFlow[Paused]):
+    """A flow in which a person decides about interrupted calls."""
+
+    name = "clerk"
+
+    def __init__(self, scope: ScopedCollection[None, Paused]) -> None:
+        self._scope = scope
+
+    def scopes(self) -> list[ScopedCollection[None, Paused]]:
+        return [self._scope]
+
+    def interrupted(self) -> RequireApproval:
+        return RequireApproval()
 
 
 def make_flow(ledger: Path) -> AgentFlow[Paused]:
@@ -64,7 +79,7 @@ def make_flow(ledger: Path) -> AgentFlow[Paused]:
         soon = datetime.now(UTC) + timedelta(seconds=0.2)
         return RequireApproval() if call.name == "pay" else Schedule(soon)
 
-    return PromptFlow("clerk", "You are a clerk.", [ScopedCollection(tools, policy)])
+    return Clerk(ScopedCollection(tools, policy))
 
 
 def make_engine(seed: int) -> AgentEngine:

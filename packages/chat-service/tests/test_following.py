@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from chat_agents import AgentSession
 from chat_core.approvals import Principal
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import Answer, ScriptedProvider
 from chat_service import ServiceSettings
 from chat_service.following import Follower, failure_text
 from chat_service.live_text import OpenStep
@@ -259,6 +259,14 @@ async def test_text_of_a_response_is_sent_after_the_end_of_the_calls_before_it(s
 
     assert names(found) == ["session", "text", "tool_start", "tool_output", "tool_end", "text", "done"]
     assert text_of(found) == "I will pay. It is paid."
+
+
+async def test_calls_of_a_truncated_response_end(store: MemoryStore) -> None:
+    truncated = Answer(["I will pay. ", CALL], finish_reason="length")
+    async with serving(build_service(store, scripted(truncated, "Sorry."))) as client:
+        events = await client.events("POST", "/api/v1/chat/stream", {"message": "Pay Bo."})
+
+    assert names(events) == ["session", "text", "tool_start", "tool_output", "tool_end", "text", "done"]
 
 
 async def test_a_deleted_session_ends_the_streams_of_its_runs(store: MemoryStore) -> None:

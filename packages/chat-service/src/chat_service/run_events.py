@@ -174,8 +174,6 @@ class RunHistory:
                 self._begin()
                 for role, turn in item.turns:
                     self._add_turn(item.number, role, turn)
-                    for call in turn.tools if self._is_open else ():
-                        self._add_tool(item.number, call)
             elif item.event == "turn" and item.turn is not None and not item.path:
                 self._add_turn(item.number, item.role, item.turn)
             elif item.event == "tool" and item.tool is not None and len(item.path) == 1 and self._is_open:
@@ -204,6 +202,8 @@ class RunHistory:
             for call in turn.tools:
                 self._resolved.discard(call.id)
                 self._add(number, "tool_start", {"id": call.id, "name": call.name})
+            for call in turn.tools:
+                self._add_tool(number, call)
 
     def _add_tool(self, number: int, tool: Tool) -> None:
         self._last_entry = number

@@ -109,8 +109,9 @@ def _parse_entry(document: Document, fence: object, messages: Messages | None) -
     if is_new and not is_released:
         found.append(HistoryEntry(number, at, "claimed", holder=cast("str", lease["holder"])))
     entry, late = parse_entry(document), parse_entry(cast("Document", document.get("late", {})))
+    applied = entry if messages is None else parse_entry(document)  # later entries change these turns
     if messages is not None:
-        for turn in entry.turns:
+        for turn in applied.turns:
             messages.append(turn.role, turn.turn)
     found += [
         HistoryEntry(number, at, "turn", turn.path, role=turn.role, turn=turn.turn)
@@ -118,7 +119,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages | None) -
     ]
     found += _list_tools(entry, number, at, "tool", messages)
     if messages is not None:
-        _apply_tools(entry, messages)
+        _apply_tools(applied, messages)
     for grant in entry.grants:
         found.append(HistoryEntry(number, at, "granted" if grant.revoked_at is None else "revoked", grant=grant))
     found += _list_tools(late, number, at, "late", messages)

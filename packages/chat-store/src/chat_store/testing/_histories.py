@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chat_core.messages import Messages
+from chat_core.messages import Messages, Turn
 
 from chat_store.history import HistoryEntry
 from chat_store.meta import HistoryPosition
@@ -14,7 +14,8 @@ def _fields(entry: HistoryEntry) -> tuple[object, ...]:
     tool = entry.tool
     inner = None if tool is None or tool.inner is None else tool.inner.to_json()
     state = None if tool is None else (tool.id, type(tool.status).__name__, inner)
-    return entry.number, entry.event, entry.path, entry.role, state, entry.position
+    statuses = None if entry.turn is None else [type(item.status).__name__ for item in entry.turn.tools]
+    return entry.number, entry.event, entry.path, entry.role, state, statuses, entry.position
 
 
 async def a_history_continues_after_any_position(stores: Stores) -> None:
@@ -37,9 +38,12 @@ async def a_history_continues_after_any_position(stores: Stores) -> None:
         async with here.open(name) as run:
             run.messages.tool("outer").cancel("no")
             await run.claim()
-            turn = answer()
-            run.messages.append("model", turn)
-            await run.write_turn((), "model", turn)
+            for turn in (Turn([call("last")]), answer()):
+                run.messages.append("model", turn)
+                await run.write_turn((), "model", turn)
+                for tool in turn.tools:
+                    tool.cancel("no")
+                    await run.write_tool((tool.id,), tool)
             await run.release()
         whole = await there.history(name)
         require(whole[0].turns[0][0] == "user", f"the history begins with the first turns, not {whole[0].turns}")
