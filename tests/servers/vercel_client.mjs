@@ -1,8 +1,9 @@
 // Drives a chat of the npm package `ai` over HTTP: `node vercel_client.mjs AI_MODULE BASE_URL SCENARIO STEPS_JSON`.
 // A step is an array: the name of an operation and its arguments. The last line of the output is what the client has.
+// A further argument replaces the path `api/chat` of the chat.
 import { pathToFileURL } from 'node:url';
 
-const [modulePath, base, scenario, stepsText] = process.argv.slice(2);
+const [modulePath, base, scenario, stepsText, path = 'api/chat'] = process.argv.slice(2);
 const ai = await import(pathToFileURL(modulePath).href);
 const { AbstractChat, DefaultChatTransport } = ai;
 const complete = ({ messages }) =>
@@ -52,7 +53,7 @@ function open(id, messages = []) {
   chat = new NodeChat({
     id,
     transport: new DefaultChatTransport({
-      api: `${base}/${scenario}/api/chat`,
+      api: `${base}/${scenario}/${path}`,
       headers: () => ({ 'x-user': user }),
       body: () => (tools ? { tools } : {}),
       fetch: watch,
@@ -95,7 +96,7 @@ const operations = {
   },
   insert: (message) => { chat.kept.messages = [...chat.messages, message]; },
   reload: async (id) => {
-    const response = await fetch(`${base}/${scenario}/api/chat/${id}`, { headers: { 'x-user': user } });
+    const response = await fetch(`${base}/${scenario}/${path}/${id}`, { headers: { 'x-user': user } });
     open(id, await response.json());
   },
   resume: async () => {

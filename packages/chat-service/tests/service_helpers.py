@@ -176,6 +176,16 @@ class Client:
                 assert (status, found["content-type"]) == (200, "text/event-stream; charset=utf-8")
                 yield read_events(reader.body(found))
 
+    @asynccontextmanager
+    async def raw_stream(self, method: str, path: str, body: object = None) -> AsyncGenerator[AsyncIterator[bytes]]:
+        with anyio.fail_after(WAIT):
+            async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
+                await self._send(stream, method, path, body, {})
+                reader = Reader(stream)
+                status, found = await reader.head()
+                assert status == 200, found
+                yield reader.body(found)
+
     async def events(
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None
     ) -> list[Event]:

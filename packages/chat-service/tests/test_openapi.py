@@ -30,7 +30,7 @@ async def test_every_operation_exists_and_no_other(store: MemoryStore) -> None:
     methods = ("get", "post", "put", "patch", "delete")
     async with serving(build_service(store, scripted())) as client:
         for path, operations in document()["paths"].items():
-            url = path.replace("{session}", "x").replace("{run}", "x")
+            url = path.replace("{session}", "x").replace("{run}", "x").replace("{chat}", "x")
             for method in methods:
                 reply = await client.request(method.upper(), url)
                 assert (reply.status == 405) == (method not in operations)

@@ -84,6 +84,9 @@ async def test_random_requests_get_only_described_responses(store: MemoryStore) 
     model = scripted("Good morning.", ["I will pay. ", CALL], *["It is paid."] * 1000)
     async with serving(build_service(store, model)) as client:
         document = (await client.get("/openapi.json")).json
+        for path in ("/v1/responses", "/v1/chat/completions"):  # a random name is no model
+            body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            body["properties"]["model"] = {"const": "clerk"}
         sessions, runs = await create_objects(client)
         sent = await anyio.to_thread.run_sync(partial(send_requests, client, document, sessions, runs))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chat_core import ChatError, Messages
-from chat_streams import ClientInputError, PlainEncoder, send_failure, send_run
+from chat_streams import ClientInputError, PlainEncoder, RunFailedError, encode_run, send_failure, send_run
 from stream_world import bank
 
 if TYPE_CHECKING:
@@ -70,3 +70,13 @@ async def test_a_refused_request_is_sent_to_the_client_and_not_logged(caplog: py
     await send_failure(ClientInputError("conflict", "Message 'm-1' was changed."), PlainEncoder(), send)
     assert not caplog.records
     assert b"Message 'm-1' was changed." in chunks[0]
+
+
+async def test_a_failure_that_another_process_has_logged_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    async def events() -> AsyncIterator[object]:
+        raise RunFailedError("timeout", "The run took too long.")
+        yield
+
+    chunks = [data async for data in encode_run(events(), PlainEncoder("json_lines"))]
+    assert chunks == [b'{"type":"error","code":"timeout","message":"The run took too long."}\n']
+    assert not caplog.records

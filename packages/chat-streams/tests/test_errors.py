@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core.errors import AuthenticationError, ConflictError, InterruptedToolsError, StreamTruncatedError
-from chat_streams import ClientInputError, ErrorCode, describe_error
+from chat_streams import ClientInputError, ErrorCode, RunFailedError, describe_error
 
 DETAILS = "https://vendor.example/v1?key=s3cret returned 404 in app.py"
 
@@ -36,3 +36,10 @@ def test_a_refused_request_is_described_by_its_message() -> None:
         403,
         409,
     ]
+
+
+def test_a_failed_run_of_another_process_is_described_by_its_code_and_text() -> None:
+    assert describe_error(RunFailedError("cancelled", "The run was cancelled.")) == (
+        "cancelled",
+        "The run was cancelled.",
+    )

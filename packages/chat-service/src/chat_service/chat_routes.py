@@ -19,7 +19,7 @@ from starlette.routing import Route
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
 from chat_service.following import TERMINAL, ClientEvent, Follower, failure_text
-from chat_service.request_values import read_message, read_object, read_text
+from chat_service.request_values import read_key, read_message, read_object, read_text
 from chat_service.run_events import Place
 from chat_service.run_records import Run
 from chat_service.runs import MessageRequest, Runs
@@ -27,7 +27,6 @@ from chat_service.runs import MessageRequest, Runs
 PrincipalResolver: TypeAlias = Callable[[Request], Awaitable[Principal]]
 """A function that returns the authenticated user, or raises `HTTPError` with status 401."""
 
-_MAX_KEY: Final = 255
 _UNAVAILABLE: Final = frozenset({"llm_error", "stream_error", "timeout", "worker_lost"})
 """Codes of failed runs that a client may retry later. The response has status 503."""
 
@@ -84,9 +83,7 @@ class ChatRoutes:
 
     async def _read_message(self, request: Request, principal: Principal, route: str) -> MessageRequest:
         body, fields = await read_object(request, self._settings)
-        key = request.headers.get("idempotency-key")
-        if key is not None and not 0 < len(key) <= _MAX_KEY:
-            raise HTTPError(400, f"Idempotency-Key must have 1 to {_MAX_KEY} characters.")
+        key = read_key(request)
         busy = fields.get("when_busy", "wait")
         if not isinstance(busy, str) or busy not in {"wait", "refuse"}:
             raise HTTPError(400, 'The field when_busy must be "wait" or "refuse".')

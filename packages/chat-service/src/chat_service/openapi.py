@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final, TypeAlias
 
+from chat_service.openapi_clients import SCHEMAS, client_paths
 from chat_service.problems import CODES
 from chat_service.session_archive import FORMAT, VERSION
 from chat_service.session_routes import MAX_OFFSET
@@ -224,6 +225,7 @@ def _paths(settings: ServiceSettings) -> Json:
         },
         **_chat_paths(settings),
         **_session_paths(settings),
+        **client_paths(),
     }
 
 
@@ -294,7 +296,7 @@ def build_document(settings: ServiceSettings) -> Json:
         "info": {"title": "chat-service", "version": version("chat-service")},
         "paths": _paths(settings),
         "components": {
-            "schemas": _SCHEMAS,
+            "schemas": {**_SCHEMAS, **SCHEMAS},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"bearer": []}],

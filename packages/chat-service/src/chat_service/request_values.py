@@ -13,6 +13,7 @@ from starlette.requests import Request
 from chat_service.settings import ServiceSettings
 
 _MAX_DIGITS = 9
+_MAX_KEY = 255
 
 
 async def read_object(request: Request, settings: ServiceSettings) -> tuple[bytes, Mapping[str, object]]:
@@ -147,3 +148,18 @@ def read_flag(request: Request, name: str) -> bool:
         HTTPError: the parameter is neither `true` nor `false`.
     """
     return read_choice(request, name, "false", "true") == "true"
+
+
+def read_key(request: Request) -> str | None:
+    """Return the header `Idempotency-Key` of a request, or `None`.
+
+    Args:
+        request: the request.
+
+    Raises:
+        HTTPError: the key is empty or too long.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= _MAX_KEY:
+        raise HTTPError(400, f"Idempotency-Key must have 1 to {_MAX_KEY} characters.")
+    return key

@@ -8,12 +8,13 @@ the history.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
-from chat_core.messages import Tool, Turn
+from chat_core.messages import Messages, Tool, Turn
 from chat_store import HistoryEntry, HistoryPosition
 from chat_streams.client_texts import outcome_text
 
@@ -116,12 +117,50 @@ def mark_turn(turn: Turn, run_id: str) -> None:
 
 
 def run_of(turn: Turn) -> str | None:
-    """Return the id of the run that answers a user turn, or `None` if no run of the service answers the turn.
+    """Return the id of the run that answers a user turn, the id that a front end gave the turn, or `None`.
 
     Args:
         turn: the turn.
     """
     return turn.client_id
+
+
+def message_run_name(message_id: str) -> str:
+    """Return the name of the run that answers a message to which a front end gave an id.
+
+    The front end can send the message again, and receives the same run.
+
+    Args:
+        message_id: id of the message.
+    """
+    return hashlib.sha256(message_id.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def is_answered_by(turn: Turn, run_id: str) -> bool:
+    """Return whether a run answers a user turn.
+
+    Args:
+        turn: the turn, with the id of the run, or with the id that a front end gave the message.
+        run_id: id of the run.
+    """
+    marked = run_of(turn)
+    return marked is not None and (marked == run_id or run_id.endswith(f".{message_run_name(marked)}"))
+
+
+def count_responses(messages: Messages, run_id: str) -> int:
+    """Return the number of responses of the model since the user message of a run.
+
+    Args:
+        messages: the conversation.
+        run_id: id of the run.
+    """
+    count = 0
+    for content in reversed(messages.contents):
+        for turn in reversed(content.turns):
+            if content.role == "user" and is_answered_by(turn, run_id):
+                return count
+            count += content.role == "model"
+    return count
 
 
 def count_steps(events: Sequence[RunEvent]) -> int:
@@ -194,9 +233,8 @@ class RunHistory:
         return shown, Position(last, sum([event.position.entry == last for event in shown]))
 
     def _add_turn(self, number: int, role: str | None, turn: Turn) -> None:
-        run_id = run_of(turn) if role == "user" else None
-        if run_id is not None:
-            self._is_open = run_id == self._run_id
+        if role == "user" and run_of(turn) is not None:
+            self._is_open = is_answered_by(turn, self._run_id)
         elif role == "model" and self._is_open:
             self._add(number, "text", {"content": turn.text})
             for call in turn.tools:

@@ -26,12 +26,16 @@ from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_service.browser_sign_in import CookieTokens, SignIn
 from chat_service.chat_routes import ChatRoutes
+from chat_service.client_runs import ClientRuns
 from chat_service.context import ServiceContext
+from chat_service.engine_events import EngineEvents
 from chat_service.following import Follower
+from chat_service.front_end_routes import FrontEndRoutes
 from chat_service.health_routes import HealthRoutes
 from chat_service.hosts import HostGuard
 from chat_service.inbox_access import create_inbox
 from chat_service.live_text import LiveText
+from chat_service.openai_routes import OpenAIRoutes
 from chat_service.openapi import build_document
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
@@ -102,6 +106,8 @@ class Service:
         self._stack: AsyncExitStack | None = None
         follower = Follower(context, runs)
         chat = ChatRoutes(context, runs, follower, self._require_principal)
+        client_runs, events = ClientRuns(context, runs), EngineEvents(context, runs)
+        front_ends = FrontEndRoutes(context, runs, client_runs, events, self._require_principal)
         sessions = SessionRoutes(context, runs, self._require_principal, close_jobs)
         self._inbox = create_inbox(store, authenticate, may_decide, secret)
         health = HealthRoutes(store, lambda: self._stack is not None)
@@ -112,6 +118,8 @@ class Service:
                 *chat.routes(),
                 *sessions.routes(),
                 *SessionArchive(context, runs, self._require_principal, ExportSignatures(secret)).routes(),
+                *front_ends.routes(),
+                *OpenAIRoutes(context, client_runs, events, self._require_principal).routes(),
                 *SessionViews(context, runs, self._require_principal).routes(),
                 *SocketRoutes(context, runs, follower, authenticate).routes(),
                 *SignIn(authenticate, self._settings).routes(),

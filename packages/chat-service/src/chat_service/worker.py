@@ -13,13 +13,13 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 from chat_agents import AgentSession, Done, Error, Text
 from chat_agents.limits import is_answered
-from chat_core import Messages, Usage
+from chat_core import Usage
 from chat_core.errors import LeaseLostError
 from chat_store import ConversationClosedError, StoredJob, UnknownConversationError
 
 from chat_service.context import ServiceContext
 from chat_service.live_text import LiveText, OpenStep
-from chat_service.run_events import Writer, run_of
+from chat_service.run_events import Writer, count_responses
 from chat_service.run_records import END_JOB, RUN_JOB, EndState, Run, RunEnd, run_of_part
 from chat_service.runs import Runs
 
@@ -215,18 +215,7 @@ class _Publisher:
         turn = None if last is None else last[1]
         if turn is not self._last_turn:
             self._last_turn = turn
-            step = _count_steps(self._session.messages, self._run.id)
+            step = count_responses(self._session.messages, self._run.id)
             writer = Writer(len(self._run.parts), self._job.fence)
             self._live.begin(self._run.id, OpenStep(self._run.session_id, step, writer))
         self._live.append(self._run.id, text)
-
-
-def _count_steps(messages: Messages, run_id: str) -> int:
-    """Return the number of responses of the model since the user message of a run."""
-    count = 0
-    for content in reversed(messages.contents):
-        for turn in reversed(content.turns):
-            if content.role == "user" and run_of(turn) == run_id:
-                return count
-            count += content.role == "model"
-    return count

@@ -14,9 +14,9 @@ from chat_streams.client_input import (
     apply_input,
     conversation_id,
 )
-from chat_streams.encoding import EventEncoder, Send, send_failure, send_run
-from chat_streams.errors import ClientInputError, ErrorCode, describe_error
-from chat_streams.open_waits import Decider, open_waits, wait_key
+from chat_streams.encoding import EventEncoder, Send, encode_run, send_failure, send_run
+from chat_streams.errors import ClientInputError, ErrorCode, RunFailedError, describe_error
+from chat_streams.open_waits import Decider, StoredMessages, open_waits, wait_key
 from chat_streams.plain import PlainEncoder
 from chat_streams.plain_request import PlainDecision, PlainRequest, apply_plain_request, read_plain_request
 from chat_streams.shown_messages import ShownMessage, message_id, shown_messages
@@ -39,12 +39,15 @@ __all__ = [
     "PostedDecision",
     "PostedMessage",
     "PostedResult",
+    "RunFailedError",
     "Send",
     "ShownMessage",
+    "StoredMessages",
     "apply_input",
     "apply_plain_request",
     "conversation_id",
     "describe_error",
+    "encode_run",
     "message_id",
     "open_waits",
     "read_plain_request",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
 from chat_core import AnyChat
-from chat_core.conversation import Conversation
 from chat_core.errors import UsageError
 from chat_core.json import dumps
 from chat_core.messages import Completed, Content, Failed, File, Messages, Part, Text, Tool, Turn
@@ -22,7 +21,7 @@ from chat_core.tools import InvalidArgumentsError
 
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import ClientInputError
-from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, tool_of_key, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, all_waits, is_expired, messages_of, tool_of_key, wait_key
 from chat_streams.shown_messages import ID_PREFIX, ShownMessage, ShownRole, shown_messages
 
 DecisionAction: TypeAlias = Literal["approve", "reject", "cancel", "retry", "complete", "fail"]
@@ -151,7 +150,7 @@ class AppliedInput:
     up_to_date: bool
 
 
-def require_input(target: Messages | Conversation, /) -> None:
+def require_input(target: Messages | StoredMessages, /) -> None:
     """Raise if a conversation is still empty after a request was applied, so that no run can begin.
 
     Args:
@@ -181,7 +180,7 @@ def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
 
 def apply_input(
     given: ClientInput,
-    target: Messages | Conversation,
+    target: Messages | StoredMessages,
     /,
     *,
     chat: AnyChat,
@@ -223,7 +222,7 @@ def apply_input(
 
 
 def fit_interrupted_calls(
-    decisions: Sequence[PostedDecision], target: Messages | Conversation, /
+    decisions: Sequence[PostedDecision], target: Messages | StoredMessages, /
 ) -> list[PostedDecision]:
     """Adapt decisions to interrupted calls: an approval repeats the call, and a rejection cancels it.
 
@@ -376,7 +375,7 @@ class _Decisions:
         checked: the calls to decide, each with its decision.
     """
 
-    def __init__(self, target: Messages | Conversation, chat: AnyChat, decider: Decider) -> None:
+    def __init__(self, target: Messages | StoredMessages, chat: AnyChat, decider: Decider) -> None:
         self._messages = messages_of(target)
         self._chat = chat
         self._decider = decider

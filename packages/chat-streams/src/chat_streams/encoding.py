@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
-from chat_streams.errors import ClientInputError
+from chat_streams.errors import ClientInputError, RunFailedError
 
 Send: TypeAlias = Callable[[bytes], Awaitable[object]]
 """Function that sends bytes to the client, such as a wrapper of the `send` of an ASGI application."""
@@ -45,6 +46,21 @@ async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: S
         encoder: encoder of this run.
         send: function that sends bytes to the client.
     """
+    async with aclosing(encode_run(events, encoder)) as encoded:
+        async for data in encoded:
+            await send(data)
+
+
+async def encode_run(events: AsyncIterator[object], encoder: EventEncoder) -> AsyncGenerator[bytes]:
+    """Yield all events of a run as nonempty bytes. Exactly one event ends the run.
+
+    A failure of the run becomes the last event. The logger `chat_streams` logs it, unless it is a `RunFailedError`,
+    which the process of the run has logged.
+
+    Args:
+        events: the entered stream of a chat.
+        encoder: encoder of this run.
+    """
     iterator = aiter(events)
     is_started = False
     while True:
@@ -53,10 +69,12 @@ async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: S
         except StopAsyncIteration:
             return
         except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
-            await send_failure(error, encoder, send)
+            if data := _encode_failure(error, encoder):
+                yield data
             return
         is_started = True
-        await _send_unless_empty(data, send)
+        if data:
+            yield data
 
 
 async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> None:
@@ -67,11 +85,11 @@ async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> N
         encoder: encoder of the run.
         send: function that sends bytes to the client.
     """
-    if not isinstance(error, ClientInputError):
-        _log.error("a run for a front end failed", exc_info=error)
-    await _send_unless_empty(encoder.fail(error), send)
-
-
-async def _send_unless_empty(data: bytes, send: Send) -> None:
-    if data:
+    if data := _encode_failure(error, encoder):
         await send(data)
+
+
+def _encode_failure(error: Exception, encoder: EventEncoder) -> bytes:
+    if not isinstance(error, (ClientInputError, RunFailedError)):
+        _log.error("a run for a front end failed", exc_info=error)
+    return encoder.fail(error)

@@ -6,7 +6,9 @@ from typing import Literal, TypeAlias, final
 
 from chat_core.errors import ChatError, ConflictError, InterruptedToolsError, StreamTruncatedError
 
-ErrorCode: TypeAlias = Literal["invalid_request", "conflict", "forbidden", "llm_error", "stream_error", "internal"]
+ErrorCode: TypeAlias = Literal[
+    "invalid_request", "conflict", "forbidden", "llm_error", "stream_error", "internal", "cancelled", "timeout"
+]
 """Code of an error, for programs."""
 
 _UNAVAILABLE = "The assistant is temporarily unavailable. Please try again."
@@ -36,6 +38,19 @@ class ClientInputError(ChatError):
         self.status: int = _STATUS[code]
 
 
+@final
+class RunFailedError(ChatError):
+    """Failure of a run of another process, from which only a code and a text for clients are known.
+
+    Attributes:
+        code: code of the failure.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, /) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+
+
 def describe_error(error: BaseException, /) -> tuple[ErrorCode, str]:
     """Return the error code and the fixed text that report a failed run to its client.
 
@@ -44,7 +59,7 @@ def describe_error(error: BaseException, /) -> tuple[ErrorCode, str]:
     Args:
         error: the exception that ended the run.
     """
-    if isinstance(error, ClientInputError):
+    if isinstance(error, (ClientInputError, RunFailedError)):
         return error.code, str(error)
     if isinstance(error, ConflictError):
         return "conflict", _BUSY

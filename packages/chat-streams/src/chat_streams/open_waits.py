@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import final
+from typing import Protocol, final
 from urllib.parse import quote, unquote
 
 from chat_core.approvals import MayDecide, Principal, is_allowed
 from chat_core.clock import utc_now
-from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Tool
 from chat_core.response import Wait, iter_waits
+
+
+class StoredMessages(Protocol):
+    """Protocol for stored messages, such as a `Conversation`, or a `Snapshot` of a store.
+
+    If the store supports owners, the object also has an attribute `owner`.
+    """
+
+    @property
+    def id(self) -> str:
+        """ID of the conversation in its store."""
+        ...
+
+    @property
+    def messages(self) -> Messages:
+        """The messages in the state that this process has loaded."""
+        ...
 
 
 @final
@@ -39,7 +55,7 @@ class Decider:
         return is_allowed(self.may_decide, self.principal, wait)
 
 
-def open_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wait]:
+def open_waits(target: Messages | StoredMessages, decider: Decider, /) -> list[Wait]:
     """Return the waiting calls that a person may decide and that have not expired, oldest first.
 
     Args:
@@ -50,7 +66,7 @@ def open_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wai
     return [wait for wait in all_waits(target) if not is_expired(wait, now) and decider.may(wait)]
 
 
-def all_waits(target: Messages | Conversation, /) -> list[Wait]:
+def all_waits(target: Messages | StoredMessages, /) -> list[Wait]:
     """Return all waiting calls of a conversation, oldest first, with its id and its owner.
 
     Args:
@@ -101,7 +117,7 @@ def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
         return None
 
 
-def messages_of(target: Messages | Conversation, /) -> Messages:
+def messages_of(target: Messages | StoredMessages, /) -> Messages:
     """Return the messages of a stored conversation, or `target` itself if it is a `Messages` object."""
     return target if isinstance(target, Messages) else target.messages
 

@@ -13,7 +13,6 @@ from typing import Final, final, get_args
 from urllib.parse import quote
 
 from chat_core import AnyChat
-from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Text
 from chat_core.response import Wait
 
@@ -29,7 +28,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
-from chat_streams.open_waits import Decider, all_waits, messages_of, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, wait_key
 
 _ACTIONS: Final[Mapping[str, DecisionAction]] = {action: action for action in get_args(DecisionAction)}
 _FIELDS: Final = frozenset({"decisions", "message", "message_id", "session_id"})
@@ -113,7 +112,7 @@ def read_plain_request(body: bytes | str, /) -> PlainRequest:
 
 
 def apply_plain_request(
-    request: PlainRequest, target: Messages | Conversation, /, *, chat: AnyChat, decider: Decider
+    request: PlainRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
     """Apply a request to its conversation. Either all of it is applied, or nothing.
 

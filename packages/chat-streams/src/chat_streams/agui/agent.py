@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
-from chat_core import StreamingChat
+from chat_core import AnyChat, StreamingChat
 from chat_core.approvals import MayDecide, Principal
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Tool
@@ -25,7 +26,7 @@ from chat_streams.client_input import (
 from chat_streams.encoding import Send, send_failure, send_run
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_object
-from chat_streams.open_waits import Decider, all_waits, messages_of, tool_of_key, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, tool_of_key, wait_key
 
 MEDIA_TYPE = "text/event-stream"
 """Content type of the response."""
@@ -138,17 +139,15 @@ class AGUI:
             principal: the authenticated person who sends the request.
             send: function that sends bytes to the client. If it raises, the run is cancelled.
         """
-        decider = Decider(principal, self._may_decide, chat.tools.now)
-        encoder = self._create_encoder(request, target, chat, decider, up_to_date=True)
+        create = partial(self.create_encoder, request, target, chat=chat, principal=principal)
+        encoder = create(up_to_date=True)
         try:
             applied = self.apply(request, target, chat=chat, principal=principal)
         except Exception as error:  # noqa: BLE001 - also a rule of the application that raises
             await send_failure(error, encoder, send)
             return
         changed = applied.new_messages + applied.decided > 0
-        encoder = self._create_encoder(
-            request, target, chat, decider, up_to_date=applied.up_to_date, is_stored=not changed
-        )
+        encoder = create(up_to_date=applied.up_to_date, is_stored=not changed)
         if not messages_of(target).contents:
             await send(encoder.start() + encoder.finish())
             return
@@ -158,10 +157,10 @@ class AGUI:
     def apply(
         self,
         request: AGUIRequest,
-        target: Messages | Conversation,
+        target: Messages | StoredMessages,
         /,
         *,
-        chat: StreamingChat[object, Paused],
+        chat: AnyChat,
         principal: Principal,
     ) -> AppliedInput:
         """Apply a request to a conversation, without a run. `run()` also does this.
@@ -205,16 +204,28 @@ class AGUI:
             return None
         return {self._shared: request.state}
 
-    def _create_encoder(
+    def create_encoder(
         self,
         request: AGUIRequest,
-        target: Messages | Conversation,
-        chat: StreamingChat[object, Paused],
-        decider: Decider,
+        target: Messages | StoredMessages,
+        /,
         *,
+        chat: AnyChat,
+        principal: Principal,
         up_to_date: bool,
         is_stored: bool = True,
     ) -> AGUIEncoder:
+        """Return the encoder of the run that answers a request. `run()` also does this.
+
+        Args:
+            request: the parsed request.
+            target: the conversation of the thread.
+            chat: the chat that continues the conversation.
+            principal: the authenticated person who sends the request.
+            up_to_date: whether the client has all messages, `AppliedInput.up_to_date`.
+            is_stored: whether the store has the changes of the request already.
+        """
+        decider = Decider(principal, self._may_decide, chat.tools.now)
         return AGUIEncoder(
             request.thread_id,
             request.run_id,

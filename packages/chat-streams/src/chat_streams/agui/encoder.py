@@ -8,7 +8,6 @@ from typing import Any, Final, cast, final
 
 from chat_core import AnyChat
 from chat_core.approvals import escape_invisible
-from chat_core.conversation import Conversation
 from chat_core.events import (
     AttemptReset,
     Done,
@@ -33,7 +32,15 @@ from chat_streams.agui.messages import reasoning_id, result_id, snapshot_message
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
-from chat_streams.open_waits import Decider, all_waits, client_tool_names, messages_of, open_waits, wait_key
+from chat_streams.open_waits import (
+    Decider,
+    StoredMessages,
+    all_waits,
+    client_tool_names,
+    messages_of,
+    open_waits,
+    wait_key,
+)
 from chat_streams.shown_messages import count_turns, is_final, message_id, shown_messages
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -70,7 +77,7 @@ class AGUIEncoder:
         self,
         thread_id: str,
         run_id: str,
-        target: Messages | Conversation,
+        target: Messages | StoredMessages,
         *,
         chat: AnyChat,
         decider: Decider,
@@ -411,7 +418,7 @@ class AGUIEncoder:
         return interrupt
 
 
-def offered_waits(target: Messages | Conversation, decider: Decider, /) -> list[Wait]:
+def offered_waits(target: Messages | StoredMessages, decider: Decider, /) -> list[Wait]:
     """Return the waiting calls that become interrupts, which are the calls that the person may decide.
 
     Calls of client tools are excluded, because the client answers them with a message.

@@ -27,13 +27,12 @@ from chat_core import (
     Usage,
     Wait,
 )
-from chat_core.conversation import Conversation
 from chat_core.json import dump_bytes, dumps
 
 from chat_streams.client_texts import outcome_text
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
-from chat_streams.open_waits import Decider, client_tool_names, messages_of, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, client_tool_names, messages_of, wait_key
 from chat_streams.openai.responses_request import ResponsesRequest, response_id, start_of_run
 from chat_streams.openai.stored_events import stored_events
 
@@ -66,7 +65,7 @@ class ResponsesEncoder:
 
     def __init__(
         self,
-        target: Messages | Conversation,
+        target: Messages | StoredMessages,
         request: ResponsesRequest,
         decider: Decider,
         /,

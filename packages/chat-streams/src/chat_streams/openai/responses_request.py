@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 from chat_core import AnyChat, ChatOptions
-from chat_core.conversation import Conversation
 from chat_core.messages import Messages
 
 from chat_streams.client_input import (
@@ -23,7 +22,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
-from chat_streams.open_waits import Decider, messages_of
+from chat_streams.open_waits import Decider, StoredMessages, messages_of
 from chat_streams.openai.fields import read_content, read_flag, read_options, refuse_other_fields
 from chat_streams.shown_messages import count_turns
 
@@ -106,7 +105,7 @@ def read_responses_request(body: bytes, /) -> ResponsesRequest:
 
 
 def apply_responses_request(
-    request: ResponsesRequest, target: Messages | Conversation, /, *, chat: AnyChat, decider: Decider
+    request: ResponsesRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
     """Apply a request to its conversation. Either all of it is applied, or nothing.
 
@@ -135,7 +134,7 @@ def apply_responses_request(
     return applied
 
 
-def start_of_run(target: Messages | Conversation, /) -> int:
+def start_of_run(target: Messages | StoredMessages, /) -> int:
     """Return the number of turns of a conversation, for `response_id()`, before a run begins."""
     return count_turns(messages_of(target))
 

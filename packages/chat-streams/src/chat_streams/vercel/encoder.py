@@ -29,11 +29,10 @@ from chat_core import (
     ToolStarted,
     Wait,
 )
-from chat_core.conversation import Conversation
 
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
-from chat_streams.open_waits import Decider, messages_of
+from chat_streams.open_waits import Decider, StoredMessages, messages_of
 from chat_streams.shown_messages import count_turns, message_id, shown_messages
 from chat_streams.vercel.chunks import (
     DONE,
@@ -72,7 +71,7 @@ class VercelEncoder:
         "_shown", "_started", "_step", "_texts",
     )  # fmt: skip
 
-    def __init__(self, target: Messages | Conversation, decider: Decider, /, *, shown: Collection[str] = ()) -> None:
+    def __init__(self, target: Messages | StoredMessages, decider: Decider, /, *, shown: Collection[str] = ()) -> None:
         """Create an encoder for one run, after the request was applied and before the run begins.
 
         Args:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, final
 
 from chat_core import AnyChat
-from chat_core.conversation import Conversation
 from chat_core.errors import UsageError
 from chat_core.messages import Failed, File, Messages, Part, Rejected, Text, Tool
 
@@ -26,7 +25,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
-from chat_streams.open_waits import Decider, all_waits, is_expired, messages_of, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, all_waits, is_expired, messages_of, wait_key
 from chat_streams.shown_messages import shown_messages
 
 Trigger: TypeAlias = Literal["submit-message", "regenerate-message"]
@@ -84,7 +83,7 @@ def read_request(body: bytes) -> VercelRequest:
 
 
 def apply_request(
-    request: VercelRequest, target: Messages | Conversation, /, *, chat: AnyChat, decider: Decider
+    request: VercelRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
     """Apply a request to a conversation. Either all of it is applied, or nothing.
 

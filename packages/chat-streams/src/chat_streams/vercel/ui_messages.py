@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
-from chat_core.conversation import Conversation
 from chat_core.messages import (
     Approved,
     Completed,
@@ -23,7 +22,7 @@ from chat_core.messages import (
 from chat_core.response import Wait
 
 from chat_streams.client_texts import outcome_text
-from chat_streams.open_waits import Decider, messages_of, open_waits
+from chat_streams.open_waits import Decider, StoredMessages, messages_of, open_waits
 from chat_streams.shown_messages import shown_messages
 from chat_streams.vercel.chunks import approval_fields, call_id, chunk, file_url, send_part
 from chat_streams.vercel.sources import find_sources
@@ -32,7 +31,7 @@ Json: TypeAlias = dict[str, object]
 _Waits: TypeAlias = Mapping[tuple[str, ...], Wait]
 
 
-def ui_messages(target: Messages | Conversation, decider: Decider, /) -> list[Json]:
+def ui_messages(target: Messages | StoredMessages, decider: Decider, /) -> list[Json]:
     """Return a conversation as UI messages, for the option `messages` of `useChat`.
 
     Instructions, turns of the engine, progress reports and data without `Data.keep` are left out.
@@ -53,7 +52,7 @@ def ui_messages(target: Messages | Conversation, decider: Decider, /) -> list[Js
     return found
 
 
-def stored_chunks(target: Messages | Conversation, decider: Decider, /) -> bytes:
+def stored_chunks(target: Messages | StoredMessages, decider: Decider, /) -> bytes:
     """Return the chunks of the last message, or empty bytes if it is not an assistant message.
 
     A client that reconnects to a run rebuilds the message from its first chunk. Call this for the conversation as it

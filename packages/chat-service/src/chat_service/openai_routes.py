@@ -1,0 +1,262 @@
+"""Routes of OpenAI's APIs: Responses, which belong to sessions, and Chat Completions, which are not stored."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Never, TypeAlias, cast, final
+
+import anyio
+from chat_core import AnyChat, Chat, ChatOptions, ChatResponse, ChatStream, Done, Paused
+from chat_core.approvals import Principal
+from chat_core.json import dumps
+from chat_inbox.api import json_response
+from chat_inbox.http_errors import HTTPError
+from chat_store import Snapshot
+from chat_streams import AppliedInput, ClientInputError, Decider, RunFailedError, encode_run, send_failure, send_run
+from chat_streams.openai import (
+    CompletionsEncoder,
+    ResponsesEncoder,
+    ResponsesRequest,
+    apply_responses_request,
+    error_body,
+    error_status,
+    read_completions_request,
+    read_responses_request,
+)
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from chat_service.chat_routes import PrincipalResolver
+from chat_service.client_runs import (
+    ClientRun,
+    ClientRuns,
+    before_run,
+    check_messages,
+    client_session_id,
+    list_turns,
+)
+from chat_service.context import ServiceContext
+from chat_service.engine_events import EngineEvents
+from chat_service.following import failure_text
+from chat_service.problems import CODES
+from chat_service.request_values import read_key, read_object
+
+_log = logging.getLogger("chat_service")
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_TYPES: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    409: "conflict_error",
+    429: "rate_limit_error",
+}
+_NO_OPTIONS: Final = "The fields temperature, top_p and max_output_tokens are not supported: the service sets them."
+
+
+@final
+class OpenAIRoutes:
+    """Routes and endpoints of OpenAI's APIs. The model is the flow of the service.
+
+    Args:
+        context: objects shared by the parts of the service.
+        client_runs: stores requests together with their runs.
+        events: recreates the events of runs.
+        authenticate: returns the user of a request.
+    """
+
+    def __init__(
+        self, context: ServiceContext, client_runs: ClientRuns, events: EngineEvents, authenticate: PrincipalResolver
+    ) -> None:
+        self._settings = context.settings
+        self._may_decide = context.may_decide
+        self._model = context.flow.name
+        self._chat = context.engine.chat(context.flow)
+        self._client_runs = client_runs
+        self._events = events
+        self._authenticate = authenticate
+        self._places = anyio.CapacityLimiter(max(self._settings.workers, 1))
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/v1/responses", _with_openai_errors(self.create_response), methods=["POST"]),
+            Route("/v1/chat/completions", _with_openai_errors(self.complete), methods=["POST"]),
+        ]
+
+    # --- Responses --------------------------------------------------------------------------------------------------
+
+    async def create_response(self, request: Request) -> Response:
+        """Apply a request to its conversation, and return or stream the response. The run continues without client."""
+        principal = await self._authenticate(request)
+        decider = Decider(principal, self._may_decide)
+        key = read_key(request)
+        body, _ = await read_object(request, self._settings)
+        posted = read_responses_request(body)
+        self._require_model(posted.model)
+        if posted.options != ChatOptions():
+            raise HTTPError(400, _NO_OPTIONS)
+        check_messages(posted.given, self._settings)
+        if key is not None:
+            posted = _with_key(posted, principal, key)
+        apply = partial(_apply, posted, is_repeatable=key is not None, chat=self._chat, decider=decider)
+        session_id = client_session_id(principal.name, "openai", posted.session)
+        found = await self._client_runs.submit(principal, session_id, apply)
+        assert found.run is not None  # noqa: S101 - the conversation is not empty
+        view = found.snapshot
+        if key is not None and posted.given.messages and not found.applied.new_messages:
+            view = before_run(view, found.run.id)  # a repeated request receives the same response
+        encoder = ResponsesEncoder(view, posted, decider)
+        if posted.stream:
+            encoded = encode_run(self._events.follow(found.run, view, found.ended), encoder)
+            headers = {"x-run-id": found.run.id}
+            return EventSourceResponse(encoded, headers=headers, ping=self._settings.ping_seconds, sep="\n")
+        return await self._respond(found, view, encoder)
+
+    async def _respond(self, found: ClientRun, view: Snapshot, encoder: ResponsesEncoder) -> Response:
+        assert found.run is not None  # noqa: S101 - the caller has checked this
+        async with aclosing(self._events.follow(found.run, view, found.ended)) as events:
+            async for event in events:
+                if isinstance(event, Paused):
+                    return _json(encoder.whole(event))
+                if isinstance(event, Done):
+                    return _json(encoder.whole(cast("Done[ChatResponse]", event).response))
+        raise AssertionError  # the events of a run end with Done or Paused
+
+    # --- Chat Completions -------------------------------------------------------------------------------------------
+
+    async def complete(self, request: Request) -> Response:
+        """Answer the posted conversation, which is not stored. The run ends when the client leaves."""
+        principal = await self._authenticate(request)
+        body, _ = await read_object(request, self._settings)
+        posted = read_completions_request(body)
+        self._require_model(posted.model)
+        chat = cast("Chat[Any, Never]", self._chat)  # the encoder refuses a run that pauses
+        encoder = CompletionsEncoder(chat, posted)
+        options, owner = posted.options, principal.name
+        if posted.stream:
+            stream = self._chat.stream(posted.messages, options=options, owner=owner)
+            return _CompletionResponse(stream, encoder, self._places, self._settings.run_seconds)
+        try:
+            with anyio.fail_after(self._settings.run_seconds):
+                async with self._places:
+                    outcome = await self._chat.complete(posted.messages, options=options, owner=owner)
+        except TimeoutError:
+            raise _timeout() from None
+        return _json(encoder.whole(outcome))
+
+    def _require_model(self, name: str) -> None:
+        if name != self._model:
+            raise HTTPError(404, f"There is no model {name!r}: this service has the model {self._model!r}.")
+
+
+@final
+class _CompletionResponse(Response):
+    """A streamed completion. Its run has no session, so the run ends when the client leaves.
+
+    Args:
+        stream: the run, which is entered when the response is sent.
+        encoder: encoder of the run.
+        places: limit of the runs at the same time.
+        seconds: maximum duration of the run.
+    """
+
+    def __init__(
+        self,
+        stream: ChatStream[ChatResponse, Paused],
+        encoder: CompletionsEncoder,
+        places: anyio.CapacityLimiter,
+        seconds: float,
+    ) -> None:
+        super().__init__(media_type="text/event-stream")
+        self._stream = stream
+        self._encoder = encoder
+        self._places = places
+        self._seconds = seconds
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        del self.headers["content-length"]  # of an empty body
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+
+        async def write(data: bytes) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_at_disconnect, receive, group.cancel_scope)
+            with anyio.move_on_after(self._seconds) as limit:
+                async with self._places, self._stream as events:
+                    await send_run(aiter(events), self._encoder, write)
+            if limit.cancelled_caught:
+                await send_failure(_timeout(), self._encoder, write)
+            await send({"type": "http.response.body", "body": b""})
+            group.cancel_scope.cancel()
+
+
+async def _cancel_at_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _timeout() -> RunFailedError:
+    return RunFailedError("timeout", failure_text("timeout"))
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+def _with_openai_errors(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that reports refused requests and failed runs in the form of OpenAI's API."""
+
+    async def respond(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except HTTPError as error:
+            kind = _TYPES.get(error.status, "invalid_request_error")
+            found = {"message": error.detail, "type": kind, "param": None, "code": CODES[error.status]}
+            return json_response({"error": found}, error.status)
+        except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
+            if not isinstance(error, (ClientInputError, RunFailedError)):
+                _log.error("a run for a client of OpenAI's API failed", exc_info=error)
+            return Response(error_body(error), error_status(error), media_type="application/json")
+
+    return respond
+
+
+def _with_key(posted: ResponsesRequest, principal: Principal, key: str) -> ResponsesRequest:
+    """Return a request whose new session and new messages have ids made from an idempotency key."""
+    digest = hashlib.sha256(dumps([principal.name, "v1/responses", key]).encode(errors="surrogatepass")).hexdigest()
+    is_new = posted.previous is None and not posted.conversation
+    messages = [
+        replace(message, id=f"input-{digest[:32]}-{number}") for number, message in enumerate(posted.given.messages)
+    ]
+    return replace(
+        posted, session=digest[:32] if is_new else posted.session, given=replace(posted.given, messages=messages)
+    )
+
+
+def _apply(
+    posted: ResponsesRequest, target: Snapshot, /, *, is_repeatable: bool, chat: AnyChat, decider: Decider
+) -> AppliedInput:
+    """Apply a request, unless the same request was applied before.
+
+    Raises:
+        ClientInputError: the request is refused.
+        HTTPError: 422 if the idempotency key was used with another message.
+    """
+    ids = {turn.client_id: turn.text for _, turn in list_turns(target.messages) if turn.client_id is not None}
+    new = posted.given.messages
+    if is_repeatable and new and new[-1].id in ids:
+        if ids[new[-1].id] != new[-1].text:
+            raise HTTPError(422, "This Idempotency-Key was used with another request body.")
+        return AppliedInput(0, 0, up_to_date=True)
+    return apply_responses_request(posted, target, chat=chat, decider=decider)
