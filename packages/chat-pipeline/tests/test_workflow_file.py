@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chat_pipeline import WorkflowFileError, load_workflow, parse_workflow
+from chat_pipeline import Schedule, WorkflowFileError, load_workflow, parse_workflow
 from chat_pipeline.workflow_file import MAX_BYTES
 from pipeline_world import PARSING, probe, workflow
 
@@ -101,7 +101,7 @@ def test_a_checked_workflow_has_its_tasks_in_the_order_of_their_dependencies() -
 def test_all_problems_of_a_file_are_reported_at_once_with_their_lines() -> None:
     assert problems_of(BAD) == [
         "bad.toml:3: 'name' must consist of 1 to 64 lowercase letters, digits, '-' or '_', not 'Bad Name'",
-        "bad.toml:4: unknown key 'titel'; known keys: name, description, tasks, runtime",
+        "bad.toml:4: unknown key 'titel'; known keys: name, description, tasks, runtime, schedule, triggers",
         "bad.toml:7: 'timeout_secs' must be a number from 0.001 to 86400, not 0",
         "bad.toml:11: unknown runtime 'shell'; this pipeline has: file_read, file_write, passthrough, probe, transform",
         "bad.toml:12: the dependencies form a cycle: a -> b -> a",
@@ -168,9 +168,11 @@ def test_a_wrong_task_is_refused(task: str, problem: str) -> None:
 
 
 def test_a_setting_of_another_version_is_refused_instead_of_ignored() -> None:
-    found = problems_of(workflow(probe("a"), head='[workflow.schedule]\ncron = "0 7 * * *"'))
+    found = problems_of(workflow(probe("a"), head='[workflow.notify]\nmail = "ana"'))
 
-    assert found == ["bad.toml:3: unknown key 'schedule'; known keys: name, description, tasks, runtime"]
+    assert found == [
+        "bad.toml:3: unknown key 'notify'; known keys: name, description, tasks, runtime, schedule, triggers"
+    ]
 
 
 def test_a_workflow_is_loaded_from_a_file(tmp_path: Path) -> None:
@@ -181,3 +183,25 @@ def test_a_workflow_is_loaded_from_a_file(tmp_path: Path) -> None:
     path.write_text("[workflow]", encoding="utf-8")
     with pytest.raises(WorkflowFileError, match=r"report\.toml:1: 'name' is missing"):
         load_workflow(path, PARSING)
+
+
+def test_schedules_and_triggers_are_read() -> None:
+    head = '[workflow.schedule]\ncron = "0 7 * * *"\nmissed = "skip"\n[workflow.triggers]\non_event = "session_close"'
+    found = parse_workflow(workflow(probe("a"), head=head), PARSING)
+    assert (found.schedule, found.on_event) == (Schedule("0 7 * * *", "UTC", "skip"), "session_close")
+
+
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        pytest.param('[workflow.schedule]\ncron = "7"', "bad.toml:4: 'cron' must have 5 fields", id="cron"),
+        pytest.param('[workflow.schedule]\ntimezone = "UTC"', "bad.toml:3: 'cron' must have 5 fields", id="no-cron"),
+        pytest.param(
+            '[workflow.schedule]\ncron = "0 7 * * *"\ntimezone = "Mars"', "bad.toml:5: 'timezone' must be", id="zone"
+        ),
+        pytest.param('[workflow.schedule]\nzone = "UTC"', "bad.toml:4: unknown key 'zone'", id="key"),
+        pytest.param('[workflow.triggers]\non_event = "a b"', "bad.toml:4: 'on_event' must consist of", id="event"),
+    ],
+)
+def test_a_wrong_schedule_or_trigger_is_refused(head: str, problem: str) -> None:
+    assert any(line.startswith(problem) for line in problems_of(workflow(probe("a"), head=head)))

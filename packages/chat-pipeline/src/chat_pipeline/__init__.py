@@ -11,8 +11,10 @@ from chat_pipeline.pipelines import PipelineLimits, Pipelines
 from chat_pipeline.python import Python
 from chat_pipeline.runs import Run, TaskStatus
 from chat_pipeline.runtime import ConfigField, Passthrough, Runtime, TaskCall, Transform, Waiting
+from chat_pipeline.schedule import Schedule
 from chat_pipeline.waking import wake_due, wake_run
 from chat_pipeline.workflow_file import load_workflow, parse_workflow
+from chat_pipeline.workflow_folder import WorkflowFolder
 
 __all__ = [
     "AgentRuntime",
@@ -32,6 +34,7 @@ __all__ = [
     "Python",
     "Run",
     "Runtime",
+    "Schedule",
     "Task",
     "TaskCall",
     "TaskError",
@@ -41,6 +44,7 @@ __all__ = [
     "Waiting",
     "Workflow",
     "WorkflowFileError",
+    "WorkflowFolder",
     "code_tool",
     "load_workflow",
     "parse_workflow",

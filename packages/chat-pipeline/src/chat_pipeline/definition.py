@@ -9,6 +9,8 @@ from typing import Final, final
 
 from chat_core.json import JsonValue
 
+from chat_pipeline.schedule import Schedule
+
 TASK_SECONDS: Final = 300.0
 """Default time limit of one attempt of a task."""
 RUN_SECONDS: Final = 600.0
@@ -56,6 +58,8 @@ class Workflow:
         tasks: the tasks. Each task comes after its dependencies.
         timeout_secs: time limit of a run in seconds, without the time in which it waits for decisions.
         source: the TOML text of the workflow.
+        schedule: the times at which a `WorkflowFolder` starts the workflow, or None.
+        on_event: name of the event at which a `WorkflowFolder` starts the workflow, or None.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Workflow:
     tasks: tuple[Task, ...]
     timeout_secs: float
     source: str
+    schedule: Schedule | None = None
+    on_event: str | None = None
 
     @cached_property
     def ancestors(self) -> Mapping[str, frozenset[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast, final
 
+from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault, is_deeper
 
 from chat_pipeline._graph import sort_tasks
@@ -15,6 +16,7 @@ from chat_pipeline._toml_lines import find_lines, line_of
 from chat_pipeline.definition import RETRY_DELAY_MS, RUN_SECONDS, TASK_SECONDS, Task, Workflow
 from chat_pipeline.errors import Problem, WorkflowFileError
 from chat_pipeline.runtime import Runtime, check_config
+from chat_pipeline.schedule import MissedRuns, Schedule
 from chat_pipeline.templates import ROOTS, TemplateSyntaxError, parse_template, texts_of
 
 MAX_BYTES: Final = 1024 * 1024
@@ -29,6 +31,7 @@ MAX_LEVELS: Final = 64
 """Maximum nesting of a workflow file."""
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}\Z")
+_EVENT: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _TASK_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _TOML_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)\Z| \(at end of document\)\Z")
 _TASK_KEYS: Final = (
@@ -110,7 +113,7 @@ class _Reader:
         self._check_keys((), self._document, ("workflow",))
         table = self._table((), self._document, "workflow", required=True)
         at = ("workflow",)
-        self._check_keys(at, table, ("name", "description", "tasks", "runtime"))
+        self._check_keys(at, table, ("name", "description", "tasks", "runtime", "schedule", "triggers"))
         name = self._text_of(at, table, "name", _NAME, "1 to 64 lowercase letters, digits, '-' or '_'")
         description = self._text_of(at, table, "description", None, "")
         limits = self._table(at, table, "runtime")
@@ -119,11 +122,38 @@ class _Reader:
         seconds = self._number((*at, "runtime"), limits, "timeout_secs", RUN_SECONDS, (0.001, MAX_SECONDS))
         tasks = self._read_tasks(table, int(retries))
         ordered = self._check_graph(tasks)
+        schedule = self._read_schedule(at, table)
+        triggers = self._table(at, table, "triggers")
+        self._check_keys((*at, "triggers"), triggers, ("on_event",))
+        allowed = "1 to 64 letters, digits, '.', '-' or '_'"
+        event = self._text_of((*at, "triggers"), triggers, "on_event", _EVENT, allowed) if triggers else ""
         if self.problems:
             return None
         return Workflow(
-            name=name, description=description, tasks=tuple(ordered), timeout_secs=seconds, source=self._text
+            name=name,
+            description=description,
+            tasks=tuple(ordered),
+            timeout_secs=seconds,
+            source=self._text,
+            schedule=schedule,
+            on_event=event or None,
         )
+
+    def _read_schedule(self, at: tuple[str | int, ...], table: Mapping[str, Any]) -> Schedule | None:
+        values = self._table(at, table, "schedule")
+        at = (*at, "schedule")
+        self._check_keys(at, values, ("cron", "timezone", "missed"))
+        if not values:
+            return None
+        texts = {key: self._text_of(at, values, key, None, "") for key in ("cron", "timezone", "missed")}
+        try:
+            return Schedule(
+                texts["cron"], texts["timezone"] or "UTC", cast("MissedRuns", texts["missed"] or "run-once")
+            )
+        except UsageError as error:
+            key = next(key for key in texts if f"'{key}'" in str(error))
+            self._report((*at, key) if key in values else at, str(error))
+            return None
 
     def _report(self, path: tuple[str | int, ...], message: str) -> None:
         self.problems.append(Problem(line_of(self._lines, path), message))

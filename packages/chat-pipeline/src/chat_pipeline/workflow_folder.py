@@ -1,0 +1,157 @@
+"""`WorkflowFolder`, the workflows in a folder: reloaded when files change, and started by schedules and events."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, final
+
+from chat_core.clock import utc_now
+from chat_core.json import JsonValue
+from dbos import DBOS
+
+from chat_pipeline.definition import Workflow
+from chat_pipeline.errors import Problem, WorkflowFileError
+from chat_pipeline.pipelines import Pipelines
+
+_STAMP: Final = "%Y%m%dT%H%M%SZ"
+
+
+@final
+class WorkflowFolder:
+    """The workflows in the files `*.toml` of a folder.
+
+    Args:
+        pipelines: executes the workflows.
+        folder: the folder.
+        now: the clock. It returns times with a time zone.
+    """
+
+    def __init__(self, pipelines: Pipelines, folder: Path | str, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._pipelines = pipelines
+        self._folder = Path(folder)
+        self._now = now
+        self._texts: dict[str, bytes] = {}
+        self._valid: dict[str, Workflow] = {}
+        self._errors: dict[str, WorkflowFileError] = {}
+        self._since: dict[str, datetime] = {}
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow]:
+        """The last valid version of each workflow, by name."""
+        return {workflow.name: workflow for workflow in self._valid.values()}
+
+    @property
+    def errors(self) -> Mapping[str, WorkflowFileError]:
+        """The errors of files whose current version is invalid, by file name. Their last valid version remains."""
+        return dict(self._errors)
+
+    def reload(self) -> bool:
+        """Read the files that have changed, and forget those that were removed. Return whether anything changed.
+
+        An invalid file is reported in `errors`, and the last valid version of its workflow remains. Runs that have
+        started keep the version with which they started.
+        """
+        texts: dict[str, bytes] = {}
+        for path in sorted(self._folder.glob("*.toml")):
+            try:
+                texts[path.name] = path.read_bytes()
+            except FileNotFoundError:  # removed since the folder was listed
+                continue
+        if texts == self._texts:
+            return False
+        for name in self._texts.keys() - texts.keys():
+            self._valid.pop(name, None)
+            self._errors.pop(name, None)
+        for name, text in texts.items():
+            if text != self._texts.get(name) or name in self._errors:
+                self._load(name, text)
+        self._texts = texts
+        return True
+
+    async def tick(self) -> list[str]:
+        """Start the workflows whose schedules are due, and return the ids of their runs.
+
+        Several processes may call this method for the same folder: the id of a run is derived from its scheduled time,
+        so each run is started once. The first call for a new schedule starts nothing.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database of DBOS cannot be used.
+        """
+        now = self._now()
+        started: list[str] = []
+        for workflow in self.workflows.values():
+            if workflow.schedule is None:
+                continue
+            schedule = workflow.schedule
+            prefix = f"schedule-{_digest(workflow.name, schedule.cron, schedule.timezone)}-"
+            last = self._since.get(prefix) or await _last_run(prefix) or now
+            due = schedule.due(last, now)
+            self._since[prefix] = now if due is None else due
+            if due is not None:
+                given: JsonValue = {"scheduled_at": due.isoformat()}
+                run_id = f"{prefix}{due.strftime(_STAMP)}"
+                started.append(await self._pipelines.start(workflow, given, run_id=run_id))
+        return started
+
+    async def trigger(self, event: str, key: str, input: JsonValue = None) -> list[str]:  # noqa: A002
+        """Start the workflows with `on_event = event`, and return the ids of their runs.
+
+        Args:
+            event: name of the event.
+            key: key of this occurrence of the event. Another call with the same key starts nothing.
+            input: JSON value that templates read as `input`.
+
+        Raises:
+            UsageError: the input is not JSON.
+        """
+        return [
+            await self._pipelines.start(workflow, input, run_id=f"event-{_digest(workflow.name, event, key)}")
+            for workflow in self.workflows.values()
+            if workflow.on_event == event
+        ]
+
+    async def watch(self, *, every: float = 0.3) -> None:
+        """Reload files and start scheduled runs until the task is cancelled.
+
+        Args:
+            every: interval in seconds.
+        """
+        while True:
+            await asyncio.to_thread(self.reload)
+            await self.tick()
+            await asyncio.sleep(every)
+
+    def _load(self, name: str, text: bytes) -> None:
+        try:
+            workflow = self._pipelines.parse(text.decode(), file=name)
+        except UnicodeDecodeError as error:
+            self._errors[name] = WorkflowFileError(name, [Problem(1, f"the file is not UTF-8: {error}")])
+            return
+        except WorkflowFileError as error:
+            self._errors[name] = error
+            return
+        other = next((file for file, item in self._valid.items() if item.name == workflow.name), name)
+        if other != name:
+            message = f"the file {other} already has a workflow with the name {workflow.name!r}"
+            self._errors[name] = WorkflowFileError(name, [Problem(1, message)])
+            return
+        self._errors.pop(name, None)
+        self._valid[name] = workflow
+
+
+async def _last_run(prefix: str) -> datetime | None:
+    """Return the scheduled time of the last run of a schedule, or None if there was none."""
+    found = await DBOS.list_workflows_async(
+        workflow_id_prefix=prefix, sort_desc=True, limit=1, load_input=False, load_output=False
+    )
+    if not found:
+        return None
+    return datetime.strptime(found[0].workflow_id.removeprefix(prefix), _STAMP).replace(tzinfo=UTC)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

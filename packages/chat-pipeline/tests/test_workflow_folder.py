@@ -1,0 +1,213 @@
+"""A folder of workflows is reloaded, keeps the last valid versions, and starts each due run once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from chat_pipeline import WorkflowFolder
+from pipeline_world import PATIENCE, World, probe, running, wait_until, workflow
+
+pytestmark = pytest.mark.anyio
+
+DAILY = '[workflow.schedule]\ncron = "0 7 * * *"\ntimezone = "Europe/Berlin"'
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 6, 1, 4, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Files:
+    """A folder of workflow files."""
+
+    def __init__(self, world: World) -> None:
+        self.path = world.folder / "workflows"
+        self.path.mkdir()
+        self.clock = Clock()
+        self.pipelines = world.pipelines()
+
+    def open(self) -> WorkflowFolder:
+        return WorkflowFolder(self.pipelines, self.path, now=self.clock)
+
+    def write(self, name: str, text: str) -> Path:
+        (self.path / name).write_text(text, encoding="utf-8")
+        return self.path / name
+
+
+@pytest.fixture
+def files(world: World) -> Files:
+    return Files(world)
+
+
+async def test_a_broken_file_keeps_the_last_valid_version_and_is_reported(files: Files) -> None:
+    folder = files.open()
+    files.write("a.toml", workflow(probe("one")))
+    assert folder.reload()
+    assert not folder.reload()
+
+    files.write("a.toml", "[workflow")
+    assert folder.reload()
+    assert [task.id for task in folder.workflows["test"].tasks] == ["one"]
+    assert "a.toml:1:" in str(folder.errors["a.toml"])
+
+    files.write("a.toml", workflow(probe("two")))
+    folder.reload()
+    assert [task.id for task in folder.workflows["test"].tasks] == ["two"]
+    assert folder.errors == {}
+
+
+async def test_a_removed_file_is_forgotten_with_its_error(files: Files) -> None:
+    folder = files.open()
+    good, bad = files.write("a.toml", workflow(probe("one"))), files.write("b.toml", "[")
+    folder.reload()
+    assert (list(folder.workflows), list(folder.errors)) == (["test"], ["b.toml"])
+
+    good.unlink()
+    bad.unlink()
+    assert folder.reload()
+    assert (dict(folder.workflows), dict(folder.errors)) == ({}, {})
+
+
+async def test_a_renamed_workflow_is_known_only_by_its_new_name(files: Files) -> None:
+    folder = files.open()
+    files.write("a.toml", workflow(probe("one")))
+    folder.reload()
+    files.write("a.toml", workflow(probe("one")).replace('"test"', '"other"'))
+    folder.reload()
+    assert list(folder.workflows) == ["other"]
+
+
+async def test_a_second_file_with_the_same_name_is_refused_until_the_first_is_removed(files: Files) -> None:
+    folder = files.open()
+    first = files.write("a.toml", workflow(probe("one")))
+    files.write("b.toml", workflow(probe("two")))
+    folder.reload()
+    assert "the file a.toml already has a workflow with the name 'test'" in str(folder.errors["b.toml"])
+    first.unlink()
+    folder.reload()
+    assert ([task.id for task in folder.workflows["test"].tasks], dict(folder.errors)) == (["two"], {})
+
+
+async def test_two_schedulers_start_each_run_once(world: World, files: Files) -> None:
+    files.write("a.toml", workflow(probe("one", value='"{{ input.scheduled_at }}"'), head=DAILY))
+    folders = [files.open(), files.open()]
+    async with running(world, files.pipelines):
+        for folder in folders:
+            folder.reload()
+            assert await folder.tick() == []
+        started = set[str]()
+        for hours in (2, 24, 24):
+            files.clock.now += timedelta(hours=hours)
+            found = [*await folders[0].tick(), *await folders[1].tick(), *await folders[0].tick()]
+            assert len(found) == 2
+            started |= set(found)
+        assert len(started) == 3
+        runs = [await files.pipelines.wait(run_id) for run_id in sorted(started)]
+    assert [run.outputs["one"] for run in runs] == [f"2026-06-0{day}T05:00:00+00:00" for day in (1, 2, 3)]
+    assert world.probe.calls == ["one"] * 3
+
+
+async def test_a_scheduler_that_was_stopped_runs_once_for_all_missed_times(world: World, files: Files) -> None:
+    files.write("a.toml", workflow(probe("one"), head=DAILY))
+    async with running(world, files.pipelines):
+        first = files.open()
+        first.reload()
+        assert await first.tick() == []
+        for hours, expected in ((2, 1), (24 * 9, 1), (1, 0)):
+            files.clock.now += timedelta(hours=hours)
+            folder = first if hours == 2 else files.open()  # a restarted process knows only the database
+            folder.reload()
+            started = await folder.tick()
+            assert len(started) == expected
+            for run_id in started:
+                await files.pipelines.wait(run_id)
+    assert world.probe.calls == ["one"] * 2
+
+
+async def test_an_event_starts_its_workflows_once_per_key(world: World, files: Files) -> None:
+    files.write("a.toml", workflow(probe("one"), head='[workflow.triggers]\non_event = "session_close"'))
+    folder = files.open()
+    folder.reload()
+    async with running(world, files.pipelines):
+        assert await folder.trigger("other", "s-1") == []
+        (run_id,) = await folder.trigger("session_close", "s-1", {"session": "s-1"})
+        await files.pipelines.wait(run_id)
+        assert await folder.trigger("session_close", "s-1") == [run_id]
+        (other,) = await folder.trigger("session_close", "s-2")
+        await files.pipelines.wait(other)
+    assert world.probe.calls == ["one", "one"]
+
+
+async def test_watching_notices_a_new_file(world: World, files: Files) -> None:
+    folder = files.open()
+    async with running(world, files.pipelines):
+        watcher = asyncio.create_task(folder.watch(every=0.01))
+        files.write("a.toml", workflow(probe("one")))
+
+        async def noticed() -> bool:
+            return "test" in folder.workflows
+
+        await wait_until(noticed)
+        watcher.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watcher
+
+
+_SCHEDULER = """
+import asyncio, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from chat_dbos import launched
+from chat_pipeline import Pipelines, Runtime, WorkflowFolder
+
+class Effect(Runtime):
+    name = "effect"
+
+    async def run(self, call):
+        with Path("effects").open("a") as file:
+            file.write(f"{call.run_id}\\n")
+
+async def main(name):
+    times = [datetime(2026, 6, day, 4, 0, tzinfo=UTC) for day in range(1, 6)]
+    now = times[0]
+    pipelines = Pipelines([Effect()])
+    folder = WorkflowFolder(pipelines, "workflows", now=lambda: now)
+    folder.reload()
+    config = {"name": "schedules", "system_database_url": "sqlite:///dbos.db", "executor_id": name}
+    async with launched({**config, "application_version": "1", "log_level": "CRITICAL"}):
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        for now in times:
+            for run_id in await folder.tick():
+                await pipelines.wait(run_id)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_two_processes_run_each_scheduled_time_once(tmp_path: Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    text = workflow('id = "one"\nruntime = "effect"', head=DAILY)
+    (tmp_path / "workflows" / "a.toml").write_text(text, encoding="utf-8")
+    pipe = asyncio.subprocess.PIPE
+    workers = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _SCHEDULER, name, cwd=tmp_path, stdin=pipe, stdout=pipe
+        )
+        for name in ("one", "two")
+    ]
+    async with asyncio.timeout(PATIENCE):
+        for worker in workers:
+            assert worker.stdout is not None
+            assert await worker.stdout.readline() == b"ready\n"
+        await asyncio.gather(*[worker.communicate(b"go\n") for worker in workers])
+    assert [worker.returncode for worker in workers] == [0, 0]
+    effects = (tmp_path / "effects").read_text(encoding="utf-8").split()
+    assert len(effects) == len(set(effects)) == 4
