@@ -1,0 +1,133 @@
+"""The keys of the configuration: their names, types, defaults and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Final, Literal, TypeAlias, cast, final
+
+from chat_service.settings import ServiceSettings
+
+Value: TypeAlias = str | int | float | tuple[str, ...] | None
+Kind: TypeAlias = Literal["text", "integer", "number", "texts"]
+_KINDS: Final[dict[str, Kind]] = {"int": "integer", "float": "number", "tuple[str, ...]": "texts"}
+_NAMES: Final[dict[Kind, str]] = {
+    "text": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "texts": "an array of strings",
+}
+_TYPES: Final[dict[str, tuple[type, ...]]] = {"text": (str,), "integer": (int,), "number": (int, float)}
+_MAY_BE_ZERO: Final = frozenset(
+    {"workers", "retry_seconds", "grace_seconds", "idempotency_seconds", "socket_grace_seconds"}
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """A key of the configuration.
+
+    Attributes:
+        name: dotted name. A part `*` stands for any name, such as the name of a profile.
+        kind: type of the value.
+        default: value without a configuration.
+        least: smallest valid number.
+        most: largest valid number, or `None` for no limit.
+        is_secret: whether the value is a secret, which is never shown.
+    """
+
+    name: str
+    kind: Kind
+    default: Value = None
+    least: float = 0
+    most: float | None = None
+    is_secret: bool = False
+
+    def matches(self, name: str) -> bool:
+        """Return whether a dotted name is a name of this key.
+
+        Args:
+            name: the dotted name.
+        """
+        return name.count(".") == self.name.count(".") and fnmatchcase(name, self.name)
+
+    def problem(self, value: object) -> str | None:
+        """Return why a value is not valid for this key, or `None` if it is valid. A secret value is not quoted.
+
+        Args:
+            value: the value, as TOML or an environment variable contains it.
+        """
+        if not self._has_type(value):
+            return f"must be {_NAMES[self.kind]}{self._quote(value)}"
+        if self.kind in {"integer", "number"}:
+            number = cast("float", value)
+            if not self.least <= number <= (number if self.most is None else self.most):
+                end = "" if self.most is None else f" and at most {self.most:g}"
+                return f"must be at least {self.least:g}{end}{self._quote(value)}"
+        return None
+
+    def _has_type(self, value: object) -> bool:
+        if self.kind == "texts":
+            return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
+        if isinstance(value, bool):
+            return False
+        return isinstance(value, _TYPES[self.kind])
+
+    def _quote(self, value: object) -> str:
+        return "" if self.is_secret else f", not {value!r}"
+
+
+def _server_keys() -> Iterable[ConfigKey]:
+    for field in fields(ServiceSettings):
+        assert field.default is not MISSING  # noqa: S101 - every setting has a default
+        kind = _KINDS[str(field.type)]
+        least = 0 if field.name in _MAY_BE_ZERO else 1 if kind == "integer" else 0.001
+        yield ConfigKey(f"server.{field.name}", kind, cast("Value", field.default), least)
+
+
+SECRET_KEY: Final = "server.secret"  # noqa: S105 - the name of a key
+"""The key of the secret that signs exports and the forms of the inbox."""
+KEYS: Final[tuple[ConfigKey, ...]] = (
+    ConfigKey("llm.model", "text", "local"),
+    ConfigKey("llm.base_url", "text"),
+    ConfigKey("llm.api_key", "text", is_secret=True),
+    ConfigKey("llm.*.model", "text"),
+    ConfigKey("llm.*.base_url", "text"),
+    ConfigKey("llm.*.api_key", "text", is_secret=True),
+    ConfigKey("agent.llm", "text"),
+    ConfigKey("agent.system_prompt", "text", "You are a helpful assistant."),
+    ConfigKey("agent.max_iterations", "integer", 25),
+    ConfigKey("agent.max_tokens", "integer", least=1),
+    ConfigKey("server.port", "integer", 8080, most=65535),
+    ConfigKey("server.person", "text", "owner"),
+    ConfigKey("server.store", "text", "sessions.db"),
+    ConfigKey(SECRET_KEY, "text", is_secret=True),
+    *_server_keys(),
+)
+"""All keys of the configuration."""
+
+
+def find_key(name: str) -> ConfigKey | None:
+    """Return the key with a dotted name, or `None` if there is no such key.
+
+    Args:
+        name: the dotted name.
+    """
+    return next((key for key in KEYS if key.matches(name)), None)
+
+
+def suggest_key(name: str) -> str:
+    """Return the end of an error message about an unknown key, with the most similar key.
+
+    Args:
+        name: the unknown dotted name.
+    """
+    names = {key.name: key.name for key in KEYS}
+    parts = name.split(".")
+    if len(parts) == 3 and parts[0] == "llm":  # noqa: PLR2004 - the name of a profile is part of the suggestion
+        names |= {key.name.replace("*", parts[1]): key.name for key in KEYS if "*" in key.name}
+    found = get_close_matches(name, names, n=1)
+    return f": did you mean {found[0]}?" if found else ": `config show` lists the keys"
