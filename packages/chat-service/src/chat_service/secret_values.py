@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from typing import Any, Final, Protocol, cast, final
 
 import anyio.to_thread
@@ -27,21 +28,32 @@ class Keyring(Protocol):
     """The functions of a keyring backend that are used."""
 
     def get_password(self, service: str, username: str) -> str | None:
-        """Return a stored secret, or `None`."""
+        """Return a stored secret, or `None`.
+
+        Args:
+            service: name of the service.
+            username: name of the secret.
+        """
         ...
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Store a secret."""
+        """Store a secret.
+
+        Args:
+            service: name of the service.
+            username: name of the secret.
+            password: the secret.
+        """
         ...
 
 
 def find_keyring() -> tuple[Keyring | None, str]:
     """Return the keyring of the operating system, or `None` with the reason why it cannot be used."""
     try:
-        import keyring  # noqa: PLC0415 - an optional dependency
+        keyring: Any = import_module("keyring")  # an optional dependency
     except ImportError:
         return None, "the package keyring is not installed: run `pip install chat-service[keyring]`"
-    backend = cast("Any", keyring).get_keyring()
+    backend = keyring.get_keyring()
     module = type(backend).__module__
     if module.startswith(_REFUSED_BACKENDS):
         return None, f"this machine has no keyring that protects secrets: {module} stores nothing, or plain text"
