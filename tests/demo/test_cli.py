@@ -15,7 +15,7 @@ from .programs import Terminal
 
 PROGRAM = Path(chat_terminal.__file__).parent
 ANSWERED, WAITS, STOPPED = 0, 3, 130
-QUESTION = "decide (approve/edit/reject/later): "
+QUESTION = "decide ([y]es, [e]dit, [n]o, [l]ater): "
 MODULE = '''
 import os
 

@@ -23,7 +23,7 @@ SECONDS = 120.0
 """How long anything may take before it counts as hanging; a busy machine that loads a model is slow."""
 PRESS = 10.0
 """Seconds without anything new on the screen, after which it is looked at again, and ctrl-C pressed once more."""
-QUESTION = "decide (approve/edit/reject/later):"
+QUESTION = "decide ([y]es, [e]dit, [n]o, [l]ater):"
 CALL = '⏸ pay(to="Bo", cents=500)'
 
 

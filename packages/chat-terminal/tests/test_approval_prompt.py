@@ -66,6 +66,11 @@ def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bo
     [
         ("approve\n", Approved, {"to": "Bo", "cents": 500}),
         ("a\n", Approved, {"to": "Bo", "cents": 500}),
+        ("y\n", Approved, {"to": "Bo", "cents": 500}),
+        ("e\n\n300\n", Approved, {"to": "Bo", "cents": 300}),
+        ("n\nnot now\n", Rejected, {"to": "Bo", "cents": 500}),
+        ("r\nnot now\n", Rejected, {"to": "Bo", "cents": 500}),
+        ("l\n", Pending, {"to": "Bo", "cents": 500}),
         ("perhaps\na\n", Approved, {"to": "Bo", "cents": 500}),
         ("edit\n\n300\n", Approved, {"to": "Bo", "cents": 300}),
         ("edit\nMaria\n\n", Approved, {"to": "Maria", "cents": 500}),
@@ -147,3 +152,27 @@ def test_decision_about_a_removed_call_prints_an_error() -> None:
     _, outcome = paused(RequireApproval())
 
     assert "no tool with id 'call_1'" in said("approve\n", Messages.from_user("Hello."), outcome.waiting)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        pytest.param("many", "this must be a number, such as 500, not 'many'", id="text"),
+        pytest.param('"300"', "this must be a number", id="quoted-number"),
+        pytest.param("true", "this must be a number", id="boolean"),
+        pytest.param("null", "this must be a number", id="null"),
+    ],
+)
+def test_edited_value_keeps_its_type(typed: str, message: str) -> None:
+    messages, outcome = paused(RequireApproval())
+    told = said(f"e\n\n{typed}\n300\n", messages, outcome.waiting)
+
+    assert message in told
+    assert messages.tool("call_1").effective_arguments == {"to": "Bo", "cents": 300}
+
+
+def test_edit_of_a_text_that_looks_like_a_number_stays_text() -> None:
+    messages, outcome = paused(RequireApproval(), to="12")
+    said("e\n13\n\n", messages, outcome.waiting)
+
+    assert messages.tool("call_1").effective_arguments == {"to": "13", "cents": 500}

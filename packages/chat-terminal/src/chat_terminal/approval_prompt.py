@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 import click
@@ -16,10 +16,16 @@ Decision = Callable[[Messages], None]
 """Applies one of the user's decisions to a conversation."""
 
 _VERBS: Final = {
-    "approval": ("approve", "edit", "reject", "later"),
+    "approval": ("yes", "edit", "no", "later"),
     "result": ("complete", "fail", "later"),
     "interrupted": ("complete", "retry", "fail", "later"),
 }
+
+_ALIASES: Final = {"approval": {"approve": "yes", "reject": "no"}}
+"""Other words for the answers to each kind of wait. Their beginnings are accepted, too."""
+
+_METHODS: Final = {"yes": "approve", "no": "reject"}
+"""The methods of `Tool` for answers with another name."""
 
 _QUESTIONS: Final = {"reject": "  why", "fail": "  why", "complete": "  what came of it"}
 
@@ -58,8 +64,10 @@ def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None
         outcome = "approved" if wait.kind == "approval" else "decided"
         screen.print_line(f"  can be {outcome} until {wait.expires_at.astimezone():%Y-%m-%d %H:%M:%S}", "dim")
     verbs = _VERBS[wait.kind]
-    verb: str = click.prompt(f"  decide ({'/'.join(verbs)})", type=_VerbType(verbs), err=True)
-    return _build_decision(verb, wait, person)
+    choices = ", ".join([f"[{verb[0]}]{verb[1:]}" for verb in verbs])
+    kind = _VerbType(verbs, _ALIASES.get(wait.kind, {}))
+    verb: str = click.prompt(f"  decide ({choices})", type=kind, err=True)
+    return _build_decision(_METHODS.get(verb, verb), wait, person)
 
 
 def _build_decision(verb: str, wait: Wait, person: str) -> Decision | None:
@@ -99,18 +107,9 @@ def _prompt_arguments(wait: Wait) -> dict[str, object]:
         # Printable text is edited as it is. Text with line breaks or invisible characters is edited as JSON.
         is_plain = isinstance(value, str) and value.isprintable() and not has_invisible(value)
         shown = str(value) if is_plain else format_value(value)
-        typed: str = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, err=True)
-        if typed != shown:
-            arguments[name] = typed if is_plain else _parse_value(typed, text=isinstance(value, str))
+        kind = _ValueType(value, shown, is_plain=is_plain)
+        arguments[name] = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, type=kind, err=True)
     return arguments
-
-
-def _parse_value(typed: str, *, text: bool) -> object:
-    try:
-        value = cast("object", json.loads(typed))
-    except ValueError:
-        return typed
-    return typed if text and not isinstance(value, str) else value
 
 
 def _prompt_line(question: str) -> str:
@@ -123,11 +122,53 @@ class _VerbType(click.ParamType[str]):
 
     name = "verb"
 
-    def __init__(self, verbs: Sequence[str]) -> None:
+    def __init__(self, verbs: Sequence[str], aliases: Mapping[str, str]) -> None:
         self.verbs = verbs
+        self.aliases = aliases
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found = [verb for verb in self.verbs if value and verb.startswith(value.strip().lower())]
+        words = {**{verb: verb for verb in self.verbs}, **self.aliases}
+        found = {verb for word, verb in words.items() if value.strip() and word.startswith(value.strip().lower())}
         if len(found) != 1:
             self.fail(f"choose one of {', '.join(self.verbs)}", param, ctx)
-        return found[0]
+        return found.pop()
+
+
+class _ValueType(click.ParamType[object]):
+    """Click parameter type that replaces an argument by a value of the same JSON type.
+
+    Args:
+        original: current value, which is returned if the user does not change the shown text.
+        shown: the shown text.
+        is_plain: whether `original` is text that is shown and typed as it is; otherwise JSON is typed.
+    """
+
+    name = "value"
+
+    def __init__(self, original: object, shown: str, *, is_plain: bool) -> None:
+        self.original = original
+        self.shown = shown
+        self.is_plain = is_plain
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        if value == self.shown:
+            return self.original
+        if self.is_plain:
+            return value
+        try:
+            parsed = cast("object", json.loads(value))
+        except (ValueError, RecursionError):
+            parsed = value
+        if isinstance(self.original, str):
+            return parsed if isinstance(parsed, str) else value
+        if self.original is not None and _json_type(parsed) != _json_type(self.original):
+            self.fail(f"this must be {_json_type(self.original)}, such as {self.shown[:60]}, not {value!r}", param, ctx)
+        return parsed
+
+
+def _json_type(value: object) -> str:
+    """Return the JSON type of a value with an article. All numbers have one type: the tool checks for integers."""
+    if isinstance(value, bool):
+        return "true or false"
+    names = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object", str: "a text"}
+    return names.get(type(value), "null")

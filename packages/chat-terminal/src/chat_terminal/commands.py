@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 import click
 from chat_core import ChatOptions, ChatResponse, PendingToolsError
-from chat_core.messages import Content
+from chat_core.messages import Content, Text, Tool
 from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
+from chat_terminal.command_words import require_question
 from chat_terminal.controlling_terminal import find_approver
 from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, read_piped_input
@@ -56,6 +57,7 @@ class QuestionGroup(click.Group):
         """Implement `click.Group.resolve_command`: return the named command, or `ask` with all arguments."""
         if args and args[0] in self.commands:
             return super().resolve_command(ctx, args)
+        require_question(args, self.commands)
         return "ask", self.commands["ask"], args
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -463,7 +465,11 @@ async def _delete_conversation(sessions: Sessions, session: str) -> None:
 
 
 def _format_content(content: Content) -> list[str]:
-    lines = content.text.splitlines()
-    for tool in content.tools:
-        lines.append(f"{format_call(tool.name, tool.effective_arguments)}: {type(tool.status).__name__.lower()}")
+    """Return the lines of the texts and calls, in the order in which the model wrote them."""
+    lines: list[str] = []
+    for part in [part for turn in content.turns for part in turn.parts]:
+        if isinstance(part, Tool):
+            lines.append(f"{format_call(part.name, part.effective_arguments)}: {type(part.status).__name__.lower()}")
+        elif isinstance(part, Text):
+            lines += part.text.splitlines()
     return lines
