@@ -31,6 +31,7 @@ call = FunctionCall("pay", {"to": "Bo", "cents": 500}, id="call_1")
 model = ScriptedProvider(call, "It is done.", "Anything else?", by_history=True)
 talker = ScriptedProvider("The Loire.", "The Seine.", by_history=True)
 number = 3
+embedder = ScriptedProvider(vectors=lambda text: [float(len(text)), 1.0])
 '''
 
 
@@ -75,6 +76,7 @@ def user_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserDirectory:
     for name in ("CHAT_MODEL", "CHAT_BASE_URL", "CHAT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHAT_STORE", str(tmp_path / "state" / "chats.db"))
+    monkeypatch.setenv("CHAT_KEYS", str(tmp_path / "config" / "keys.json"))
     monkeypatch.setattr(sys, "path", [*sys.path])  # the command appends directories
     monkeypatch.setattr(
         controlling_terminal, "TERMINAL", str(tmp_path / "none")

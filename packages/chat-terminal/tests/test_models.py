@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 import pytest
-from chat_terminal.models import build_model, load_module, make_absolute
+from chat_terminal.keys import KeyFile
+from chat_terminal.models import build_embedder, build_model, load_module, make_absolute
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,11 @@ def test_provider_prefix_selects_the_provider(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("openai:gpt-5-mini", "OPENAI_API_KEY: export OPENAI_API_KEY=…"),
-        ("gemini:g", "GOOGLE_API_KEY (or GEMINI_API_KEY): export GOOGLE_API_KEY=…"),
+        ("openai:gpt-5-mini", "OPENAI_API_KEY: export OPENAI_API_KEY=…, or store it: chat keys set openai"),
+        (
+            "gemini:g",
+            "GOOGLE_API_KEY (or GEMINI_API_KEY): export GOOGLE_API_KEY=…, or store it: chat keys set gemini",
+        ),
     ],
 )
 def test_missing_key_error_names_the_variable_and_the_export_command(
@@ -138,3 +142,21 @@ def test_relative_file_references_become_absolute(user_dir: Any, monkeypatch: py
     assert make_absolute("local:model.gguf") == f"local:{mine.removesuffix('mine.py')}model.gguf"
     for place in ("local", "openai:x", "json:tools", "missing.py:tools", "python:json:loads"):
         assert make_absolute(place) == place
+
+
+def test_stored_key_is_used_if_the_environment_has_none(user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert user_dir.folder.is_dir()
+    for variable in ("OPENAI_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    KeyFile().set("openai", "sk-stored")
+
+    assert build_model("openai:gpt-5-mini").metadata.model == "gpt-5-mini"
+    assert build_embedder("openai:text-embedding-3-small").metadata.name == "openai"
+    with pytest.raises(click.UsageError, match="chat keys set groq"):
+        build_model("groq:llama-3.3-70b-versatile")
+
+
+def test_embedder_is_loaded_from_a_module(user_dir: Any) -> None:
+    assert build_embedder(f"python:{user_dir.module}:model").metadata.name == "scripted"
+    with pytest.raises(click.UsageError, match="cannot compute embeddings"):
+        build_embedder(f"python:{user_dir.module}:number")

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 import click
 from chat_core import ChatOptions, ChatResponse, PendingToolsError
-from chat_core.messages import Content, Text, Tool
+from chat_core.messages import Content
 from chat_store import UnknownConversationError
 from click.core import ParameterSource
 
+from chat_terminal import vendor_commands
 from chat_terminal.command_words import require_question
 from chat_terminal.controlling_terminal import find_approver
 from chat_terminal.dialog import Dialog
@@ -24,6 +25,7 @@ from chat_terminal.inputs import build_parts, read_piped_input
 from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
 from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome, user_may_decide
 from chat_terminal.screen import Screen, format_call, replace_control_characters
+from chat_terminal.session_texts import find_sessions, format_content
 from chat_terminal.sessions import Session, Sessions
 from chat_terminal.tool_options import Approve, load_scopes, parse_tool_choice
 
@@ -195,6 +197,10 @@ def chat(ctx: click.Context, store: Path | None) -> None:
     ctx.obj = Sessions(store or Path(click.get_app_dir("chat-core")) / "chats.db")
 
 
+for vendor_command in vendor_commands.COMMANDS:
+    chat.add_command(vendor_command)
+
+
 @chat.command(help="Ask a question. Piped input and files are placed before it.")
 @_STORE
 @click.argument("words", nargs=-1)
@@ -301,17 +307,24 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     return _print_outcome(known.id, runner.resume(known.id), as_json=bool(model_options["as_json"]))
 
 
-@chat.command("sessions", help="List the sessions and their waiting calls, the last used session first.")
+@chat.group(
+    "sessions",
+    help="List the sessions and their waiting calls, the last used session first.",
+    invoke_without_command=True,
+)
 @_STORE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.pass_obj
-def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
+@click.pass_context
+def list_sessions(ctx: click.Context, /, *, as_json: bool) -> int:
     """Print each session with its number of waiting tool calls, and return the exit code.
 
     Args:
-        sessions: session file.
+        ctx: Click context. A subcommand runs instead.
         as_json: whether to print one JSON object per session.
     """
+    if ctx.invoked_subcommand is not None:
+        return ANSWERED
+    sessions = cast("Sessions", ctx.obj)
     waiting = anyio.run(_count_waiting, sessions)
     for session in sessions.list_all():
         count = waiting.get(session.id, 0)
@@ -325,6 +338,27 @@ def list_sessions(sessions: Sessions, /, *, as_json: bool) -> int:
                     f"{session.id:10} {session.last_used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"
                 )
             )
+    return ANSWERED
+
+
+@list_sessions.command("search", help="List the sessions that contain a text, with the line that contains it.")
+@_STORE
+@click.argument("words", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.pass_obj
+def search_sessions(sessions: Sessions, /, *, words: tuple[str, ...], as_json: bool) -> int:
+    """Print each session with a text or a call that contains the words, in any case, and return the exit code.
+
+    Args:
+        sessions: session file.
+        words: words that must occur as typed, with one space between them.
+        as_json: whether to print one JSON object per session.
+    """
+    for session, line in anyio.run(find_sessions, sessions, " ".join(words)):
+        if as_json:
+            click.echo(json.dumps({"id": session.id, "title": session.title, "line": line}, ensure_ascii=False))
+        else:
+            click.echo(replace_control_characters(f"{session.id:10} {line}"))
     return ANSWERED
 
 
@@ -347,7 +381,7 @@ def show(sessions: Sessions, /, session: str | None, *, as_json: bool) -> int:
         click.echo(document)
     for content in [] if as_json else contents:
         click.echo(f"{content.role}:")
-        for line in _format_content(content):
+        for line in format_content(content):
             click.echo(f"  {replace_control_characters(line)}")
     return ANSWERED
 
@@ -462,14 +496,3 @@ async def _delete_conversation(sessions: Sessions, session: str) -> None:
     async with sessions.store() as store:
         with suppress(UnknownConversationError):
             await store.delete(session)
-
-
-def _format_content(content: Content) -> list[str]:
-    """Return the lines of the texts and calls, in the order in which the model wrote them."""
-    lines: list[str] = []
-    for part in [part for turn in content.turns for part in turn.parts]:
-        if isinstance(part, Tool):
-            lines.append(f"{format_call(part.name, part.effective_arguments)}: {type(part.status).__name__.lower()}")
-        elif isinstance(part, Text):
-            lines += part.text.splitlines()
-    return lines

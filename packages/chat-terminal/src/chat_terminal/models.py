@@ -7,16 +7,22 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 from zlib import crc32
 
 import chat_core
 import click
 from chat_core import ChatProvider, StreamProvider
 from chat_core.models import UnknownModelError
+from chat_core.provider import EmbeddingsProvider
 from chat_core.wire.connection import MissingKeyError
+
+from chat_terminal.keys import KeyFile
+
+ProviderT = TypeVar("ProviderT")
 
 KEY_VARIABLE: Final = "CHAT_API_KEY"
 """Environment variable with the API key for `--base-url`."""
@@ -49,10 +55,42 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
         raise click.UsageError(msg)
     if provider == "python":
         return _load_provider(model)
+    if provider == COMPLETIONS:
+        key = os.environ.get(KEY_VARIABLE) or None
+        return _build_with_key(name, lambda _: chat_core.model(name, base_url=base_url, api_key=key))
+    return _build_with_key(name, lambda settings: chat_core.model(name, **settings))
+
+
+def build_embedder(name: str) -> EmbeddingsProvider:
+    """Build the embeddings provider that a model name refers to.
+
+    Args:
+        name: `openai:…` or `gemini:…`, or `python:module:name` for a provider object of the user. All but the last are
+            looked up by `chat_core.embedder()`.
+
+    Raises:
+        click.UsageError: the provider does not exist or cannot embed, or a required value is missing.
+    """
+    provider, _, reference = name.partition(":")
+    if provider != "python":
+        return _build_with_key(name, lambda settings: chat_core.embedder(name, **settings))
+    found = _load_object(reference)
+    if not isinstance(found, EmbeddingsProvider):
+        msg = f"{name} cannot compute embeddings: pass python:MODULE:NAME, where MODULE is a name or a file"
+        raise click.UsageError(msg)
+    return found
+
+
+def _build_with_key(name: str, build: Callable[[Mapping[str, str]], ProviderT]) -> ProviderT:
+    """Return the result of `build(settings)`. If the environment has no key, use the stored key of the vendor."""
     try:
-        if provider == COMPLETIONS:
-            return chat_core.model(name, base_url=base_url, api_key=os.environ.get(KEY_VARIABLE) or None)
-        return chat_core.model(name)
+        try:
+            return build({})
+        except MissingKeyError as error:
+            key = KeyFile().get(name.partition(":")[0]) if error.variables else None
+            if key is None:
+                raise
+        return build({"api_key": key})
     except UnknownModelError as error:
         msg = f"--model {name}: {error}"
         raise click.UsageError(msg) from error
@@ -61,7 +99,10 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
             raise
         first, *others = error.variables
         alternatives = f" (or {' or '.join(others)})" if others else ""
-        msg = f"--model {name} needs an API key in the environment variable {first}{alternatives}: export {first}=…"
+        msg = (
+            f"--model {name} needs an API key in the environment variable {first}{alternatives}: export {first}=…, "
+            f"or store it: chat keys set {name.partition(':')[0]}"
+        )
         raise click.UsageError(msg) from error
 
 
@@ -136,9 +177,14 @@ def _format_error(error: BaseException) -> str:
 
 def _load_provider(reference: str) -> ChatProvider:
     """Import a module and return the provider object in it that `reference`, `MODULE:NAME`, names."""
-    module, _, name = reference.rpartition(":")
-    found: object = getattr(load_module(module), name, None) if module else None
+    found = _load_object(reference)
     if not isinstance(found, StreamProvider):
         msg = f"python:{reference} is not a streaming model: pass python:MODULE:NAME, where MODULE is a name or a file"
         raise click.UsageError(msg)
     return cast("ChatProvider", found)
+
+
+def _load_object(reference: str) -> object:
+    """Import a module and return the object in it that `reference`, `MODULE:NAME`, names, or None."""
+    module, _, name = reference.rpartition(":")
+    return getattr(load_module(module), name, None) if module else None
