@@ -164,6 +164,7 @@ ALL_WRONG = [
         query("DELETE FROM chat_memory_vectors", "SELECT 1 FROM chat_memory_vectors"),
     ),
     Wrong("vectors_are_kept_by_model", query("AND v.model = :model ORDER", "ORDER")),
+    Wrong("changes_are_listed_by_revision", query("AND revision > :since", "AND revision > :since + 2")),
     Wrong(
         "the_revision_grows_with_each_change",
         query("SET revision = chat_memory_scopes.revision + 1", "SET revision = 1"),

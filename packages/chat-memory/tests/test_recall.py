@@ -14,9 +14,10 @@ from chat_core import ChatOptions
 from chat_core.errors import InvalidRequestError, InvalidResponseError, ServerError, UsageError
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Fact, Passage, Relation, Source, SqliteMemory, Statement
+from chat_memory._base_memory import Scope
 from chat_memory._fact_rows import FactRows
 from chat_memory._text_index import TextIndex, TextScores
-from chat_memory.passages import vector_to_bytes
+from chat_memory.passages import ScopeChanges, vector_to_bytes
 from chat_memory.recall import Recall, RecallResult
 from chat_memory.weights import Weights
 
@@ -156,6 +157,28 @@ async def test_a_change_by_another_process_is_found(memory: SqliteMemory, tmp_pa
     async with SqliteMemory(tmp_path / "memory.db") as other:
         await tell(other, "ana plays the harp", conversation="b")
     assert texts(await recall.search("ana", "harp")) == ["ana plays the harp"]
+
+
+async def test_a_search_after_a_change_reads_only_the_changed_texts(
+    memory: SqliteMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[str]] = []
+    changes = Scope.changes
+
+    async def record(*arguments: Any, **options: Any) -> ScopeChanges:
+        found = await changes(*arguments, **options)
+        read.append([document.text for document in found.documents])
+        return found
+
+    monkeypatch.setattr(Scope, "changes", record)
+    await tell(memory, "ana plays the violin", "ben plays the drum")
+    recall = Recall(memory)
+    assert texts(await recall.search("ana", "violin"))[:1] == ["ana plays the violin"]
+    async with SqliteMemory(tmp_path / "memory.db") as other:
+        await tell(other, "ana plays the harp")
+    assert texts(await recall.search("ana", "harp"))[:1] == ["ana plays the harp"]
+    assert "ana plays the violin" not in texts(await recall.search("ana", "violin"))
+    assert read == [["ana plays the violin", "ben plays the drum"], ["ana plays the harp"]]
 
 
 async def test_concurrent_searches_return_results_of_their_scope(memory: SqliteMemory) -> None:

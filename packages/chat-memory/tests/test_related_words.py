@@ -51,3 +51,21 @@ async def test_a_search_finds_words_of_similar_meaning(tmp_path: Path) -> None:
         result = await Recall(memory, embedder, gate=0).search("ana", "movies")
         assert result.matches[0].document.text == texts[0]
         assert result.matches[0].reasons["text"] > 0
+
+
+@pytest.mark.anyio
+async def test_a_related_word_whose_texts_are_gone_finds_nothing(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "memory.db") as memory:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage("I saw a film.", "1"), Passage("The weather is cold.", "2")])
+        recall = Recall(memory, LocalEmbedder(), gate=0)
+        assert (await recall.search("ana", "movies")).matches[0].document.text == "I saw a film."
+        await ana.add_passages([Passage("I ate.", "1")])
+        assert all("text" not in match.reasons for match in (await recall.search("ana", "movies")).matches)
+
+
+def test_a_vocabulary_is_extended() -> None:
+    earlier = related("violin")
+    extended = RelatedWords({"harp": "harp", "violin": "violin"}, Words(), earlier)
+    assert [word for word, _ in extended.find({"instrument": "instrument"})["instrument"]] == ["harp", "violin"]
+    assert [word for word, _ in earlier.find({"instrument": "instrument"})["instrument"]] == ["violin"]

@@ -12,6 +12,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_store.sql.values import to_microseconds
 
+from chat_memory._changes import read_changes
 from chat_memory._database import Database, Session
 from chat_memory._fact_queries import FactFilter
 from chat_memory._fact_rows import FactRows, read_multi_valued
@@ -30,7 +31,7 @@ from chat_memory.facts import (
     require_short,
 )
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
-from chat_memory.passages import Document, Passage, TextMatch
+from chat_memory.passages import Document, Passage, ScopeChanges, TextMatch
 
 T = TypeVar("T")
 
@@ -326,6 +327,10 @@ class Scope:
     async def revision(self) -> int:
         """Implement `MemoryScope.revision()`."""
         return await self._read_rows(lambda rows: read_revision(rows.session, rows.scope))
+
+    async def changes(self, *, since: int = 0, model: str | None = None) -> ScopeChanges:
+        """Implement `MemoryScope.changes()`."""
+        return await self._read_rows(lambda rows: read_changes(rows, since, model))
 
     async def stats(self) -> MemoryStats:
         """Implement `MemoryScope.stats()`."""

@@ -116,12 +116,20 @@ class DocumentRows:
             ],
         )
 
-    def vectors(self, model: str) -> tuple[list[int], bytes]:
-        """Return the ids of all documents with a vector, and the concatenated bytes of these vectors."""
+    def vectors(self, model: str, ids: Iterable[int] | None = None) -> tuple[list[int], bytes]:
+        """Return the ids of the documents with a vector, and the concatenated bytes of these vectors.
+
+        Args:
+            model: identifies the embedder.
+            ids: only documents with these ids.
+        """
+        values, among = {**self._values, "model": model}, ""
+        if ids is not None:
+            values["ids"], among = dumps(list(ids)), "AND d.key IN (@numbers(ids)) "
         rows = self._session.execute(
-            "SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key "  # noqa: S608
+            f"SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key {among}"  # noqa: E501, S608
             f"WHERE {_VISIBLE} AND v.model = :model ORDER BY d.key",
-            {**self._values, "model": model},
+            values,
         )
         return [cast("int", row[0]) for row in rows], b"".join(cast("bytes", row[1]) for row in rows)
 

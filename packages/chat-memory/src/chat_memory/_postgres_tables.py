@@ -229,5 +229,81 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
             FOR EACH ROW EXECUTE FUNCTION chat_memory_old_vector()
         """,
     ),
+    (
+        # The last change of each document that a search may find, also of a deleted document. Document 0 stands for the
+        # entities. A transaction increments the revision before or after it changes documents, so `revision + 1` is at
+        # least the revision of the scope after the transaction.
+        """
+        CREATE TABLE chat_memory_changes (
+            scope BIGINT NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            document BIGINT NOT NULL,
+            revision BIGINT NOT NULL,
+            PRIMARY KEY (scope, document)
+        )
+        """,
+        "CREATE INDEX chat_memory_changes_revision ON chat_memory_changes (scope, revision)",
+        """
+        CREATE FUNCTION chat_memory_changed_document() RETURNS trigger
+            LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, coalesce(NEW.key, OLD.key), s.revision + 1
+                FROM chat_memory_scopes s WHERE s.key = coalesce(NEW.scope, OLD.scope)
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_documents AFTER INSERT OR UPDATE OR DELETE ON chat_memory_documents
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_changed_document()
+        """,
+        """
+        CREATE FUNCTION chat_memory_changed_vector() RETURNS trigger
+            LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope
+                WHERE d.key = coalesce(NEW.document, OLD.document)
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_vectors AFTER INSERT OR UPDATE OR DELETE ON chat_memory_vectors
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_changed_vector()
+        """,
+        """
+        CREATE FUNCTION chat_memory_changed_period() RETURNS trigger
+            LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope
+                WHERE d.fact = coalesce(NEW.fact, OLD.fact)
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_periods AFTER INSERT OR DELETE ON chat_memory_periods
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_changed_period()
+        """,
+        """
+        CREATE FUNCTION chat_memory_changed_entity() RETURNS trigger
+            LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, 0, s.revision + 1
+                FROM chat_memory_scopes s WHERE s.key = coalesce(NEW.scope, OLD.scope)
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_entities AFTER INSERT OR DELETE ON chat_memory_entities
+            FOR EACH ROW EXECUTE FUNCTION chat_memory_changed_entity()
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

@@ -30,16 +30,21 @@ class RelatedWords:
     Args:
         forms: a word for each stem.
         embedder: computes the vectors.
+        earlier: a vocabulary to extend. It is unchanged.
 
     Attributes:
-        stems: the stems of the vocabulary.
+        stems: the stems of the vocabulary, without numbers.
+        known: the same stems as a set.
+        vectors: the vector of each stem.
     """
 
-    def __init__(self, forms: Mapping[str, str], embedder: WordEmbedder) -> None:
+    def __init__(self, forms: Mapping[str, str], embedder: WordEmbedder, earlier: RelatedWords | None = None) -> None:
         self._embedder = embedder
-        self._stems = [stem for stem in sorted(forms) if not stem.isdigit()]
-        self.stems = frozenset(forms)
-        self._vectors = embedder.embed_words([forms[stem] for stem in self._stems])
+        new = [stem for stem in sorted(forms) if not stem.isdigit() and not (earlier and stem in earlier.known)]
+        self.stems: Sequence[str] = [*(earlier.stems if earlier else ()), *new]
+        self.known: frozenset[str] = frozenset(self.stems)
+        vectors = embedder.embed_words([forms[stem] for stem in new])
+        self.vectors: WordVectors = np.concatenate((earlier.vectors, vectors)) if earlier else vectors
 
     def find(self, words: Mapping[str, str]) -> dict[str, list[tuple[str, float]]]:
         """Return the related stems of each stem of a question, with their similarities.
@@ -48,13 +53,14 @@ class RelatedWords:
             words: a word for each stem of the question.
         """
         asked = [stem for stem in words if not stem.isdigit()]
-        if not asked or not self._stems:
+        if not asked or not self.stems:
             return {}
         # `@` would start threads, which costs more than it saves for a few words.
-        cosines = np.einsum("ij,kj->ik", self._embedder.embed_words([words[stem] for stem in asked]), self._vectors)
+        cosines = np.einsum("ij,kj->ik", self._embedder.embed_words([words[stem] for stem in asked]), self.vectors)
         return {stem: self._select_related(stem, row) for stem, row in zip(asked, cosines, strict=True)}
 
     def _select_related(self, stem: str, cosines: WordVectors) -> list[tuple[str, float]]:
         near = np.flatnonzero(cosines >= _LEAST_SIMILARITY)
-        found = [(self._stems[row], float(cosines[row])) for row in near.tolist()]
+        # Sorted, so that sums of scores do not depend on the order in which words were added.
+        found = sorted((self.stems[row], float(cosines[row])) for row in near.tolist())
         return [item for item in found if item[0] != stem]

@@ -1,9 +1,9 @@
-"""The indexes of recently used scopes, which are read from the memory and kept in this process."""
+"""The indexes of recently used scopes, which are read from the memory and updated in this process."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Final, TypeAlias, final
@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from chat_core.concurrency import finish_in_thread
 
+from chat_memory._postings import Numbers
 from chat_memory._related_words import RelatedWords, WordEmbedder
-from chat_memory._text_index import Numbers, TextIndex, normalize_rows
+from chat_memory._text_index import TextIndex, Vectors, normalize_rows
 from chat_memory._words import split_words, stem, stems
-from chat_memory.graph import Entity
 from chat_memory.memory import Memory
-from chat_memory.passages import Document
+from chat_memory.passages import Document, ScopeChanges
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _REFRESH_SECONDS: Final = 300.0
 """Age at which an index is read again, because facts begin and end without a change of the scope."""
@@ -30,78 +30,97 @@ class ScopeIndex:
     """The documents of a scope at one revision, with their words and vectors.
 
     Args:
-        revision: the revision of the scope.
-        documents: the passages and facts to search.
-        entities: the entities whose names are recognized in questions.
-        vectors: the ids of documents, and the concatenated bytes of their vectors.
-        known: an earlier index of the scope, whose stems are reused.
+        changes: everything in the scope, or what has changed since the revision of `known`.
+        known: an earlier index of the scope. It is unchanged, and only documents that differ from it are indexed.
         words: computes vectors of words. `None` means that no related words are found.
 
     Attributes:
         revision: the revision of the scope.
-        read_at: when the index was read, on the monotonic clock.
+        read_at: when the whole scope was read, on the monotonic clock.
         text: the words of the documents. It determines the order of the rows.
-        stems: the stems of each document, by its id and text.
         related: the words of the scope by their meaning, if an embedder computes vectors of words.
         vectors: a vector of length 1 for each row, or None if no document has a vector.
         without_vector: the number of documents without a vector.
+        given: the stored vector of each row with length 1, or zeros.
+        has_vector: whether each row has a stored vector.
+        entities: the ids of the entities whose names are recognized in questions, by the words of the name.
     """
 
+    has_vector: Flags
+
     def __init__(
-        self,
-        revision: int,
-        documents: Sequence[Document],
-        entities: Sequence[Entity],
-        vectors: tuple[list[int], bytes],
-        *,
-        known: ScopeIndex | None = None,
-        words: WordEmbedder | None = None,
+        self, changes: ScopeChanges, *, known: ScopeIndex | None = None, words: WordEmbedder | None = None
     ) -> None:
-        self.revision = revision
-        self.read_at = monotonic()
-        keys = [(document.id, document.text) for document in documents]
-        stems_of: Mapping[tuple[int, str], Counter[str]] = known.stems if known else {}
-        self.stems: dict[tuple[int, str], Counter[str]] = {
-            key: stems_of.get(key) or Counter(stems(key[1])) for key in keys
-        }
-        self.text = TextIndex(documents, {key[0]: counts for key, counts in self.stems.items()})
-        self.related = self._read_words(words, known) if words else None
-        self.without_vector = len(documents)
-        self.vectors = self._read_vectors(*vectors)
-        self._entities = {tuple(split_words(entity.name)): entity.id for entity in entities}
-        self._longest_name = max(map(len, self._entities), default=0)
+        self.revision: int = changes.revision
+        self.read_at: float = monotonic() if known is None or changes.changed is None else known.read_at
+        documents, changed = _differences(changes, known)
+        stems_of = {document.id: Counter(stems(document.text)) for document in documents}
+        self.text: TextIndex = TextIndex(documents, stems_of, known and known.text, changed)
+        self.related: RelatedWords | None = None
+        if words is not None:
+            forms: dict[str, str] = {}
+            for document in documents:
+                found = ((stem(word), word) for word in split_words(document.text))
+                forms.update(form for form in found if form[0] in stems_of[document.id])
+            self.related = RelatedWords(forms, words, known and known.related)
+        self.given: Vectors = self._merge_vectors(changes, known)
+        self.without_vector: int = int(np.count_nonzero(~self.has_vector))
+        self.vectors: Vectors | None = self._average_vectors(changes, known)
+        self.entities: Mapping[tuple[str, ...], str] = {} if known is None else known.entities
+        if changes.entities is not None:
+            self.entities = {tuple(split_words(entity.name)): entity.id for entity in changes.entities}
+        self._longest_name = max(map(len, self.entities), default=0)
 
     def entities_in(self, question: str) -> list[str]:
         """Return the ids of the entities whose names are in a question."""
         words = split_words(question)
         lengths = range(1, min(self._longest_name, len(words)) + 1)
         runs = (tuple(words[start : start + length]) for length in lengths for start in range(len(words) - length + 1))
-        return sorted({self._entities[run] for run in runs if run in self._entities})
+        return sorted({self.entities[run] for run in runs if run in self.entities})
 
-    def _read_words(self, words: WordEmbedder, known: ScopeIndex | None) -> RelatedWords:
-        """Return the vocabulary. The vocabulary of the earlier index is reused if it contains all stems."""
-        vocabulary = frozenset(stem for counts in self.stems.values() for stem in counts)
-        if known and known.related and vocabulary <= known.related.stems:
-            return known.related
-        forms: dict[str, str] = {}
-        for document in self.text.documents:
-            forms.update((stem(word), word) for word in split_words(document.text) if stem(word) in vocabulary)
-        return RelatedWords(forms, words)
+    def _merge_vectors(self, changes: ScopeChanges, known: ScopeIndex | None) -> Vectors:
+        """Set which rows have a vector, and return the vectors of length 1 of all rows. The others are zeros."""
+        ids, data = changes.vectors
+        stored = [(place, self.text.row_of[key]) for place, key in enumerate(ids) if key in self.text.row_of]
+        places, rows = [place for place, _ in stored], [row for _, row in stored]
+        size = len(data) // 4 // len(ids) if ids else 0 if known is None else known.given.shape[1]
+        given: Vectors = np.frombuffer(data, dtype="<f4").reshape(len(ids), size)
+        # Changed documents are new rows, so the vectors of the other rows are those of `known`.
+        kept = known if changes.changed is not None and known and known.given.shape[1] == size else None
+        added = len(self.text.added)
+        has_vector = self.text.move_rows(kept and kept.has_vector, np.zeros(added, dtype=np.bool_))
+        vectors = self.text.move_rows(kept and kept.given, np.zeros((added, size), dtype=np.float32))
+        has_vector[rows] = True
+        vectors[rows] = normalize_rows(given[places])
+        self.has_vector = has_vector
+        return vectors
 
-    def _read_vectors(self, ids: Sequence[int], data: bytes) -> Vectors | None:
+    def _average_vectors(self, changes: ScopeChanges, known: ScopeIndex | None) -> Vectors | None:
         """Return the vectors of all rows, averaged with their neighbors, or None without any vector.
 
         A document without a vector gets the average vector of its neighbors, or zeros.
         """
-        stored = [(place, self.text.row_of[key]) for place, key in enumerate(ids) if key in self.text.row_of]
-        self.without_vector -= len(stored)
-        if not stored:
+        if not self.has_vector.any():
             return None
-        places, rows = map(list, zip(*stored, strict=True))
-        given = np.frombuffer(data, dtype="<f4").reshape(len(ids), -1)
-        vectors = np.zeros((len(self.text.documents), given.shape[1]), dtype=np.float32)
-        vectors[rows] = given[places]
-        return self.text.average_neighbors(normalize_rows(vectors))
+        averaged = None if known is None or changes.changed is None else known.vectors
+        if averaged is None or averaged.shape[1] != self.given.shape[1]:
+            return self.text.average_neighbors(self.given)
+        vectors = self.text.move_rows(averaged, self.given[self.text.added])
+        rows = self.text.rows_with_other_neighbors()
+        vectors[rows] = self.text.average_neighbors(self.given, rows)
+        return vectors
+
+
+def _differences(changes: ScopeChanges, known: ScopeIndex | None) -> tuple[Sequence[Document], Collection[int]]:
+    """Return the documents to index, and the ids of the documents of `known` that they replace or that are gone."""
+    if changes.changed is not None:
+        return changes.documents, changes.changed
+    if known is None:
+        return changes.documents, ()
+    indexed = {document.id: document for document in known.text.documents}
+    documents = [document for document in changes.documents if indexed.get(document.id) != document]
+    gone = indexed.keys() - {document.id for document in changes.documents}
+    return documents, gone.union(document.id for document in documents)
 
 
 def compare_vectors(vectors: Vectors, question: Numbers) -> Numbers:
@@ -121,7 +140,7 @@ def compare_vectors(vectors: Vectors, question: Numbers) -> Numbers:
 
 @final
 class IndexCache:
-    """The indexes of recently used scopes. An index is read again when its scope has changed.
+    """The indexes of recently used scopes. An index is updated when its scope has changed.
 
     Args:
         memory: the memory that contains the scopes.
@@ -149,16 +168,13 @@ class IndexCache:
         return index
 
     async def read(self, scope: str) -> ScopeIndex:
-        """Read the index of a scope, and cache it."""
-        rows = self._memory.scope(scope)
-        # Read first: a change while the rest is read makes the next search read again.
-        revision = await rows.revision()
-        vectors: tuple[list[int], bytes] = ([], b"") if self._model is None else await rows.vectors(self._model)
-        documents, entities = await rows.documents(), await rows.entities()
+        """Read what has changed in a scope since its index was read, or the whole scope, and cache the index."""
         known = self._indexes.get(scope)
-        index = await finish_in_thread(
-            partial(ScopeIndex, revision, documents, entities, vectors, known=known, words=self._words)
+        recent = known is not None and monotonic() - known.read_at <= _REFRESH_SECONDS
+        changes = await self._memory.scope(scope).changes(
+            since=known.revision if known and recent else 0, model=self._model
         )
+        index = await finish_in_thread(partial(ScopeIndex, changes, known=known, words=self._words))
         self._indexes[scope] = index
         self._indexes.move_to_end(scope)
         if len(self._indexes) > self._max_scopes:

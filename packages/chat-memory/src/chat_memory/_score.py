@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from chat_memory._text_index import Numbers, TextScores
+from chat_memory._postings import Numbers
+from chat_memory._text_index import TextScores
 from chat_memory.weights import Weights
 
 _LEAST_DEVIATION: Final = 0.02

@@ -234,5 +234,109 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         END
         """,
     ),
+    (
+        # The last change of each document that a search may find, also of a deleted document. Document 0 stands for the
+        # entities. A transaction increments the revision before or after it changes documents, so `revision + 1` is at
+        # least the revision of the scope after the transaction.
+        """
+        CREATE TABLE chat_memory_changes (
+            scope INTEGER NOT NULL REFERENCES chat_memory_scopes (key) ON DELETE CASCADE,
+            document INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            PRIMARY KEY (scope, document)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX chat_memory_changes_revision ON chat_memory_changes (scope, revision)",
+        """
+        CREATE TRIGGER chat_memory_changes_documents_insert AFTER INSERT ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT key, NEW.key, revision + 1
+                FROM chat_memory_scopes WHERE key = NEW.scope
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_documents_update AFTER UPDATE ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT key, NEW.key, revision + 1
+                FROM chat_memory_scopes WHERE key = NEW.scope
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_documents_delete AFTER DELETE ON chat_memory_documents
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT key, OLD.key, revision + 1
+                FROM chat_memory_scopes WHERE key = OLD.scope
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_vectors_insert AFTER INSERT ON chat_memory_vectors
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = NEW.document
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_vectors_update AFTER UPDATE ON chat_memory_vectors
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = NEW.document
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_vectors_delete AFTER DELETE ON chat_memory_vectors
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = OLD.document
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_periods_insert AFTER INSERT ON chat_memory_periods
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.fact = NEW.fact
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_periods_delete AFTER DELETE ON chat_memory_periods
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.fact = OLD.fact
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_entities_insert AFTER INSERT ON chat_memory_entities
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT key, 0, revision + 1
+                FROM chat_memory_scopes WHERE key = NEW.scope
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+        """
+        CREATE TRIGGER chat_memory_changes_entities_delete AFTER DELETE ON chat_memory_entities
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                SELECT key, 0, revision + 1
+                FROM chat_memory_scopes WHERE key = OLD.scope
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

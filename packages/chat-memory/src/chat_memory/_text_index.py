@@ -6,21 +6,25 @@ Each document is a row of numpy arrays, and the rows of a conversation are conse
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from bisect import bisect
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, pairwise
 from math import log1p
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
 
+from chat_memory._postings import NO_ROWS, Numbers, Postings, Rows
 from chat_memory._related_words import RelatedWords
 from chat_memory._words import TIME_STEMS, asks_for_time, date_stems, date_words, split_words, stem, stems
 from chat_memory.passages import Document
 
-Numbers: TypeAlias = npt.NDArray[np.float64]
-Rows: TypeAlias = npt.NDArray[np.intp]
+T = TypeVar("T")
+Number = TypeVar("Number", np.float32, np.float64, np.bool_)
+Vectors: TypeAlias = npt.NDArray[np.float32]
 
 _SATURATION: Final = 1.2
 """`k1` of BM25: how soon repetitions of a word stop adding to a score (Robertson and Zaragoza 2009, section 3.4)."""
@@ -34,6 +38,8 @@ _MAX_WORDS: Final = 64
 """How many words of a question are searched, starting with those that occur in the fewest texts."""
 _ROLES: Final = frozenset(("user", "model"))
 """Speakers whose names are ordinary words in a question, as in "Which model of car did I buy?"."""
+_NEW_ROW: Final = -9
+"""The earlier row of a new document: a number that is next to no row."""
 _RELATED: Final = 0.2
 """How much a related word counts for a word of the question."""
 _NEIGHBORS: Final = ((-2, 0.2), (-1, 0.4), (0, 1.0), (1, 0.6), (2, 0.3))
@@ -72,31 +78,103 @@ class TextIndex:
     """An index of documents by the stems of their words.
 
     Args:
-        documents: the documents to index.
-        tokens: how often each stem occurs in each document, by document id.
+        documents: the documents to index or, with `earlier`, the new and changed documents.
+        tokens: how often each stem occurs in each of these documents, by document id.
+        earlier: an index to update. It is unchanged.
+        changed: the ids of the documents of `earlier` that are removed or replaced.
+
+    Attributes:
+        documents: all documents, in the order of the rows.
+        row_of: the row of each document, by its id.
+        row_of_fact: the row of each fact, by the id of the fact.
+        moved: the row of each document of `earlier`, by its earlier row. -1 for a document that was removed.
+        added: the rows of the new and changed documents.
+        size: the number of rows.
+        places: the sort key of each row: the conversation, the position and the id.
+        postings: the rows that contain each stem.
+        dates: the rows of each word for a date.
+        speakers: the rows of each word of the name of a speaker.
+        properties: the columns of `_properties()` for each row.
     """
 
-    def __init__(self, documents: Iterable[Document], tokens: Mapping[int, Counter[str]]) -> None:
-        ordered = sorted(documents, key=_transcript_position)
-        self.documents: Sequence[Document] = ordered
-        self.row_of = {document.id: row for row, document in enumerate(ordered)}
-        self.row_of_fact = {document.fact: row for row, document in enumerate(ordered) if document.fact is not None}
-        self._size = len(ordered)
-        groups: dict[object, int] = {}
-        self._group: Rows = np.array(
-            [groups.setdefault(_transcript_position(d)[0], len(groups)) for d in ordered], dtype=np.intp
-        )
-        self._groups = len(groups)
-        counts = [tokens[document.id] for document in ordered]
-        self._postings = _build_postings(counts)
-        self._dates = _rows_by(date_stems(d.said_at) if d.said_at else () for d in ordered)
-        self._speakers = _rows_by(() if d.speaker in _ROLES else split_words(d.speaker or "") for d in ordered)
-        self._tells_time: Numbers = np.array([float(not TIME_STEMS.isdisjoint(count)) for count in counts])
-        self._asks: Numbers = np.array([float(d.text.rstrip().endswith(_QUESTION_MARKS)) for d in ordered])
-        lengths: Numbers = np.array([float(count.total()) for count in counts])
-        every: Rows = np.arange(self._size, dtype=np.intp)
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        tokens: Mapping[int, Counter[str]],
+        earlier: TextIndex | None = None,
+        changed: Iterable[int] = (),
+    ) -> None:
+        new = sorted(documents, key=_transcript_position)
+        self._merge_documents(new, earlier, changed)
+        # Scores do not depend on whether `earlier` was given, because the order of the rows does not.
+        begins = [False, *(one[0] != other[0] for one, other in pairwise(self.places))][: self.size]
+        self._group: Rows = np.cumsum(begins, dtype=np.intp)
+        self._groups = int(self._group[-1]) + 1 if self.size else 0
+        counts = [tokens[document.id] for document in new]
+        dates = [dict.fromkeys(date_stems(d.said_at) if d.said_at else (), 1.0) for d in new]
+        speakers = [dict.fromkeys(() if d.speaker in _ROLES else split_words(d.speaker or ""), 1.0) for d in new]
+        rows: list[int] = self.added.tolist()
+        self.postings: Postings = Postings(zip(rows, counts, strict=True), earlier and earlier.postings, self.moved)
+        self.dates: Postings = Postings(zip(rows, dates, strict=True), earlier and earlier.dates, self.moved)
+        self.speakers: Postings = Postings(zip(rows, speakers, strict=True), earlier and earlier.speakers, self.moved)
+        properties: Numbers = np.array([_properties(*pair) for pair in zip(new, counts, strict=True)], dtype=np.float64)
+        self.properties: Numbers = self.move_rows(earlier and earlier.properties, properties.reshape(len(new), 3))
+        self._tells_time, self._asks, lengths = self.properties.T.copy()
+        every: Rows = np.arange(self.size, dtype=np.intp)
         self._length_norm = _length_norm(self._add_to_neighbors(every, lengths))
         self._group_norm = _length_norm(self._sum_per_group(self._group, lengths))
+
+    def _merge_documents(self, new: Sequence[Document], earlier: TextIndex | None, changed: Iterable[int]) -> None:
+        """Set the attributes that describe the rows."""
+        documents: list[Document] = []
+        places: list[tuple[str, int, int]] = []
+        kept: Rows = NO_ROWS
+        if earlier is not None:
+            keeps = np.ones(earlier.size, dtype=bool)
+            keeps[[earlier.row_of[key] for key in changed if key in earlier.row_of]] = False
+            kept = np.flatnonzero(keeps)
+            documents = list(compress(earlier.documents, keeps.tolist()))
+            places = list(compress(earlier.places, keeps.tolist()))
+        new_places = [_transcript_position(document) for document in new]
+        before: Rows = np.array([bisect(places, place) for place in new_places], dtype=np.intp)
+        self.documents: Sequence[Document] = _merge(documents, new, before.tolist())
+        self.places: Sequence[tuple[str, int, int]] = _merge(places, new_places, before.tolist())
+        self.added: Rows = before + np.arange(len(new), dtype=np.intp)
+        self.moved: Rows = np.full(0 if earlier is None else earlier.size, -1, dtype=np.intp)
+        self.moved[kept] = np.arange(len(kept)) + np.searchsorted(before, np.arange(len(kept)), "right")
+        self.size: int = len(self.documents)
+        self.row_of: Mapping[int, int] = {document.id: row for row, document in enumerate(self.documents)}
+        self.row_of_fact: Mapping[str, int] = {
+            d.fact: row for row, d in enumerate(self.documents) if d.fact is not None
+        }
+
+    def move_rows(self, earlier: npt.NDArray[Number] | None, added: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Return an array with a value for each row.
+
+        Args:
+            earlier: the values of the rows of the earlier index, if there is one.
+            added: the values of the new and changed documents.
+        """
+        values = np.zeros((self.size, *added.shape[1:]), dtype=added.dtype)
+        if earlier is not None:
+            kept = self.moved >= 0
+            values[self.moved[kept]] = earlier[kept]
+        values[self.added] = added
+        return values
+
+    def rows_with_other_neighbors(self) -> Rows:
+        """Return the rows whose neighbors may differ from those in the earlier index, and the new rows."""
+        origin: Rows = np.full(self.size, _NEW_ROW, dtype=np.intp)
+        kept = self.moved >= 0
+        origin[self.moved[kept]] = np.flatnonzero(kept)
+        steps = np.diff(origin, prepend=-1, append=len(self.moved))
+        apart = np.flatnonzero(steps != 1)
+        return self.rows_near(np.concatenate((apart - 1, apart)))
+
+    def rows_near(self, rows: Rows) -> Rows:
+        """Return the rows that have one of these rows as a neighbor, or are one of them."""
+        near = np.unique(np.concatenate([rows + offset for offset, _ in _NEIGHBORS]))
+        return near[(near >= 0) & (near < self.size)]
 
     def score(self, question: str, vocabulary: RelatedWords | None = None) -> TextScores:
         """Score all rows for a question.
@@ -108,12 +186,12 @@ class TextIndex:
         dates = date_words(question)
         weights = {word: self._weigh_word(word, dates) for word in set(stems(question, question=True))}
         related = vocabulary.find(_words_by_stem(question, weights)) if vocabulary else {}
-        text, conversation = np.zeros(self._size), np.zeros(self._groups)
+        text, conversation = np.zeros(self.size), np.zeros(self._groups)
         for word in self._rarest_words(weights, related):
-            rows, counts = self._postings.get(word, _NOTHING)
+            rows, counts = self.postings.find(word)
             frequency = self._add_to_neighbors(*self._add_related(rows, counts, weights[word], related.get(word, ())))
-            if word in dates and word in self._dates:
-                frequency[self._dates[word]] += 1
+            if word in dates and word in self.dates:
+                frequency[self.dates.find(word)[0]] += 1
             text += weights[word] * _saturate_frequency(frequency, self._length_norm)
             in_groups = self._sum_per_group(self._group[rows], counts)
             found = int(np.count_nonzero(in_groups))
@@ -121,16 +199,18 @@ class TextIndex:
         best_possible = sum(sorted(weights.values()))
         return TextScores(
             text / best_possible if best_possible else text,
-            self._score_matching_rows(self._speakers, set(split_words(question)), scale=False),
-            self._score_matching_rows(self._dates, dates, scale=True),
-            self._tells_time if asks_for_time(question) else np.zeros(self._size),
+            self._score_matching_rows(self.speakers, set(split_words(question)), scale=False),
+            self._score_matching_rows(self.dates, dates, scale=True),
+            self._tells_time if asks_for_time(question) else np.zeros(self.size),
             (conversation / (conversation.max(initial=0) or 1.0))[self._group],
             self._asks,
         )
 
     def _weigh_word(self, word: str, dates: Collection[str]) -> float:
-        rows = self._postings[word][0] if word in self._postings else self._dates.get(word, ()) if word in dates else ()
-        return _word_weight(len(rows), self._size + _OTHER_TEXTS)
+        rows, _ = self.postings.find(word)
+        if not len(rows) and word in dates:
+            rows, _ = self.dates.find(word)
+        return _word_weight(len(rows), self.size + _OTHER_TEXTS)
 
     def _add_related(
         self, rows: Rows, counts: Numbers, weight: float, related: Sequence[tuple[str, float]]
@@ -144,18 +224,16 @@ class TextIndex:
             return rows, counts
         every_row, every_count = [rows], [counts]
         for word, similarity in related:
-            found, numbers = self._postings[word]
+            found, numbers = self.postings.find(word)
             every_row.append(found)
-            every_count.append(
-                numbers * (_RELATED * similarity * min(_word_weight(len(found), self._size) / weight, 1))
-            )
-        total = np.bincount(np.concatenate(every_row), np.concatenate(every_count), self._size).astype(np.float64)
+            every_count.append(numbers * (_RELATED * similarity * min(_word_weight(len(found), self.size) / weight, 1)))
+        total = np.bincount(np.concatenate(every_row), np.concatenate(every_count), self.size).astype(np.float64)
         merged = np.flatnonzero(total)
         return merged, total[merged]
 
     def _rarest_words(self, weights: Mapping[str, float], related: Mapping[str, object]) -> list[str]:
         """Return the words that occur in the index or have related words, rarest first, up to `_MAX_WORDS`."""
-        known = [word for word in weights if word in self._postings or word in self._dates or related.get(word)]
+        known = [word for word in weights if word in self.postings or word in self.dates or related.get(word)]
         # The order must not depend on the process, because sums in another order have other last digits.
         return sorted(known, key=lambda word: (-weights[word], word))[:_MAX_WORDS]
 
@@ -164,23 +242,30 @@ class TextIndex:
 
         def keep(word: re.Match[str]) -> str:
             name = split_words(word[0])
-            return "" if name[:1] and name[0] in self._speakers and not word[0].islower() else word[0]
+            return "" if name[:1] and name[0] in self.speakers and not word[0].islower() else word[0]
 
         remaining = " ".join(_NAME.sub(keep, question).split())
         return remaining if split_words(remaining) else question
 
-    def average_neighbors(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Average the vector of each row with the vectors of its neighbors, and return the results with length 1."""
-        every: Rows = np.arange(self._size, dtype=np.intp)
-        mean: npt.NDArray[np.float32] = np.zeros_like(vectors)
+    def average_neighbors(self, vectors: Vectors, rows: Rows | None = None) -> Vectors:
+        """Average the vectors of rows with the vectors of their neighbors, and return the results with length 1.
+
+        Args:
+            vectors: a vector for each row.
+            rows: the rows to average. Default: all.
+        """
+        target: Rows = np.arange(self.size, dtype=np.intp) if rows is None else rows
+        mean: Vectors = np.zeros((len(target), vectors.shape[1]), dtype=np.float32)
         for offset, weight in _NEIGHBORS:
-            source, target = self._neighbor_rows(every, offset)
-            mean[target] += np.float32(weight) * vectors[source]
+            neighbor = target - offset
+            same = (neighbor >= 0) & (neighbor < self.size)
+            same[same] = self._group[neighbor[same]] == self._group[target[same]]
+            mean[same] += np.float32(weight) * vectors[neighbor[same]]
         return normalize_rows(mean)
 
     def _add_to_neighbors(self, rows: Rows, counts: Numbers) -> Numbers:
         """Return counts for all rows: each count is added to its row and, weighted, to the neighbors of the row."""
-        total = np.zeros(self._size)
+        total = np.zeros(self.size)
         for offset, weight in _NEIGHBORS:
             source, target = self._neighbor_rows(rows, offset)
             # Both `rows` and `source`, which is a part of it, are in ascending order.
@@ -193,28 +278,25 @@ class TextIndex:
     def _neighbor_rows(self, rows: Rows, offset: int) -> tuple[Rows, Rows]:
         """Return the rows that have a neighbor at `offset` in the same conversation, and these neighbors."""
         target = rows + offset
-        inside = (target >= 0) & (target < self._size)
+        inside = (target >= 0) & (target < self.size)
         source, target = rows[inside], target[inside]
         same = self._group[source] == self._group[target]
         return source[same], target[same]
 
-    def _score_matching_rows(self, index: Mapping[str, Rows], words: Collection[str], *, scale: bool) -> Numbers:
+    def _score_matching_rows(self, index: Postings, words: Collection[str], *, scale: bool) -> Numbers:
         """Return a score for each row: 1 if the row has any of the words or, with `scale`, the fraction that it has."""
-        scores = np.zeros(self._size)
-        known = [index[word] for word in words if word in index]
+        scores = np.zeros(self.size)
+        known = [rows for word in words if len(rows := index.find(word)[0])]
         for rows in known:
             scores[rows] += 1
         return scores / len(known) if scale and known else np.minimum(scores, 1)
 
 
-def normalize_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def normalize_rows(vectors: Vectors) -> Vectors:
     """Scale vectors to length 1, and return them. A vector of zeros is unchanged."""
     lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
-    normalized: npt.NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-9))
+    normalized: Vectors = vectors / np.maximum(lengths, np.float32(1e-9))
     return normalized
-
-
-_NOTHING: Final[tuple[Rows, Numbers]] = (np.zeros(0, dtype=np.intp), np.zeros(0))
 
 
 def _words_by_stem(question: str, asked: Collection[str]) -> dict[str, str]:
@@ -228,22 +310,24 @@ def _transcript_position(document: Document) -> tuple[str, int, int]:
     return conversation, document.position or 0, document.id
 
 
-def _build_postings(counts: Sequence[Counter[str]]) -> dict[str, tuple[Rows, Numbers]]:
-    rows: defaultdict[str, list[int]] = defaultdict(list)
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for row, count in enumerate(counts):
-        for word, number in count.items():
-            rows[word].append(row)
-            numbers[word].append(number)
-    return {word: (np.array(rows[word], dtype=np.intp), np.array(numbers[word], dtype=float)) for word in rows}
+def _properties(document: Document, counts: Counter[str]) -> tuple[float, float, float]:
+    """Return whether a document contains a word of time, whether it ends with a question mark, and its length."""
+    return (
+        float(not TIME_STEMS.isdisjoint(counts)),
+        float(document.text.rstrip().endswith(_QUESTION_MARKS)),
+        float(counts.total()),
+    )
 
 
-def _rows_by(keys: Iterable[Iterable[str]]) -> dict[str, Rows]:
-    rows: defaultdict[str, list[int]] = defaultdict(list)
-    for row, names in enumerate(keys):
-        for name in set(names):
-            rows[name].append(row)
-    return {name: np.array(found, dtype=np.intp) for name, found in rows.items()}
+def _merge(items: Sequence[T], new: Sequence[T], before: Sequence[int]) -> list[T]:
+    """Insert each new item before the item with a position in `before`, which is in ascending order."""
+    merged: list[T] = []
+    start = 0
+    for item, end in zip(new, before, strict=True):
+        merged += items[start:end]
+        merged.append(item)
+        start = end
+    return [*merged, *items[start:]]
 
 
 def _length_norm(lengths: Numbers) -> Numbers:

@@ -16,7 +16,7 @@ from typing import Protocol, Self
 from chat_memory.citations import Citation
 from chat_memory.facts import Fact, FactStatus, Outcome, Statement
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
-from chat_memory.passages import Document, Passage, TextMatch
+from chat_memory.passages import Document, Passage, ScopeChanges, TextMatch
 
 
 class MemoryScope(Protocol):
@@ -359,6 +359,18 @@ class MemoryScope(Protocol):
 
         The revision is 0 if nothing is stored. It is never reused, even after `delete_all()`. `touch()` does not change
         it.
+        """
+        ...
+
+    async def changes(self, *, since: int = 0, model: str | None = None) -> ScopeChanges:
+        """Return what a search can find and may have changed since a revision, so that an index can be updated.
+
+        All of it is read in one transaction. Facts also begin and end with time, which is not a change.
+
+        Args:
+            since: an earlier revision of the scope. Everything is returned if it is 0, or older than a deletion of the
+                scope.
+            model: identifies the embedder whose vectors are returned. Default: no vectors.
         """
         ...
 

@@ -12,6 +12,7 @@ from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
 from chat_memory.facts import require_name, require_text
+from chat_memory.graph import Entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,26 @@ class TextMatch:
 
     document: int
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeChanges:
+    """What a search can find in a scope, and may have changed since an earlier revision.
+
+    Attributes:
+        revision: the revision of the scope.
+        documents: the passages and current facts that may have changed, ordered by id.
+        vectors: the ids of these documents that have a vector, and their vectors, as from `MemoryScope.vectors()`.
+        changed: the ids of all documents that may have changed, and of those that are gone. None means that all
+            documents are listed, because the scope has no such earlier revision.
+        entities: all entities, or None if none was added or deleted.
+    """
+
+    revision: int
+    documents: Sequence[Document]
+    vectors: tuple[list[int], bytes]
+    changed: Collection[int] | None = None
+    entities: Sequence[Entity] | None = None
 
 
 def vector_to_bytes(vector: Sequence[float]) -> bytes:

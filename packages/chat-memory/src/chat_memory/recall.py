@@ -25,10 +25,10 @@ from chat_core.provider import EmbeddingsProvider
 
 from chat_memory._base_memory import utc_now
 from chat_memory._embedding import embed_batch, embed_texts, embedder_name
+from chat_memory._postings import Numbers
 from chat_memory._related_words import WordEmbedder
 from chat_memory._scope_index import IndexCache, ScopeIndex, compare_vectors
 from chat_memory._score import default_gate, score_components
-from chat_memory._text_index import Numbers
 from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.confidence import effective_confidence
 from chat_memory.facts import Fact

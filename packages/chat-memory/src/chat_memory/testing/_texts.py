@@ -208,9 +208,57 @@ async def vectors_are_kept_by_model(memories: Memories) -> None:
         missing = [item.id for item in await ana.without_vector("small@1")]
         require_equal(missing, [one, two], "all texts are without a vector of a deleted model")
         await ana.add_passages([Passage("Tea, please.", "chat-18")])
-        missing = [item.text for item in await ana.without_vector("large@1")]
-        require_equal(len(missing), 2, "a new text is without a vector of every model")
-        require_equal(missing[-1:], ["Tea, please."], "the texts are listed in the order of their ids")
+        texts = [item.text for item in await ana.without_vector("large@1")]
+        require_equal(len(texts), 2, "a new text is without a vector of every model")
+        require_equal(texts[-1:], ["Tea, please."], "the texts are listed in the order of their ids")
+
+
+async def changes_are_listed_by_revision(memories: Memories) -> None:
+    """`changes()` lists what a search can find and may have changed since a revision, in another memory, too."""
+    async with memories.open() as memory, memories.open() as other:
+        ana = memory.scope("ana")
+        await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("abc")])
+        await ana.add_entity(Entity("Berlin", "place"))
+        fact = (await ana.add(home("Paris", 2020))).fact
+        everything = await ana.changes()
+        require_equal(everything.changed, None, "without a revision, all documents are listed")
+        require_equal(everything.documents, await ana.documents(), "all documents are listed")
+        require_equal(everything.revision, await ana.revision(), "the revision is that of the documents")
+        one, two, three, paris = [item.id for item in everything.documents]
+
+        async def require_changed(since: int, key: int, text: str | None, what: str) -> None:
+            found = await other.scope("ana").changes(since=since, model="m")
+            require(found.changed is not None and key in found.changed, f"{what} is listed")
+            require_equal([item.text for item in found.documents if item.id == key], [text] * (text is not None), what)
+            require(three not in (found.changed or ()), "a document that was stored before is not listed")
+            require_equal(key in found.vectors[0], key == two, "a new vector is listed")
+
+        since = everything.revision
+        await other.scope("ben").add_passages([Passage("Tea, please.", "c", 0)])
+        await ana.touch([fact.id])
+        require_equal(await ana.revision(), since, "nothing has changed")
+        await ana.add_passages([Passage("A", "c", 0), Passage("b", "c", 1)])
+        await require_changed(since, one, "A", "a changed text")
+        since = await ana.revision()
+        await ana.put_vectors("m", {two: [1.0]})
+        await require_changed(since, two, "b", "a text with a new vector")
+        since = (await ana.changes(since=since)).revision
+        require_equal((await ana.changes(since=since)).entities, None, "the entities are the same")
+        rome = (await ana.add(home("Rome", 2024))).fact
+        await ana.add_entity(Entity("Rome", "place"))
+        found = await ana.changes(since=since)
+        require_equal([item.fact for item in found.documents if item.fact], [rome.id], "the new fact is listed")
+        await require_changed(since, paris, None, "a superseded fact")
+        require_equal([item.id for item in found.entities or ()], ["berlin", "rome"], "all entities are listed")
+        since = found.revision
+        await ana.forget(rome.id)
+        await require_changed(since, paris, "user lives in Paris", "a fact that is current again")
+        since = await ana.revision()
+        await ana.drop_vectors(keep="")
+        require(two in ((await ana.changes(since=since)).changed or ()), "a text without its vector is listed")
+        await ana.delete_all()
+        await ana.add_passages([Passage("d", "c", 0)])
+        require_equal((await ana.changes(since=since)).changed, None, "after a deletion, all documents are listed")
 
 
 async def a_changed_text_loses_its_vector(memories: Memories) -> None:
@@ -356,6 +404,7 @@ SCENARIOS = (
     numbers_that_no_database_stores_are_refused,
     a_search_finds_current_facts_alone,
     vectors_are_kept_by_model,
+    changes_are_listed_by_revision,
     a_changed_text_loses_its_vector,
     vectors_of_a_model_have_one_length,
     the_revision_grows_with_each_change,

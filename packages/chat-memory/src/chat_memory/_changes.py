@@ -1,0 +1,42 @@
+"""The query for the changes of a scope since an earlier revision."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from chat_memory._rows import Rows
+from chat_memory._scope_export import read_revision
+from chat_memory.passages import ScopeChanges
+
+_REVISION_BITS = 32
+"""The lower bits of a revision count changes, the others are the key of the scope's row."""
+_ENTITIES = 0
+"""The document that stands for the entities of a scope in the table of changes."""
+
+
+def read_changes(rows: Rows, since: int, model: str | None) -> ScopeChanges:
+    """Return what may have changed in a scope since a revision.
+
+    Args:
+        rows: the scope.
+        since: an earlier revision. Everything is returned if it is not a revision of this scope.
+        model: the name of the embedder whose vectors are returned. None returns no vectors.
+    """
+    revision = read_revision(rows.session, rows.scope)
+    changed: set[int] | None = None
+    if since <= revision and since >> _REVISION_BITS == rows.scope:
+        found = rows.session.execute(
+            "SELECT document FROM chat_memory_changes WHERE scope = :scope AND revision > :since",
+            {"scope": rows.scope, "since": since & ((1 << _REVISION_BITS) - 1)},
+        )
+        changed = {cast("int", row[0]) for row in found}
+    entities = rows.graph.entities() if changed is None or _ENTITIES in changed else None
+    if changed is not None:
+        changed.discard(_ENTITIES)
+    return ScopeChanges(
+        revision,
+        rows.documents.find(changed),
+        ([], b"") if model is None else rows.documents.vectors(model, changed),
+        changed,
+        entities,
+    )
