@@ -95,6 +95,18 @@ def test_an_updated_index_equals_an_index_of_the_whole_scope(steps: list[Step]) 
         require_equal(reread, fresh)
 
 
+def test_a_new_turn_changes_the_vectors_of_its_neighbors() -> None:
+    stored = {key: Document(key, "turn", "tea", None, "a", key) for key in range(1, 8)}
+    vectors = dict.fromkeys((1, 2, 3, 5, 6, 7), (1.0, 0.0)) | {4: (0.0, 1.0)}
+    earlier = {key: document for key, document in stored.items() if key != 4}
+    known = ScopeIndex(read(earlier, vectors, 1))
+    updated = ScopeIndex(read(stored, vectors, 2, {4}), known=known)
+    assert updated.vectors is not None
+    assert (updated.vectors[:, 1] > 0).tolist() == [False, True, True, True, True, True, False]
+    require_equal(updated, ScopeIndex(read(stored, vectors, 2)))
+    require_equal(ScopeIndex(read(earlier, vectors, 3, {4}), known=updated), known)
+
+
 def test_vectors_of_another_length_replace_all_vectors() -> None:
     stored = {key: Document(key, "turn", "tea", None, "a", key) for key in (1, 2)}
     known = ScopeIndex(read(stored, {1: (1.0, 0.0), 2: (1.0, 0.0)}, 1))

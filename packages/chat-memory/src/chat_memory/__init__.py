@@ -42,7 +42,7 @@ from chat_memory.graph import (
     relation_type,
 )
 from chat_memory.memory import Memory, MemoryScope
-from chat_memory.passages import Document, DocumentFilter, Passage, TextMatch
+from chat_memory.passages import Document, DocumentFilter, Passage, ScopeChanges, TextMatch
 from chat_memory.sqlite import SqliteMemory
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "Reinforced",
     "Relation",
     "RelationType",
+    "ScopeChanges",
     "SessionCitation",
     "Source",
     "SqliteMemory",

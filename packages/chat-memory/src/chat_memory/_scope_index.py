@@ -171,9 +171,8 @@ class IndexCache:
         """Read what has changed in a scope since its index was read, or the whole scope, and cache the index."""
         known = self._indexes.get(scope)
         recent = known is not None and monotonic() - known.read_at <= _REFRESH_SECONDS
-        changes = await self._memory.scope(scope).changes(
-            since=known.revision if known and recent else 0, model=self._model
-        )
+        since = known.revision if known is not None and recent else 0
+        changes = await self._memory.scope(scope).changes(since=since, model=self._model)
         index = await finish_in_thread(partial(ScopeIndex, changes, known=known, words=self._words))
         self._indexes[scope] = index
         self._indexes.move_to_end(scope)
