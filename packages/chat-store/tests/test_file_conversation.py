@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import to_thread
@@ -434,3 +435,28 @@ async def test_closing_a_file_after_a_run_died_keeps_the_history_readable(path: 
         clock.advance(3600)
         await other.close()
         assert [entry.event for entry in await other.history()] == ["created", "claimed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("path", {"path": 5}),
+        ("id", {"id": 5}),
+        ("owner", {"owner": b"ana"}),
+        ("messages", {"messages": "Hi."}),
+    ],
+    ids=["path", "id", "owner", "messages"],
+)
+async def test_an_argument_of_the_wrong_type_is_refused_and_creates_no_file(
+    name: str, arguments: dict[str, object], tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"path": tmp_path / "chat.jsonl", "messages": Messages(), **arguments}
+    with pytest.raises(UsageError, match=rf"^{name} must be "):
+        async with FileConversation.create(**given):
+            pass
+    if name != "messages":
+        del given["messages"]
+        with pytest.raises(UsageError, match=rf"^{name} must be "):
+            async with FileConversation.open(**given):
+                pass
+    assert not [*tmp_path.iterdir()]  # noqa: ASYNC240 - the folder is empty

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, cast, final
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error, require_text
 from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View
@@ -111,9 +112,10 @@ class Window:
         if self.messages is None and (self.at is None or self.keep is None):
             msg = "Window() needs a limit: pass Window(at=…, keep=…) in tokens, or Window(messages=…)"
             raise UsageError(msg)
-        if self.messages is not None and self.messages < 1:
-            msg = f"messages of Window() must be at least 1, not {self.messages}"
+        if self.messages is not None and (type(self.messages) is not int or self.messages < 1):
+            msg = f"messages of Window() must be a whole number of at least 1, not {self.messages!r}"
             raise UsageError(msg)
+        _require_characters(self.result_characters)
         if self.at is not None and self.keep is not None:
             _require_limits("Window", self.at, self.keep)
 
@@ -160,7 +162,13 @@ class Summarize:
     result_characters: int = field(default=RESULT_CHARACTERS, kw_only=True)
 
     def __post_init__(self) -> None:
+        if isinstance(self.model, type) or not isinstance(cast("object", self.model), CompletionProvider):
+            raise argument_error("model", "a provider that can complete", self.model)
+        if not isinstance(self.options, ChatOptions):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("options", "ChatOptions", self.options)
+        require_text(instructions=self.instructions)
         _require_limits("Summarize", self.at, self.keep)
+        _require_characters(self.result_characters)
 
     def __call__(self, view: View, size: ContextSize, /) -> ContextChoice | Awaitable[ContextChoice]:
         """Return a summary to store, a shorter view, or `None` to keep the current view."""
@@ -192,9 +200,17 @@ class Summarize:
 
 
 def _require_limits(name: str, at: int, keep: int) -> None:
+    for value in cast("tuple[object, object]", (at, keep)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise argument_error(name, "created with numbers of tokens as at and keep", value)
     if not 0 < keep <= at:
         msg = f"{name}(at={at}, keep={keep}): both must be positive, and keep at most as large as at"
         raise UsageError(msg)
+
+
+def _require_characters(number: object) -> None:
+    if type(number) is not int:
+        raise argument_error("result_characters", "a whole number", number)
 
 
 def _shorten_view(view: View, size: ContextSize, at: int, keep: int, characters: int) -> View | None:

@@ -80,11 +80,11 @@ def replay(entries: Sequence[Document], state: LogState) -> Messages:
 def _apply_update(update: TurnAdded | ToolUpdated | TurnMarked, messages: Messages) -> None:
     match update:
         case TurnAdded(role, turn, ()):
-            messages.append(role, turn)
+            messages.append(role, turn, checked=True)
         case TurnAdded(role, turn, path):
             inner = messages.tool(*path).inner
             if inner is not None:
-                inner.append(role, turn)
+                inner.append(role, turn, checked=True)
         case ToolUpdated():
             messages.adopt(update.path, update.merged_into(messages.tool(*update.path)))
         case TurnMarked():

@@ -125,7 +125,7 @@ class LogState:
         for added in entry.inner:
             inner = self.find_inner(added.path)
             if inner is not None:
-                inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages))
+                inner.append(added.role, codec.turn_from_dict(codec.turn_to_dict(added.turn), Messages), checked=True)
         for turn in entry.turns:
             self._add_turn(turn.turn, turn.post)
         self._apply_grants(entry)

@@ -390,7 +390,7 @@ class Replica:
         if self._diverged or self._durable.later_turns():
             self._diverged = True
             return
-        self._messages.append(role, turn)
+        self._messages.append(role, turn, checked=True)
         self._durable.extend(1)
         self._add_revisions(revisions_of(turn))
 
@@ -405,7 +405,7 @@ class Replica:
         if base is None or inner is None or collect_inner_turns(inner, base, path).turns:
             self._diverged = self._diverged or inner is not None
             return
-        inner.append(role, turn)
+        inner.append(role, turn, checked=True)
         self._extend_inner(path, revisions_of(turn))
 
     def _extend_inner(self, path: ToolPath, revisions: dict[str, ToolRevision]) -> None:

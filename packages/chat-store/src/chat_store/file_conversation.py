@@ -27,7 +27,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Self, final
+from typing import Self, cast, final
 from uuid import uuid4
 
 from anyio import CancelScope
@@ -36,7 +36,7 @@ from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Turn
 
-from chat_store._arguments import require_whole
+from chat_store._arguments import require_whole, type_error
 from chat_store._contents import fork_description, require_changes, require_post, require_redaction
 from chat_store._file_log import FileLog
 from chat_store._job_queue import JobQueue
@@ -86,7 +86,7 @@ class FileConversation(Replica):
         Raises:
             InvalidDocumentError: the file is damaged or is not a conversation.
             NewerVersionError: a later version of this library wrote the file.
-            UsageError: the conversation has another id.
+            UsageError: the conversation has another id, or an argument has the wrong type.
             ConflictError: the changes could not be saved when the block exited. See `save()`.
         """
         log, messages = await _open_in_thread(
@@ -123,6 +123,7 @@ class FileConversation(Replica):
 
         Raises:
             FileExistsError: the file contains a conversation already.
+            UsageError: an argument has the wrong type.
             ConflictError: the changes could not be saved when the block exited. See `save()`.
         """
         work = partial(
@@ -331,6 +332,19 @@ async def _close_on_exit(conversation: FileConversation, log: FileLog) -> AsyncG
             await finish_in_thread(log.close)
 
 
+def _resolve(path: object) -> Path:
+    """Return an absolute path, or raise `UsageError` if `path` is not a path."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise type_error("path", "a string or a pathlib.Path", path)
+    return Path(cast("str | os.PathLike[str]", path)).resolve()
+
+
+def _require_identity(id: object, owner: object) -> None:  # noqa: A002 - the field's own name
+    for name, text in (("id", id), ("owner", owner)):
+        if text is not None and not isinstance(text, str):
+            raise type_error(name, "a string or None", text)
+
+
 def _open_file_log(
     path: str | os.PathLike[str],
     id: str | None,  # noqa: A002 - the field's own name
@@ -339,7 +353,8 @@ def _open_file_log(
     *,
     owner: str | None,
 ) -> tuple[FileLog, Messages]:
-    log = FileLog(Path(path).resolve(), lease_length, now)
+    _require_identity(id, owner)
+    log = FileLog(_resolve(path), lease_length, now)
     try:
         return log, log.open(id or uuid4().hex, owner)
     except BaseException:
@@ -357,7 +372,10 @@ def _create_file_log(
     owner: str | None,
     meta: MetaChanges | None = None,
 ) -> tuple[FileLog, Messages]:
-    log = FileLog(Path(path).resolve(), lease_length, now)
+    _require_identity(id, owner)
+    if not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise type_error("messages", "Messages, such as Messages.from_user('…')", messages)
+    log = FileLog(_resolve(path), lease_length, now)
     try:
         log.create(id, messages, owner, meta)
     except BaseException:
@@ -369,10 +387,10 @@ def _create_file_log(
 def _redact_file(
     path: str | os.PathLike[str], target: int | str, by: str, reason: str, now: Callable[[], datetime]
 ) -> None:
-    if not Path(path).is_file():
+    if not _resolve(path).is_file():
         msg = f"there is no conversation in {os.fspath(path)}, so nothing can be redacted"
         raise FileNotFoundError(msg)
-    log = FileLog(Path(path).resolve(), timedelta(1), now)
+    log = FileLog(_resolve(path), timedelta(1), now)
     try:
         log.redact(target, by, reason)
     finally:

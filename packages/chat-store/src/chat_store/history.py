@@ -112,7 +112,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages | None) -
     applied = entry if messages is None else parse_entry(document)  # later entries change these turns
     if messages is not None:
         for turn in applied.turns:
-            messages.append(turn.role, turn.turn)
+            messages.append(turn.role, turn.turn, checked=True)
     found += [
         HistoryEntry(number, at, "turn", turn.path, role=turn.role, turn=turn.turn)
         for turn in (*entry.turns, *entry.inner)
@@ -135,7 +135,7 @@ def _apply_tools(entry: Entry, messages: Messages) -> None:
     for turn in entry.inner:
         inner = messages.tool(*turn.path).inner
         if inner is not None:
-            inner.append(turn.role, turn.turn)
+            inner.append(turn.role, turn.turn, checked=True)
 
 
 def _parse_redaction(item: Document, number: int) -> HistoryEntry:

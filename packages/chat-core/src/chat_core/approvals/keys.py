@@ -27,6 +27,7 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
 from typing import Final, Protocol, final
 
+from chat_core._arguments import argument_error
 from chat_core.approvals.expiry import is_overdue, isoformat
 from chat_core.approvals.permissions import MayDecide, Principal, is_allowed
 from chat_core.approvals.tokens import (
@@ -111,14 +112,18 @@ class ApprovalKeys:
             UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, a retired key has a secret,
                 or `may_decide` is not a function.
         """
+        if not isinstance(secrets, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("secrets", "a dict from key IDs to secrets in bytes", type(secrets))
         for key, secret in secrets.items():
             require_key(key, secret)
-        if signing not in secrets:
+        if not isinstance(signing, str) or signing not in secrets:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"signing key {signing!r} is not in secrets: {', '.join(secrets) or 'secrets is empty'}"
             raise UsageError(msg)
         if isinstance(retired, str) or not secrets.keys().isdisjoint(retired):
             msg = f"retired must be a collection of key IDs that are not in secrets, not {retired!r}"
             raise UsageError(msg)
+        if not isinstance(skew, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("skew", "a timedelta", skew)
         if skew < timedelta(0):
             msg = f"skew must be at least zero, not {skew!r}"
             raise UsageError(msg)

@@ -314,7 +314,7 @@ class Checkpoint:
 
     async def append_turn(self, role: Role, turn: Turn) -> None:
         """Append `turn` to `messages` with the role `role`, and store the change."""
-        self.messages.append(role, turn)
+        self.messages.append(role, turn, checked=role == "model" and turn.by is None)
         if self.conversation is not None:
             await self._extend_lease(partial(self.conversation.write_turn, self._path, role, turn))
 

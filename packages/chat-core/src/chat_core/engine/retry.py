@@ -11,6 +11,7 @@ from typing import TypeAlias, final
 
 import anyio
 
+from chat_core._arguments import argument_error
 from chat_core.errors import ChatError, UsageError
 
 _LOG = logging.getLogger("chat_core")
@@ -63,6 +64,14 @@ class Retry:
     jitter: Callable[[float, float], float] = field(default=random.uniform, repr=False)
 
     def __post_init__(self) -> None:
+        if type(self.times) is not int:
+            raise argument_error("times", "a whole number", self.times)
+        for name, seconds in (("budget", self.budget), ("base", self.base), ("cap", self.cap)):
+            if type(seconds) not in {int, float}:
+                raise argument_error(name, "a number of seconds", seconds)
+        for name, function in (("strategy", self.strategy), ("jitter", self.jitter)):
+            if not callable(function) and (function is not None or name == "jitter"):
+                raise argument_error(name, "a function", function)
         if self.times < 0:
             msg = f"times must be at least 0, not {self.times!r}: 0 disables retries"
             raise UsageError(msg)

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, final
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.json import dump_bytes
 from chat_core.messages.codec import turn_to_dict
@@ -118,6 +119,8 @@ class Timeline:
         self._read_new_turns()
         summary, summary_turn = self._summaries[-1] if self._summaries else (None, None)
         offset = summary.covers if summary is not None else 0
+        if chosen is not None and not isinstance(chosen, View):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("chosen", "a View, such as View(offset), or None", chosen)
         if chosen is not None and chosen.offset > offset:
             offset = chosen.offset
             self._require_boundary(offset, summarized=summary is not None)
@@ -236,9 +239,10 @@ class Timeline:
 
     def _require_boundary(self, offset: int, *, summarized: bool) -> None:
         """Raise `UsageError` unless a view may begin at `offset`."""
-        if not self._is_boundary(offset) or not (summarized or self._may_begin_view(offset)):
+        whole = type(offset) is int
+        if not whole or not self._is_boundary(offset) or not (summarized or self._may_begin_view(offset)):
             msg = (
-                f"a view cannot begin at turn {offset}: take one of view.boundaries(), which are before a message of "
+                f"a view cannot begin at turn {offset!r}: take one of view.boundaries(), which are before a message of "
                 "the user or between completed steps"
             )
             raise UsageError(msg)

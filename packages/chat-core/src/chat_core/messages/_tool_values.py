@@ -11,12 +11,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
+from chat_core.messages.parts import File
 from chat_core.messages.status import (
     Approved,
     Completed,
+    Data,
     Failed,
     Interrupted,
     Pending,
@@ -121,6 +124,18 @@ def check_decision(at: datetime | None, **texts: object) -> datetime:
             msg = f"{name} must be a string, not {text!r}: pass {name}=str(…)"
             raise UsageError(msg)
     return now_or_aware(at)
+
+
+def check_attachments(files: object, data: object) -> None:
+    """Raise `UsageError` unless these are tuples of `File` objects and of `Data` objects."""
+    if files != () and not _is_tuple_of(File, files):
+        raise argument_error("files", "a tuple of File objects, such as (File.from_path('…'),)", files)
+    if data != () and not _is_tuple_of(Data, data):
+        raise argument_error("data", "a tuple of Data objects, such as (Data('chart', {…}),)", data)
+
+
+def _is_tuple_of(kind: type, value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, kind) for item in cast("tuple[object, ...]", value))
 
 
 def equal_as_json(one: object, other: object) -> bool:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import ClassVar, Final, Literal, Self, TypeAlias, cast, final, get_args
 
+from chat_core._arguments import argument_error, require_time
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
 from chat_core.json import dumps
@@ -104,10 +105,12 @@ class Turn:
         client_id: str | None = None,
         extra: Extra = None,
     ) -> None:
-        if created_at is not None and created_at.utcoffset() is None:
-            msg = f"created_at={created_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
-            raise UsageError(msg)
-        self.parts: tuple[Part, ...] = tuple(parts)
+        if created_at is not None:
+            require_time("created_at", created_at)
+        try:
+            self.parts: tuple[Part, ...] = tuple(parts)
+        except TypeError as error:
+            raise argument_error("parts", "a list of parts, such as [Text('…')]", parts) from error
         # A value that the document format does not allow would make the stored conversation unreadable.
         known = finish_reason is None or finish_reason in FINISH_REASONS
         self.finish_reason: FinishReason | None = finish_reason if known else "other"
@@ -119,9 +122,9 @@ class Turn:
         self.failed_requests: int = 0
         self.state: Mapping[str, object] | None = None if state is None else json_object(state, "state")
         self.view_offset: int = 0
-        self.client_tools: tuple[Mapping[str, object], ...] = tuple(
-            [json_object(item, "a client tool") for item in client_tools]
-        )
+        self.client_tools: tuple[Mapping[str, object], ...] = ()
+        if client_tools != ():
+            self.client_tools = _read_client_tools(client_tools)
         self.client_id: str | None = client_id
         self.extra: Extra = extra
         self.encodings: dict[Hashable, bytes] | None = None
@@ -221,7 +224,10 @@ class Content:
             msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
             raise UsageError(msg)
         self.role: Role = role
-        self._turns: FrozenList[Turn] = FrozenList(turns)
+        try:
+            self._turns: FrozenList[Turn] = FrozenList(turns)
+        except TypeError as error:
+            raise argument_error("turns", "a list of turns, such as [Turn([Text('…')])]", turns) from error
         self.extra: Extra = extra
 
     @property
@@ -273,6 +279,12 @@ class Content:
     def tools(self) -> list[Tool]:
         """Tool calls of all turns, in order."""
         return [tool for turn in self.turns for tool in turn.tools]
+
+
+def _read_client_tools(items: ClientToolObjects) -> tuple[Mapping[str, object], ...]:
+    if not isinstance(items, Iterable) or isinstance(items, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("client_tools", "a list of JSON objects", cast("object", items))
+    return tuple([json_object(item, "a client tool") for item in items])
 
 
 def describe_part(part: Part) -> str:

@@ -8,6 +8,7 @@ import mimetypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.content import Role, Turn
 from chat_core.messages.function_call import FunctionCall
@@ -36,6 +37,9 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
     Raises:
         UsageError: a message is malformed, has a field that a turn cannot hold, or is a tool result without a call.
     """
+    if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        expected = "a list of dicts, such as [{'role': 'user', 'content': '…'}]"
+        raise argument_error("messages", expected, cast("object", messages))
     items: list[object] = list(messages)
     index = 0
     while index < len(items):

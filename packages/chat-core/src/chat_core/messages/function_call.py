@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, cast, final
 from typing_extensions import TypeForm, TypeVar
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads_limited
@@ -78,8 +79,11 @@ class FunctionCall:
 
     def __post_init__(self) -> None:
         """Freeze the arguments. If they are nested too deeply, remove them and set `problem`."""
-        if isinstance(self.arguments, FrozenDict):
+        arguments: object = self.arguments
+        if isinstance(arguments, FrozenDict):
             return
+        if type(arguments) is not dict and not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("arguments", "a JSON object, such as {'city': 'Berlin'}", arguments)
         try:
             object.__setattr__(self, "arguments", freeze(self.arguments))
         except ValueError as error:
@@ -92,7 +96,7 @@ class FunctionCall:
 
     @classmethod
     def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:
-        """Create a call from the text of a model's arguments. Never raises: `problem` describes a parse error.
+        """Create a call from the text of a model's arguments. `problem` describes a parse error.
 
         Empty text and `null` mean no arguments: some servers send them for functions without parameters.
 
@@ -100,9 +104,15 @@ class FunctionCall:
             name: name of the tool.
             raw: text of the arguments.
             opaque: data that the provider expects back with the call.
+
+        Raises:
+            UsageError: `raw` is not a string.
         """
-        if not raw.strip():
-            return cls(name, raw=raw or None, opaque=opaque)
+        try:
+            if not raw.strip():
+                return cls(name, raw=raw or None, opaque=opaque)
+        except (AttributeError, TypeError) as error:
+            raise argument_error("raw", "the text of a JSON object", raw) from error
         try:
             value = loads_limited(raw)
             if not is_finite(value):

@@ -12,6 +12,7 @@ from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, UsageError
 from chat_core.messages._tool_values import json_object, new_tool_id, pending_error
+from chat_core.messages._turn_faults import require_content, require_contents, require_turn
 from chat_core.messages._viewed_turns import ViewedTurns
 from chat_core.messages.codec import copy_turn, read, turn_from_dict, turn_to_dict, write
 from chat_core.messages.content import ClientToolObjects, Content, Part, Role, Turn, describe_part
@@ -71,7 +72,7 @@ class Messages(ViewedTurns):
         self._busy = False
         self.grants: Grants = Grants()
         self.extra: Extra = extra
-        for content in contents:
+        for content in require_contents(contents):
             self._append_content(content)
 
     @classmethod
@@ -142,7 +143,7 @@ class Messages(ViewedTurns):
         """Append a user message that consists of a file. Raises the same errors as `push()`."""
         return self.push(Content.of("user", file))
 
-    def append(self, role: Role, turn: Turn) -> None:
+    def append(self, role: Role, turn: Turn, *, checked: bool = False) -> None:
         """Append a turn, even while tool calls are unresolved.
 
         For the engine, stores and codecs. Applications call `push()`.
@@ -150,10 +151,13 @@ class Messages(ViewedTurns):
         Args:
             role: role of the turn.
             turn: the turn, which is shared, not copied.
+            checked: whether `turn` was read from a stored document or accepted by `require_storable()`.
 
         Raises:
-            UsageError: a tool of the turn is in these messages already.
+            UsageError: a tool of the turn is in these messages already, or the turn or its role cannot be stored.
         """
+        if not checked:
+            require_turn(role, turn, Messages._from_stored)
         tools = [part for part in turn.parts if isinstance(part, Tool)]
         for tool in tools:
             if self._tools.get(tool.id) is tool:
@@ -173,17 +177,15 @@ class Messages(ViewedTurns):
         else:
             self._contents.append(Content(role, [turn]))
 
-    def _append_content(self, content: Content) -> None:
-        if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            hint = ": for messages in OpenAI's form, call Messages.from_dicts()" if isinstance(content, dict) else ""
-            msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
-            raise UsageError(msg)
+    def _append_content(self, content: Content, *, checked: bool = False) -> None:
+        if not checked:
+            require_content(content, Messages._from_stored)
         if not content.turns:
             return
         for turn in content.turns:
             own = [self._tools.get(tool.id) is tool for tool in turn.tools]
             copies = turn.owned and own and not any(own)
-            self.append(content.role, copy_turn(turn, Messages._from_stored) if copies else turn)
+            self.append(content.role, copy_turn(turn, Messages._from_stored) if copies else turn, checked=True)
         if content.extra:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
@@ -237,8 +239,8 @@ class Messages(ViewedTurns):
             UsageError: no turn has this index.
         """
         self._require_resolved("rewind()")
-        if not 0 <= to < len(self._turns):
-            msg = f"rewind({to}) is outside of the history of {len(self._turns)} turns: pass the index of a turn"
+        if type(to) is not int or not 0 <= to < len(self._turns):
+            msg = f"rewind({to!r}) is outside of the history of {len(self._turns)} turns: pass the index of a turn"
             raise UsageError(msg)
         return self._append_view_part(Rewind(to))
 
@@ -254,15 +256,15 @@ class Messages(ViewedTurns):
         """
         length = len(self._turns)
         count = length if at is None else at
-        if not 0 <= count <= length:
-            msg = f"fork(at={at}) is outside of the history of {length} turns: pass a number from 0 to {length}"
+        if type(count) is not int or not 0 <= count <= length:
+            msg = f"fork(at={at!r}) is outside of the history of {length} turns: pass a number from 0 to {length}"
             raise UsageError(msg)
         turns = self._turns[:count]
         if waiting := [tool.id for _, turn in turns for tool in turn.tools if not tool.resolved]:
             raise pending_error(waiting)
         copy = Messages(state=self.initial_state)
         for role, turn in turns:
-            copy.append(role, turn_from_dict(turn_to_dict(turn), Messages._from_stored))
+            copy.append(role, turn_from_dict(turn_to_dict(turn), Messages._from_stored), checked=True)
         return copy
 
     def _append_view_part(self, part: Summary | Rewind) -> Self:
@@ -488,10 +490,11 @@ class Messages(ViewedTurns):
         contents: Iterable[Content], *, state: Mapping[str, object] | None = None, extra: Extra
     ) -> Messages:
         """Create a conversation from stored contents with unique tool ids, usually faster than the constructor does."""
-        items = [*contents]
+        items, messages = [*contents], Messages(state=state, extra=extra)
         roles = [content.role for content in items]
         if any(map(eq, roles, roles[1:])) or not all(content.turns for content in items):
-            return Messages(items, state=state, extra=extra)
-        messages = Messages(state=state, extra=extra)
-        messages._set_contents(items)
+            for content in items:
+                messages._append_content(content, checked=True)
+        else:
+            messages._set_contents(items)
         return messages

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeAlias, final
+from typing import Self, TypeAlias, cast, final
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error, require_optional_text, require_text, require_time
 from chat_core.errors import UsageError
 from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
@@ -123,8 +124,10 @@ class File:
 
         Raises:
             OSError: the file cannot be read.
-            UsageError: neither the content nor the name shows the MIME type.
+            UsageError: neither the content nor the name shows the MIME type, or an argument has the wrong type.
         """
+        if not isinstance(path, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("path", "a string or a Path", path)
         path = Path(path)
         return cls.from_bytes(path.read_bytes(), mime, name=path.name)
 
@@ -138,8 +141,11 @@ class File:
             name: file name.
 
         Raises:
-            UsageError: neither the content nor the name shows the MIME type.
+            UsageError: neither the content nor the name shows the MIME type, or an argument has the wrong type.
         """
+        if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("data", "bytes, such as text.encode() or path.read_bytes()", data)
+        require_optional_text(mime=mime, name=name)
         found = mime or detect_mime(data, name)
         if found is None:
             msg = f"cannot determine the MIME type of {'the file' if name is None else repr(name)}: pass mime='…'"
@@ -155,8 +161,10 @@ class File:
             mime: MIME type; guessed from the path of the URL if omitted.
 
         Raises:
-            UsageError: the MIME type cannot be guessed.
+            UsageError: the MIME type cannot be guessed, or an argument is not a string.
         """
+        require_text(url=url)
+        require_optional_text(mime=mime)
         return cls(mime or _guess_mime(url.partition("?")[0].partition("#")[0]), url=url)
 
     @property
@@ -216,7 +224,7 @@ class Summary:
         digest: digest of the last summarized turn, which shows whether that turn has changed.
 
     Raises:
-        UsageError: `covers` is not a non-negative integer.
+        UsageError: `covers` is not a non-negative integer, or `text` or `digest` is not a string.
     """
 
     text: str
@@ -225,6 +233,7 @@ class Summary:
     extra: Extra = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        require_text(text=self.text, digest=self.digest)
         _require_index("Summary(covers)", self.covers)
 
 
@@ -262,7 +271,8 @@ class RecalledNote:
         id: identifies the note in its memory. Models do not receive it.
 
     Raises:
-        UsageError: `said_at` has no time zone, or `confidence` is not between 0 and 1.
+        UsageError: a text is not a string, `said_at` is not a time with a time zone, or `confidence` is not a number
+            between 0 and 1.
     """
 
     text: str
@@ -273,10 +283,13 @@ class RecalledNote:
     extra: Extra = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.said_at is not None and self.said_at.utcoffset() is None:
-            msg = f"said_at={self.said_at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
-            raise UsageError(msg)
-        if self.confidence is not None and not 0 <= self.confidence <= 1:
+        require_text(text=self.text)
+        require_optional_text(source=self.source, id=self.id)
+        if self.said_at is not None:
+            require_time("said_at", self.said_at)
+        if self.confidence is None:
+            return
+        if type(self.confidence) not in {int, float} or not 0 <= self.confidence <= 1:
             msg = f"confidence must be between 0 and 1, not {self.confidence!r}"
             raise UsageError(msg)
 
@@ -291,10 +304,18 @@ class Recalled:
 
     Attributes:
         notes: the notes, most relevant first.
+
+    Raises:
+        UsageError: `notes` is not a tuple of notes.
     """
 
     notes: tuple[RecalledNote, ...]
     extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        notes = cast("object", self.notes)
+        if not isinstance(notes, tuple) or not all(map(_is_note, cast("tuple[object, ...]", notes))):
+            raise argument_error("notes", "a tuple of RecalledNote objects", self.notes)
 
     @property
     def text(self) -> str:
@@ -304,6 +325,10 @@ class Recalled:
         roles, tool calls or code in other texts, are escaped.
         """
         return model_texts.recalled([_shown_fields(note) for note in self.notes])
+
+
+def _is_note(note: object) -> bool:
+    return isinstance(note, RecalledNote)
 
 
 def _shown_fields(note: RecalledNote) -> dict[str, str | float]:

@@ -289,12 +289,13 @@ class Tool:
         Raises:
             IllegalTransitionError: the call is neither running nor interrupted nor waiting for a result, or the wait
                 for its result expired before `at`.
-            UsageError: `result` or `state` is not JSON, or `at` has no time zone.
+            UsageError: `result` or `state` is not JSON, `at` has no time zone, or another argument has the wrong type.
         """
         if at is not None or by is not None or note is not None:
             values.check_decision(at, by=by, note=note)
         change = None if state is None else values.json_object(state, "state")
         value = values.json_copy(result, "a tool's result")
+        values.check_attachments(files, data)
         from_outside = not isinstance(self._status, Running) and values.awaits_outcome(self._status)
         if from_outside:
             values.require_in_time(self, at, "result")
@@ -425,6 +426,7 @@ class Tool:
 
     def lost(self, reason: str) -> None:
         """Record that the process died, or the call was cancelled, while the tool was running."""
+        values.check_decision(None, reason=reason)
         self._transition(
             ToolEvent.LOST,
             lambda old: (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.content import Part, Role, Turn
 from chat_core.messages.parts import Recalled, Rewind, Summary
@@ -59,8 +60,13 @@ class View:
         turns: Sequence[tuple[Role, Turn]] = (),
         timeline: Timeline | None = None,
     ) -> None:
+        if type(offset) is not int:
+            raise argument_error("offset", "a whole number, such as one of view.boundaries()", offset)
+        try:
+            self.elided: frozenset[str] = frozenset(elided)
+        except TypeError as error:
+            raise argument_error("elided", "a collection of ids of tool calls", elided) from error
         self.offset: int = offset
-        self.elided: frozenset[str] = frozenset(elided)
         self.result_characters: int = result_characters
         self.cause: Exception | None = cause
         self.turns: Sequence[tuple[Role, Turn]] = turns

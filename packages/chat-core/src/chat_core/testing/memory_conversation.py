@@ -180,7 +180,7 @@ class MemoryConversation:
         if chat is None:
             msg = f"there is no stored conversation at {path!r}: call write_tool() before write_turn()"
             raise UsageError(msg)
-        chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages))
+        chat.append(role, codec.turn_from_dict(codec.turn_to_dict(turn), Messages), checked=True)
         self._store_document(resting)
 
     async def write_marks(self) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.json import dump_bytes
 from chat_core.messages import Data, File, Text
 
@@ -45,7 +46,10 @@ class ToolOutput:
     ) -> None:
         put = object.__setattr__
         put(self, "content", content)
-        put(self, "data", (data,) if isinstance(data, Data) else tuple(data))
+        try:
+            put(self, "data", (data,) if isinstance(data, Data) else tuple(data))
+        except TypeError as error:
+            raise argument_error("data", "a Data object or a list of them", data) from error
         put(self, "state", state)
 
 

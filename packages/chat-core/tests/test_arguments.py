@@ -1,0 +1,106 @@
+"""Arguments of wrong types, which callers without a type checker pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_core import Retry, Summarize, ToolOutput, UsageError, Window
+from chat_core.approvals import ApprovalKeys
+from chat_core.messages import (
+    Content,
+    File,
+    FunctionCall,
+    Messages,
+    Recalled,
+    RecalledNote,
+    Summary,
+    Text,
+    Tool,
+    Turn,
+    View,
+)
+from chat_core.testing import ScriptedProvider
+
+WRONG: Any = 5
+TEXT: Any = "x"
+MODEL = ScriptedProvider(["a summary"])
+
+
+def running() -> Tool:
+    tool = Tool(FunctionCall("pay"))
+    tool.start()
+    return tool
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "path must be a string or a Path, not 5": lambda: File.from_path(WRONG),
+    "data must be bytes, such as text.encode() or path.read_bytes(), not 'x'": lambda: File.from_bytes(TEXT),
+    "mime must be a string or None, not 5": lambda: File.from_bytes(b"x", WRONG),
+    "name must be a string or None, not 5": lambda: File.from_bytes(b"x", "text/plain", name=WRONG),
+    "url must be a string, not 5": lambda: File.from_url(WRONG),
+    "digest must be a string, not 5": lambda: Summary("s", 0, WRONG),
+    "text must be a string, not 5": lambda: RecalledNote(WRONG),
+    "source must be a string or None, not 5": lambda: RecalledNote("n", WRONG),
+    "said_at must be a datetime with a time zone": lambda: RecalledNote("n", said_at=WRONG),
+    "confidence must be between 0 and 1, not 'x'": lambda: RecalledNote("n", confidence=TEXT),
+    "notes must be a tuple of RecalledNote objects, not 'x'": lambda: Recalled(TEXT),
+    "arguments must be a JSON object, such as {'city': 'Berlin'}, not 5": lambda: FunctionCall("f", WRONG),
+    "raw must be the text of a JSON object, not 5": lambda: FunctionCall.parse("f", WRONG),
+    "created_at must be a datetime with a time zone": lambda: Turn([], created_at=WRONG),
+    "parts must be a list of parts, such as [Text('…')], not 5": lambda: Turn(WRONG),
+    "client_tools must be a list of JSON objects, not 5": lambda: Turn([], client_tools=WRONG),
+    "turns must be a list of turns, such as [Turn([Text('…')])], not 5": lambda: Content("user", WRONG),
+    "files must be a tuple of File objects": lambda: running().complete(1, files=TEXT),
+    "data must be a tuple of Data objects": lambda: running().complete(1, data=WRONG),
+    "reason must be a string, not 5": lambda: running().lost(WRONG),
+    "data must be a Data object or a list of them, not 5": lambda: ToolOutput(1, data=WRONG),
+    "rewind('x') is outside of the history of 1 turns": lambda: conversation().rewind(TEXT),
+    "fork(at='x') is outside of the history of 1 turns": lambda: conversation().fork(TEXT),
+    "text must be a string": lambda: conversation().push(Content.of("model", "b")).user("c").summarize(WRONG, 2),
+    "a view cannot begin at turn 'x'": lambda: conversation().summarize("a", TEXT),
+    "chosen must be a View, such as View(offset), or None, not 5": lambda: conversation().view(WRONG),
+    "offset must be a whole number": lambda: View(TEXT),
+    "elided must be a collection of ids of tool calls, not 5": lambda: View(0, elided=WRONG),
+    "times must be a whole number, not 'x'": lambda: Retry(times=TEXT),
+    "budget must be a number of seconds, not 'x'": lambda: Retry(budget=TEXT),
+    "strategy must be a function, not 5": lambda: Retry(strategy=WRONG),
+    "jitter must be a function, not 5": lambda: Retry(jitter=WRONG),
+    "messages of Window() must be a whole number of at least 1, not 'x'": lambda: Window(messages=TEXT),
+    "result_characters must be a whole number, not 'x'": lambda: Window(2, 1, result_characters=TEXT),
+    "Window must be created with numbers of tokens as at and keep, not 'x'": lambda: Window(TEXT, 1),
+    "model must be a provider that can complete, not 5": lambda: Summarize(WRONG, 2, 1),
+    "options must be ChatOptions, not 5": lambda: Summarize(MODEL, 2, 1, options=WRONG),
+    "instructions must be a string, not 5": lambda: Summarize(MODEL, 2, 1, instructions=WRONG),
+    "secrets must be a dict from key IDs to secrets in bytes": lambda: ApprovalKeys("a", WRONG, may_decide=None),
+    "skew must be a timedelta, not 5": lambda: ApprovalKeys("a", {"a": b"k" * 32}, may_decide=None, skew=WRONG),
+}
+"""Calls by the error message that they raise."""
+
+
+def conversation() -> Messages:
+    return Messages.from_user("Hi.")
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_the_expected_type(message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        REFUSED[message]()
+    assert message in str(error.value)
+
+
+def test_arguments_of_the_documented_types_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+    file = File.from_path(tmp_path / "a.txt")
+    assert File.from_path(str(tmp_path / "a.txt")) == file
+    note = RecalledNote("n", "s", datetime(2026, 11, 23, tzinfo=UTC), 1, "id")
+    assert Recalled((note,)).notes == (note,)
+    tool = running()
+    tool.complete(1, files=(file,))
+    assert tool.result_files == (file,)
+    assert Turn(iter([Text("a")])).parts == (Text("a"),)
+    assert Content("user", iter([Turn([])])).turns
+    assert (Window(2.5, 1.5), Summarize(MODEL, 2, 1).keep) == (Window(2.5, 1.5), 1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -1,0 +1,123 @@
+"""Turns of an application that could not be read again after they were stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from chat_core import ProviderMeta, UsageError
+from chat_core.messages import (
+    Content,
+    Embedding,
+    File,
+    FunctionCall,
+    Messages,
+    Opaque,
+    ProviderPart,
+    Reasoning,
+    Recalled,
+    RecalledNote,
+    Rewind,
+    Role,
+    Summary,
+    Suspended,
+    Text,
+    Tool,
+    Turn,
+)
+
+NUMBER: Any = 5
+NONE: Any = None
+WRONG: dict[str, Turn] = {
+    "parts[0]": Turn([NUMBER]),
+    "parts[0].text": Turn([Text(NUMBER)]),
+    "parts[1].text": Turn([Text("a"), Reasoning(NUMBER)]),
+    "parts[0].opaque.data": Turn([Text("a", Opaque("p", NUMBER))]),
+    "parts[0].extra": Turn([Rewind(0, NUMBER)]),
+    "parts[0].mime": Turn([File(NUMBER, data=b"")]),
+    "parts[0].data": Turn([File("text/plain", data=NUMBER)]),
+    "parts[0].url": Turn([File("text/plain", url=NUMBER)]),
+    "parts[0].vector": Turn([Embedding(cast("Any", ("a",)))]),
+    "parts[0].kind": Turn([ProviderPart("p", NUMBER, {})]),
+    "parts[0].call": Turn([Tool(NUMBER)]),
+    "parts[0].call.name": Turn([Tool(FunctionCall(NUMBER))]),
+    "by": Turn([Text("a")], by=NUMBER),
+    "client_id": Turn([Text("a")], client_id=NUMBER),
+    "metadata": Turn([Text("a")], metadata=NUMBER),
+    "extra": Turn([Text("a")], extra=NUMBER),
+}
+"""Turns by the path of the field that a stored document cannot have."""
+
+
+@pytest.mark.parametrize("path", WRONG)
+def test_a_turn_that_could_not_be_read_again_is_refused_wherever_it_enters(path: str) -> None:
+    turn, messages = WRONG[path], Messages.from_user("Hi.")
+    before = messages.to_json()
+    enter: list[Callable[[], object]] = [
+        lambda: messages.push(Content("user", [Turn([Text("good")]), turn])),
+        lambda: messages.append("user", turn),
+        lambda: messages.user(*turn.parts) if path.startswith("parts") else messages.append("model", turn),
+        lambda: Messages([Content("user", [turn])]),
+    ]
+    for add in enter:
+        with pytest.raises(UsageError) as error:
+            add()
+        if path != "parts[0]":
+            assert f"the turn cannot be stored: {path} is " in str(error.value)
+    assert messages.to_json() == before
+
+
+def test_a_turn_that_can_be_read_again_is_accepted() -> None:
+    inner = Messages.from_user("What is the budget?")
+    turn = Turn(
+        [
+            Text("a", Opaque("p", {"key": [1, 2.5]})),
+            Embedding((math.nan, 1.0)),
+            Summary("s", 0, "d"),
+            Rewind(0),
+            Recalled((RecalledNote("n"),)),
+            Tool(FunctionCall("ask", {"question": "?"}), status=Suspended(inner)),
+        ],
+        by="engine",
+        client_id="message-1",
+        extra={"later": 1},
+    )
+    messages = Messages([Content("user", [turn])])
+    assert Messages.from_json(messages.to_json()).to_json() == messages.to_json()
+
+
+def test_what_is_read_from_a_document_may_be_added_to_another_conversation() -> None:
+    document = (
+        '{"version":1,"contents":[{"role":"user","turns":[{"parts":[{"type":"hologram","depth":3}],'
+        '"created_at":"2026-11-23T00:00:00+00:00"}]},{"role":"user","turns":[{"parts":[{"type":"embedding",'
+        '"vector":[null]}],"created_at":"2026-11-23T00:00:00+00:00"}]}]}'
+    )
+    messages = Messages.from_json(document)
+    for copy in (Messages(messages.contents), messages.fork(), Messages().push(messages[0])):
+        assert [part for content in copy for part in content.parts][:1] == messages[0].parts[:1]
+        assert Messages.from_json(copy.to_json()).to_json() == copy.to_json()
+
+
+@pytest.mark.parametrize("role", ["assistant", 5, None], ids=str)
+def test_a_turn_of_an_unknown_role_changes_nothing(role: Any) -> None:
+    messages = Messages.from_user("Hi.")
+    with pytest.raises(UsageError, match="role must be one of system, user, model"):
+        messages.append(cast("Role", role), Turn([Text("a")]))
+    assert [len(content.turns) for content in messages] == [1]
+    assert len(messages.view().turns) == 1
+
+
+@pytest.mark.parametrize("wrong", [5, "x", ProviderMeta("p", "m")], ids=["number", "text", "object"])
+def test_a_conversation_of_something_else_than_turns_is_refused(wrong: Any) -> None:
+    for make in (
+        lambda: Messages(wrong),
+        lambda: Messages([wrong]),
+        lambda: Messages([Content("user", [wrong])]),
+        lambda: Messages([Content("user", [], extra=wrong)]),
+        lambda: Messages().append("user", wrong),
+        lambda: Messages.from_dicts(wrong),
+    ):
+        with pytest.raises(UsageError, match=r"must be|takes contents|consists of turns"):
+            make()
