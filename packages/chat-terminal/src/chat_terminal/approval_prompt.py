@@ -170,5 +170,5 @@ def _json_type(value: object) -> str:
     """Return the JSON type of a value with an article. All numbers have one type: the tool checks for integers."""
     if isinstance(value, bool):
         return "true or false"
-    names: dict[type, str] = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object", str: "a text"}
-    return names.get(type(value), "null")
+    names: dict[type, str] = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object"}
+    return names.get(type(value), "a text" if isinstance(value, str) else "null")
