@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from chat_pipeline import WorkflowFolder
+from chat_pipeline import WorkflowFileError, WorkflowFolder
 from pipeline_world import PATIENCE, World, probe, running, wait_until, workflow
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +93,18 @@ async def test_a_second_file_with_the_same_name_is_refused_until_the_first_is_re
     first.unlink()
     folder.reload()
     assert ([task.id for task in folder.workflows["test"].tasks], dict(folder.errors)) == (["two"], {})
+
+
+async def test_a_saved_workflow_is_registered_and_takes_no_name_of_another_file(files: Files) -> None:
+    folder = files.open()
+    assert folder.save(workflow(probe("one"))).name == "test.toml"
+    assert folder.save(workflow(probe("two"))).name == "test.toml"
+    assert [task.id for task in folder.workflows["test"].tasks] == ["two"]
+    (files.path / "test.toml").rename(files.path / "a.toml")
+    folder.reload()
+    with pytest.raises(WorkflowFileError, match=r"the file a\.toml already has a workflow with the name 'test'"):
+        folder.save(workflow(probe("three")))
+    assert [path.name for path in files.path.iterdir()] == ["a.toml"]
 
 
 async def test_two_schedulers_start_each_run_once(world: World, files: Files) -> None:

@@ -15,6 +15,7 @@ from chat_pipeline.schedule import Schedule
 from chat_pipeline.waking import wake_due, wake_run
 from chat_pipeline.workflow_file import load_workflow, parse_workflow
 from chat_pipeline.workflow_folder import WorkflowFolder
+from chat_pipeline.workflow_tool import WorkflowTool
 
 __all__ = [
     "AgentRuntime",
@@ -45,6 +46,7 @@ __all__ = [
     "Workflow",
     "WorkflowFileError",
     "WorkflowFolder",
+    "WorkflowTool",
     "code_tool",
     "load_workflow",
     "parse_workflow",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +72,28 @@ class WorkflowFolder:
                 self._load(name, text)
         self._texts = texts
         return True
+
+    def save(self, text: str) -> Path:
+        """Write a workflow to the file `NAME.toml`, reload the folder, and return the path of the file.
+
+        Args:
+            text: the TOML text of the workflow. An earlier version in the same file is replaced.
+
+        Raises:
+            WorkflowFileError: the text has problems, or another file has a workflow with this name.
+            OSError: the file cannot be written.
+        """
+        workflow = self._pipelines.parse(text)
+        path = self._folder / f"{workflow.name}.toml"
+        other = next((file for file, item in self._valid.items() if item.name == workflow.name), path.name)
+        if other != path.name:
+            message = f"the file {other} already has a workflow with the name {workflow.name!r}"
+            raise WorkflowFileError(path.name, [Problem(1, message)])
+        with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".tmp", delete=False) as stream:
+            stream.write(text.encode())
+        Path(stream.name).replace(path)
+        self.reload()
+        return path
 
     async def tick(self) -> list[str]:
         """Start the workflows whose schedules are due, and return the ids of their runs.

@@ -1,0 +1,165 @@
+"""`WorkflowTool`: a tool with which a model creates and runs workflows, after an approval of the whole definition."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast, final
+
+from chat_core import Action, Execute, FunctionCall, Paused, RequireApproval, ToolContext, ToolScope
+from chat_core.json import JsonValue
+from chat_core.messages import File
+from chat_core.provider import ToolDeclaration
+from chat_core.tools import InvalidArgumentsError, SchemaChecker, ToolDefinition
+from chat_core.tools.result import to_result
+
+from chat_pipeline.errors import TaskError, WorkflowFileError
+from chat_pipeline.pipelines import Pipelines
+from chat_pipeline.workflow_folder import WorkflowFolder
+
+_SCHEMA: Final[Mapping[str, object]] = {
+    "type": "object",
+    "properties": {
+        "action": {"enum": ["create", "run", "list", "status"]},
+        "name": {"type": "string", "description": "Name of the workflow, for create, run and status."},
+        "definition": {"type": "string", "description": "TOML text of the workflow, for create."},
+        "context": {"description": "Input of the run, for run."},
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+}
+_DESCRIPTION: Final = (
+    "Create, run and list workflows. A definition is TOML with [workflow] name and [[workflow.tasks]] id, runtime, "
+    "config, dependencies. A [workflow.schedule] with cron and timezone runs the workflow at these times."
+)
+
+
+@final
+class WorkflowTool(ToolScope[Paused]):
+    """The tool `workflow`, for `with_scoped_tools()`.
+
+    By default, `create` and `run` need an approval, and the approver sees the whole definition: it is an argument of
+    the call, which the tool adds to `run`. If the definition changes before the decision, the call fails. A schedule is
+    part of the definition, so that it is approved with it.
+
+    Args:
+        pipelines: executes the workflows.
+        folder: holds the workflows.
+        decide: function that decides about each call instead of the default.
+    """
+
+    __slots__ = ("_decide", "_definition")
+
+    def __init__(
+        self,
+        pipelines: Pipelines,
+        folder: WorkflowFolder,
+        *,
+        decide: Callable[[FunctionCall], Action[Paused]] | None = None,
+    ) -> None:
+        self._definition: ToolDefinition = _WorkflowDefinition(pipelines, folder)
+        self._decide = decide or _require_approval
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """Return the tool."""
+        return (self._definition,)
+
+    async def decide(
+        self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
+    ) -> Action[Paused]:
+        """Return the action for a call. If the application's function raises, the call needs an approval."""
+        try:
+            return self._decide(call)
+        except Exception as error:  # noqa: BLE001 - an application's function may raise anything
+            if on_error is not None:
+                on_error(error)
+            return RequireApproval()
+
+
+@final
+class _WorkflowDefinition:
+    """Definition of the tool."""
+
+    timeout: float | None = None
+    idempotent: bool = True
+    sequential: bool = True
+    blocking: bool = False
+
+    def __init__(self, pipelines: Pipelines, folder: WorkflowFolder) -> None:
+        self._pipelines = pipelines
+        self._folder = folder
+        self._checker = SchemaChecker(_SCHEMA)
+
+    @property
+    def declaration(self) -> ToolDeclaration:
+        return ToolDeclaration("workflow", _DESCRIPTION, _SCHEMA)
+
+    def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
+        """Check the arguments, and add the definition to a call of `run`, so that the approver sees it."""
+        if problems := self._checker.problems(dict(arguments)):
+            raise InvalidArgumentsError("; ".join(problems))
+        action, name, text = arguments["action"], arguments.get("name"), arguments.get("definition")
+        if action == "list":
+            return arguments
+        if name is None:
+            msg = f"the action {action!r} needs the argument 'name'"
+            raise InvalidArgumentsError(msg)
+        if action == "create":
+            self._check_created(str(name), text)
+            return arguments
+        self._folder.reload()
+        workflow = self._folder.workflows.get(str(name))
+        if workflow is None:
+            known = ", ".join(sorted(self._folder.workflows)) or "none"
+            msg = f"there is no workflow {name!r}; there are: {known}"
+            raise InvalidArgumentsError(msg)
+        if text is not None and text != workflow.source:
+            msg = f"the workflow {name!r} has another definition now: leave out 'definition', and call again"
+            raise InvalidArgumentsError(msg)
+        return {**arguments, "definition": workflow.source} if action == "run" else arguments
+
+    def _check_created(self, name: str, text: object) -> None:
+        if not isinstance(text, str):
+            msg = "the action 'create' needs the argument 'definition'"
+            raise InvalidArgumentsError(msg)
+        try:
+            workflow = self._pipelines.parse(text, file="definition")
+        except WorkflowFileError as error:
+            raise InvalidArgumentsError(str(error)) from error
+        if workflow.name != name:
+            msg = f"'name' must equal the name in the definition, {workflow.name!r}, not {name!r}"
+            raise InvalidArgumentsError(msg)
+
+    async def run(self, arguments: Mapping[str, object], context: ToolContext, /) -> object:
+        action, name = arguments["action"], str(arguments.get("name"))
+        if action == "create":
+            path = await asyncio.to_thread(self._folder.save, str(arguments["definition"]))
+            return {"created": name, "path": path.name, "registered": name in self._folder.workflows}
+        if action == "run":
+            key = context.idempotency_key or context.tool_id
+            run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+            workflow = self._pipelines.parse(str(arguments["definition"]), file=name)
+            await self._pipelines.start(workflow, cast("JsonValue", arguments.get("context")), run_id=run_id)
+            async for run in self._pipelines.follow(run_id):
+                if run.state != "running":
+                    found = {"execution_id": run_id, "status": run.state, "output": run.outputs}
+                    if run.errors:
+                        msg = f"the workflow did not complete: {found} {run.errors}"
+                        raise TaskError(msg)
+                    return found
+        workflows = self._folder.workflows
+        if action == "status":
+            schedule = workflows[name].schedule
+            return {"name": name, "schedule": None if schedule is None else schedule.cron}
+        return {
+            "workflows": sorted(workflows),
+            "errors": {file: str(error) for file, error in self._folder.errors.items()},
+        }
+
+    def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
+        return to_result(value)
+
+
+def _require_approval(call: FunctionCall) -> Action[Paused]:
+    return RequireApproval() if call.arguments["action"] in {"create", "run"} else Execute()

@@ -1,0 +1,101 @@
+"""A model creates and runs workflows after an approval, which shows the whole definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+from chat_core import AnyChat, ChatBuilder, Completed, Failed, FunctionCall, Messages, Paused, Tool
+from chat_core.testing import ScriptedProvider
+from chat_pipeline import Pipelines, WorkflowFolder, WorkflowTool
+from pipeline_world import World, probe, running, workflow
+
+pytestmark = pytest.mark.anyio
+DEFINITION = workflow(probe("one", value='"{{ input }}"'))
+
+
+class Desk:
+    """A folder of workflows, and a chat whose model calls the tool once."""
+
+    def __init__(self, world: World) -> None:
+        self.path: Path = world.folder / "workflows"
+        self.path.mkdir()
+        self.pipelines: Pipelines = world.pipelines()
+        self.folder: WorkflowFolder = WorkflowFolder(self.pipelines, self.path)
+
+    def chat(self, arguments: Mapping[str, object]) -> AnyChat:
+        model = ScriptedProvider(FunctionCall("workflow", arguments, id="w"), "done", by_history=True)
+        return ChatBuilder().with_model(model).with_scoped_tools(WorkflowTool(self.pipelines, self.folder)).build()
+
+    async def call(self, **arguments: object) -> tuple[Tool, Mapping[str, object] | None]:
+        """Call the tool, approve the call if it waits, and return it with the arguments that the approver saw."""
+        messages, shown = Messages.from_user("go"), None
+        chat = self.chat(arguments)
+        if isinstance(await chat.complete(messages), Paused):
+            shown = dict(messages.tool("w").effective_arguments)
+            messages.tool("w").approve(by="ana")
+            await chat.complete(messages)
+        return messages.tool("w"), shown
+
+
+@pytest.fixture
+def desk(world: World) -> Desk:
+    return Desk(world)
+
+
+async def test_a_created_workflow_is_approved_saved_and_listed(desk: Desk) -> None:
+    tool, shown = await desk.call(action="create", name="test", definition=DEFINITION)
+    assert shown == {"action": "create", "name": "test", "definition": DEFINITION}
+    assert isinstance(tool.status, Completed)
+    assert tool.status.result == {"created": "test", "path": "test.toml", "registered": True}
+    assert (desk.path / "test.toml").read_text() == DEFINITION
+
+    tool, shown = await desk.call(action="list")
+    assert shown is None
+    assert isinstance(tool.status, Completed)
+    assert tool.status.result == {"workflows": ["test"], "errors": {}}
+
+
+async def test_a_run_shows_the_definition_to_the_approver(world: World, desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    async with running(world, desk.pipelines):
+        tool, shown = await desk.call(action="run", name="test", context="hello")
+    assert shown == {"action": "run", "name": "test", "context": "hello", "definition": DEFINITION}
+    assert isinstance(tool.status, Completed)
+    result = cast("Mapping[str, object]", tool.status.result)
+    assert (result["status"], result["output"]) == ("completed", {"one": "hello"})
+    assert world.probe.calls == ["one"]
+
+
+async def test_a_definition_that_changes_before_the_decision_is_not_run(world: World, desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    messages, chat = Messages.from_user("go"), desk.chat({"action": "run", "name": "test"})
+    assert isinstance(await chat.complete(messages), Paused)
+    desk.folder.save(workflow(probe("other")))
+    messages.tool("w").approve(by="ana")
+    async with running(world, desk.pipelines):
+        await chat.complete(messages)
+    assert not isinstance(messages.tool("w").status, Completed)
+    assert world.probe.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param({"action": "create", "name": "test"}, "needs the argument 'definition'", id="no-definition"),
+        pytest.param({"action": "create", "name": "x", "definition": DEFINITION}, "'name' must equal", id="name"),
+        pytest.param({"action": "create", "name": "../x", "definition": DEFINITION}, "'name' must equal", id="path"),
+        pytest.param({"action": "create", "name": "x", "definition": "["}, "definition:1:", id="broken"),
+        pytest.param({"action": "run", "name": "no"}, "there is no workflow 'no'; there are: none", id="unknown"),
+        pytest.param({"action": "run"}, "needs the argument 'name'", id="no-name"),
+        pytest.param({"action": "delete"}, "action", id="action"),
+    ],
+)
+async def test_wrong_arguments_fail_without_an_approval(desk: Desk, arguments: dict[str, object], message: str) -> None:
+    tool, shown = await desk.call(**arguments)
+    assert shown is None
+    assert isinstance(tool.status, Failed)
+    assert message in tool.status.error
+    assert list(desk.path.iterdir()) == []
