@@ -100,6 +100,11 @@ async def take_over_a_socket(settings: ServiceSettings) -> object:
             return (await second.ask("subscribe", session_id=session_id))["owner"]
 
 
+async def send_requests(settings: ServiceSettings) -> object:
+    async with serving(open_service(settings)) as client:
+        return [(await client.get("/api/v1/sessions")).status for _ in range(3)]
+
+
 async def store_job(settings: ServiceSettings) -> object:
     job = first_part("a.1", datetime.now(UTC), "", None, settings)
     return job.max_attempts, job.backoff_seconds
@@ -111,6 +116,7 @@ PROBES: dict[str, tuple[Probe, Any, object, object]] = {
     "server.page_size": (list_sessions, 7, (7, 200), (50, 200)),
     "server.max_page_size": (list_sessions, 60, (50, 400), (50, 200)),
     "server.idempotency_seconds": (repeat_request, 0.0, 2, 1),
+    "server.requests_per_minute": (send_requests, 2, [200, 200, 429], [200, 200, 200]),
     "server.run_seconds": (answer_slowly, 0.05, "timeout", None),
     "server.socket_grace_seconds": (take_over_a_socket, 0.0, True, False),
     "server.max_attempts": (store_job, 3, (3, 1.0), (10, 1.0)),

@@ -191,7 +191,7 @@ def _operation(
         is_open: whether the operation needs no authentication.
     """
     responses: Json = {str(status): _answer(schema) for status, schema in answers.items()}
-    statuses = {*problems, 403, *(() if is_open else (401, 500)), *((400, 413, 415) if body is not None else ())}
+    statuses = {*problems, 403, *(() if is_open else (401, 429, 500)), *((400, 413, 415) if body is not None else ())}
     responses |= {str(status): _problem(status) for status in sorted(statuses)}
     found: Json = {"summary": summary, "responses": responses, "parameters": [*parameters]}
     if body is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import iscoroutinefunction
@@ -39,6 +40,7 @@ from chat_service.openai_routes import OpenAIRoutes
 from chat_service.openapi import build_document
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
+from chat_service.rate_limits import RateLimits
 from chat_service.runs import Runs
 from chat_service.session_archive import ExportSignatures, SessionArchive
 from chat_service.session_routes import CloseJobs, SessionRoutes
@@ -97,6 +99,7 @@ class Service:
         engine.chat(flow)  # refuses a flow with a `Handoff`
         self._authenticate = authenticate
         self._settings = settings or ServiceSettings()
+        self._limits = RateLimits(self._settings.requests_per_minute, time.monotonic)
         self._signals = Signals(store)
         live = LiveText(self._signals)
         context = ServiceContext(engine, flow, store, may_decide, self._settings, self._signals, live)
@@ -186,4 +189,7 @@ class Service:
         principal = await find_principal(self._authenticate, request)
         if principal is None:
             raise HTTPError(401, "The request has no valid token: send the header Authorization: Bearer TOKEN.")
+        if seconds := self._limits.count(principal.name):
+            text = f"There were too many requests: send the next one in {seconds} seconds"
+            raise HTTPException(429, text, {"retry-after": str(seconds)})
         return principal

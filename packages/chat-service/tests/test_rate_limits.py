@@ -1,0 +1,64 @@
+"""The number of requests of each user is limited."""
+
+from __future__ import annotations
+
+import pytest
+from chat_service import ServiceSettings
+from chat_service.rate_limits import MAX_USERS, RateLimits
+from chat_store import MemoryStore
+from service_helpers import BO, build_service, scripted, serving
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_budget_is_spent_at_once_and_refilled_evenly() -> None:
+    clock = Clock()
+    limits = RateLimits(30, clock)
+    first = [limits.count("ana") for _ in range(31)]
+    other = limits.count("bo")
+    clock.now = 1.9
+    early = limits.count("ana")
+    clock.now = 2.0
+    later = [limits.count("ana"), limits.count("ana")]
+
+    assert (first, other) == ([0] * 30 + [2], 0)
+    assert (early, later) == (1, [0, 2])
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    limits = RateLimits(0, Clock())
+
+    assert {limits.count("ana") for _ in range(1000)} == {0}
+
+
+def test_the_user_who_was_idle_longest_is_dropped_first() -> None:
+    limits = RateLimits(1, Clock())
+    limits.count("idle")
+    limits.count("active")
+    for number in range(MAX_USERS - 1):
+        limits.count(f"{number}")
+
+    assert limits.count("active") > 0
+    assert limits.count("idle") == 0
+
+
+@pytest.mark.anyio
+async def test_a_user_above_the_limit_receives_a_problem_with_the_time_to_wait(store: MemoryStore) -> None:
+    settings = ServiceSettings(requests_per_minute=2, workers=0)
+    async with serving(build_service(store, scripted(), settings=settings)) as client:
+        replies = [await client.post("/api/v1/sessions", {}) for _ in range(3)]
+        other = await client.as_user(BO).get("/api/v1/sessions")
+        stored = await store.conversations(owner="ana")
+
+    refused = replies[-1]
+    assert ([reply.status for reply in replies], other.status, len(stored)) == ([201, 201, 429], 200, 2)
+    assert (refused.headers["content-type"], refused.json["code"]) == ("application/problem+json", "too_many_requests")
+    assert 0 < int(refused.headers["retry-after"]) <= 30
