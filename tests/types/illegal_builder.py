@@ -42,7 +42,7 @@ def x02_build_without_a_model_after_options() -> None:  # R: AttributeError: bui
     ChatBuilder().with_retry(3).with_tools(risky).build()  # E: attribute .?build
 
 
-def x03_structured_twice() -> None:  # R: UsageError: with_structured_output\(\) is not possible after
+def x03_structured_twice() -> None:  # R: UsageError: with_structured_output\(\) cannot follow
     ready.with_structured_output(City).with_structured_output(str)  # E: StructuredResponse\[City\]
 
 
@@ -50,7 +50,7 @@ def x04_embeddings_on_a_model_without_them() -> None:  # R: UsageError: .* can e
     ChatBuilder().with_model(complete_only).with_embeddings()  # E: EmbeddingsProvider
 
 
-def x05_embeddings_after_structured() -> None:  # R: UsageError: with_embeddings\(\) is not possible after
+def x05_embeddings_after_structured() -> None:  # R: UsageError: with_embeddings\(\) cannot follow
     ready.with_structured_output(City).with_embeddings()  # E: StructuredResponse\[City\]
 
 
@@ -190,11 +190,11 @@ def x147_a_limit_of_steps_before_embeddings() -> None:  # R: UsageError: an embe
     ready.with_max_steps(3).with_embeddings()
 
 
-def x148_tools_before_embeddings() -> None:  # R: UsageError: with_embeddings\(\) must come before tools
+def x148_tools_before_embeddings() -> None:  # R: UsageError: an embeddings chat has no tools
     ready.with_tools(plain).with_embeddings()
 
 
-def x149_a_hook_before_embeddings() -> None:  # R: UsageError: with_embeddings\(\) must come before hooks
+def x149_a_hook_before_embeddings() -> None:  # R: UsageError: an embeddings chat has no hooks
     ready.with_before(lambda _messages: None).with_embeddings()
 
 

@@ -153,7 +153,7 @@ async def x30_an_inner_chat_that_waits_is_enough() -> None:
     print((await chat.complete(hi())).text)  # E: Paused
 
 
-def x31_embeddings_after_a_scope_that_waits() -> None:  # R: UsageError: with_embeddings\(\) must come before tools
+def x31_embeddings_after_a_scope_that_waits() -> None:  # R: UsageError: an embeddings chat has no tools
     ready.with_scoped_tools(asks).with_embeddings()  # E: Paused
 
 

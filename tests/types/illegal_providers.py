@@ -130,7 +130,7 @@ def p25_a_builder_of_what_is_no_preset() -> None:
     vendor_builder("groq")  # E: vendor_builder
 
 
-def p26_vertex_without_a_token() -> None:  # R: MissingKeyError: missing token
+def p26_vertex_without_a_token() -> None:  # R: MissingKeyError: the token is missing
     GeminiBuilder().with_model("m").with_vertex("my-project").build()
 
 

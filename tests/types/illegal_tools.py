@@ -222,7 +222,7 @@ async def x88_a_rejection_beside_a_scope_that_waits() -> None:
     print((await chat.complete(hi())).text)  # E: Paused
 
 
-def x89_embeddings_after_it() -> None:  # R: UsageError: with_embeddings\(\) must come before tools
+def x89_embeddings_after_it() -> None:  # R: UsageError: an embeddings chat has no tools
     ready.with_interrupted(RequireApproval()).with_embeddings()  # E: Paused
 
 

@@ -141,7 +141,7 @@ async def test_running_an_answered_session_in_memory_without_a_message_is_refuse
     session = AgentSession(flow="desk")
     await collect(engine, Desk(), session, "hi")
 
-    with pytest.raises(UsageError, match="the model has answered"):
+    with pytest.raises(UsageError, match="the model has already answered the last message: pass a new message"):
         async with engine.run(Desk(), session):
             pass
     assert len(provider.asked) == 1

@@ -95,7 +95,7 @@ def test_vertex_rejects_api_keys_and_requires_a_token(monkeypatch: pytest.Monkey
     for with_key in (builder.with_api_key("k"), builder.with_api_key(key)):
         with pytest.raises(UsageError, match="accepts no API key for Claude"):
             with_key.build()
-    with pytest.raises(UsageError, match=r"missing token: call \.with_bearer_token"):
+    with pytest.raises(UsageError, match=r"the token is missing: call \.with_bearer_token"):
         builder.build()
 
 
@@ -182,7 +182,7 @@ async def test_native_tools_and_mcp_servers_are_sent_with_every_request(transpor
 def test_builders_are_immutable() -> None:
     builder = ClaudeBuilder()
     builder.with_api_key("k")
-    with pytest.raises(UsageError, match="missing API key"):
+    with pytest.raises(UsageError, match="the API key is missing"):
         builder.with_model("m").build()
 
 

@@ -174,7 +174,7 @@ def test_a_tool_choice_without_tools_is_omitted_or_rejected() -> None:
 
 
 def test_a_named_tool_choice_must_be_a_declared_tool_if_no_native_tool_exists() -> None:
-    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) names an unknown tool; the tools are: f"):
         body(tools=TOOLS, tool_choice=NamedTool("lookup"))
     native = ClaudeOptions(tools=(WebSearch(),))
     assert body(tools=TOOLS, tool_choice=NamedTool("web_search"), extras=native)["tool_choice"]["name"] == "web_search"

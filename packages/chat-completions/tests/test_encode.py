@@ -413,7 +413,7 @@ def test_messages_imported_from_dicts_are_sent_unchanged(written: list[list[Any]
 
 
 def test_a_named_tool_choice_must_be_a_declared_or_native_tool() -> None:
-    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: weather"):
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) names an unknown tool; the tools are: weather"):
         body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("lookup")))
     native = CompletionsOptions(tools=({"type": "web_search"},))
     assert body(tools=TOOLS, options=ChatOptions(tool_choice=NamedTool("web_search"), extras=(native,)))["tool_choice"]

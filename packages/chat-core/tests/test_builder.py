@@ -146,23 +146,23 @@ def test_one_builder_can_build_a_chat_and_an_embeddings_chat() -> None:
         ),
         (
             lambda: anything(READY.with_structured_output(int)).with_structured_output(int),
-            "with_structured_output() is not possible after with_structured_output(): the output is structured already",
+            "with_structured_output() cannot follow with_structured_output(): remove one of the calls",
         ),
         (
             lambda: anything(READY.with_structured_output(int)).with_embeddings(),
-            "with_embeddings() is not possible after with_structured_output(): the output is structured already",
+            "with_embeddings() cannot follow with_structured_output(): remove one of the calls",
         ),
         (
             lambda: READY.with_tools(pay_tools()).with_embeddings(),
-            "with_embeddings() must come before tools: an embeddings chat calls no tools",
+            "an embeddings chat has no tools: call with_embeddings() on a builder without tools",
         ),
         (
             lambda: READY.with_interrupted(Reject("no")).with_embeddings(),
-            "with_embeddings() must come before tools: an embeddings chat calls no tools",
+            "an embeddings chat has no tools: call with_embeddings() on a builder without tools",
         ),
         (
             lambda: READY.with_after(print).with_embeddings(),
-            "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to hooks",
+            "an embeddings chat has no hooks: call with_embeddings() on a builder without hooks",
         ),
         (lambda: READY.with_max_steps(3).with_embeddings(), f"{NO_RUNS}: remove with_max_steps()"),
         (lambda: READY.with_max_calls(3).with_embeddings(), f"{NO_RUNS}: remove with_max_calls()"),
@@ -173,7 +173,7 @@ def test_one_builder_can_build_a_chat_and_an_embeddings_chat() -> None:
             lambda: anything(READY).with_interrupted(Execute()),
             (
                 "with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not Execute(): "
-                "a call that may have run already is never run again"
+                "an interrupted call may have run already, so it cannot simply be executed again"
             ),
         ),
         (
@@ -242,13 +242,13 @@ def test_build_refuses_two_tools_with_the_same_name() -> None:
     twice = READY.with_tools(pay_tools()).with_scoped_tools(
         ScopedCollection(pay_tools(), lambda _call, _meta: Execute())
     )
-    with pytest.raises(UsageError, match="the name 'pay' is given to"):
+    with pytest.raises(UsageError, match="both have a tool named 'pay'"):
         twice.build()
 
 
 def test_build_refuses_a_chat_and_a_tool_with_the_same_name() -> None:
     tool = READY.build().as_tool(name="pay", description="Pays.")
-    with pytest.raises(UsageError, match="the name 'pay' is given to"):
+    with pytest.raises(UsageError, match="both have a tool named 'pay'"):
         READY.with_tools(pay_tools()).with_scoped_tools(tool).build()
 
 

@@ -310,7 +310,11 @@ WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
     ((*TURN, "parts", 0, "text"), 1, "contents[1].turns[0].parts[0].text: expected a string, not 1"),
     ((*TURN, "parts", 0, "type"), None, "contents[1].turns[0].parts[0].type: expected a string, not null"),
     ((*TOOL, "id"), "", "contents[1].turns[0].parts[1].id: expected an id, not ''"),
-    ((*TOOL, "id"), "call_2", "contents[1].turns[0].parts[2].id: two tool calls have the id 'call_2'"),
+    (
+        (*TOOL, "id"),
+        "call_2",
+        "contents[1].turns[0].parts[2].id: two tool calls have the id 'call_2': give each call a different id",
+    ),
     ((*TOOL, "status"), REMOVED, "contents[1].turns[0].parts[1].status: missing"),
     ((*TOOL, "status"), "pending", "contents[1].turns[0].parts[1].status: expected an object, not 'pending'"),
     ((*TOOL, "status", "type"), "lost", "contents[1].turns[0].parts[1].status.type: expected one of pending, approved"),

@@ -215,9 +215,9 @@ async def test_policy_may_be_asynchronous_and_return_a_summary() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        (View(0), "can only become shorter"),
+        (View(0), "return the current view, or a shorter one"),
         (View(3), "cannot begin at turn 3"),
-        (Summarized(Turn([Text("x")], by="engine")), "needs Turn"),
+        (Summarized(Turn([Text("x")], by="engine")), "must be Turn"),
     ],
 )
 async def test_invalid_choices_of_a_context_policy_are_refused(choice: ContextChoice, message: str) -> None:

@@ -212,11 +212,11 @@ async def test_a_value_of_another_type_is_refused_without_showing_it() -> None:
     desk = Desk()
     chat = desk.chat(READ, "done")
 
-    with pytest.raises(UsageError, match=r"^inject\[User\] must give a value of the type User, not of Database$"):
+    with pytest.raises(UsageError, match=r"^inject\[User\] must provide a value of the type User, not Database$"):
         await chat.complete(Messages.from_user("hi"), inject={User: Database()})
 
     bad: Any = chat_with_factory(desk, lambda _: 7)
-    with pytest.raises(UsageError, match=r"^the factory of User must give a value of the type User, not of int$"):
+    with pytest.raises(UsageError, match=r"^the factory of User must provide a value of the type User, not int$"):
         await bad.complete(Messages.from_user("hi"))
     assert desk.all_closed
 

@@ -114,7 +114,7 @@ def test_from_dicts_names_the_path_of_a_malformed_field(messages: list[Any], err
 
 def test_messages_of_dicts_raises_and_points_to_from_dicts() -> None:
     wrong: Any = [{"role": "user", "content": "hi"}]
-    with pytest.raises(UsageError, match=r"in OpenAI's form, call Messages\.from_dicts\(\)"):
+    with pytest.raises(UsageError, match=r"in the format of OpenAI, call Messages\.from_dicts\(\)"):
         Messages(wrong)
     text: Any = "hi"
     with pytest.raises(UsageError, match=r"Messages\(\) takes contents, such as Content\.of\('user', '…'\), not 'h'"):

@@ -79,7 +79,7 @@ def test_unknown_provider_error_says_that_no_packages_are_installed(monkeypatch:
 
 @pytest.mark.parametrize("name", ["fake", "fake:"])
 def test_provider_name_without_a_model_name_raises(name: str) -> None:
-    with pytest.raises(UnknownModelError, match="needs the name of a model: fake:NAME"):
+    with pytest.raises(UnknownModelError, match=r"'fake:?' contains no model name: use fake:NAME"):
         model(name)
 
 

@@ -83,7 +83,7 @@ async def test_client_tool_with_the_name_of_a_chat_tool_raises_before_the_reques
     model = ScriptedProvider("hello")
     messages = Messages()
     messages.user("hi", client_tools=[{**LOCATE, "name": "own"}])
-    with pytest.raises(UsageError, match="'own' is given to a tool"):
+    with pytest.raises(UsageError, match="both have a tool named 'own'"):
         await chat_of(model).complete(messages)
     assert model.asked == []
 
@@ -108,7 +108,7 @@ async def test_invalid_client_tool_declaration_raises(declared: dict[str, object
 async def test_two_client_tools_with_the_same_name_raise() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE, LOCATE])
-    with pytest.raises(UsageError, match="'locate' is given to a tool"):
+    with pytest.raises(UsageError, match="both have a tool named 'locate'"):
         await chat_of(ScriptedProvider("hello")).complete(messages)
 
 

@@ -148,7 +148,7 @@ async def test_scoped_collection_raises_without_a_collection_or_a_function() -> 
     wrong: Any = [breaks]
     with pytest.raises(UsageError, match=r"ScopedCollection\(\) needs a ToolCollection, not \["):
         ScopedCollection(wrong, breaks)
-    with pytest.raises(UsageError, match=r"ScopedCollection\(\) needs a function of a call"):
+    with pytest.raises(UsageError, match=r"the policy of a ScopedCollection must be a function of a call"):
         ScopedCollection(collection("pay"), wrong)
     with pytest.raises(UsageError, match=r"with_tools\(\) needs a ToolCollection"):
         require_collection(breaks, "with_tools()")
@@ -193,7 +193,7 @@ async def test_same_tool_name_in_two_scopes_raises() -> None:
     first = ScopedCollection(collection("pay", "look"), execute_all)
     require_unique_names([first, OneTool(collection("buy"))])
     with pytest.raises(
-        UsageError, match=r"'look' is given to a tool of ScopedCollection\(pay, look\) and to one of OneTool"
+        UsageError, match=r"ScopedCollection\(pay, look\) and OneTool\(\) both have a tool named 'look'"
     ):
         require_unique_names([first, OneTool(collection("look"))])
 
@@ -257,10 +257,10 @@ class TakesNothing:
     [
         (
             one_parameter,
-            r"a policy is called with a call and the tool's metadata, but .*one_parameter.* has the signature",
+            r"a policy must take a call and the tool's metadata, but .*one_parameter.* has the signature",
         ),
-        (TakesNothing(), "a policy is called with a call and the tool's metadata"),
-        (a_bool, r"a policy returns an action such as Execute\(\) .* not a bool as .*a_bool"),
+        (TakesNothing(), "a policy must take a call and the tool's metadata"),
+        (a_bool, r"a policy must return an action such as Execute\(\) .* but .*a_bool.* returns a bool"),
     ],
 )
 def test_policy_with_a_wrong_signature_or_return_type_raises(policy: Any, error: str) -> None:

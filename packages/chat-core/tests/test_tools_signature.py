@@ -247,7 +247,7 @@ async def _async_generator(n: int) -> AsyncIterator[int]:
         (_kwargs, r"_kwargs takes \*\*values"),
         (_generator, "_generator is a generator"),
         (_async_generator, "_async_generator is a generator"),
-        (Desk.book, r"Desk.book is a method without its object"),
+        (Desk.book, r"Desk.book is an unbound method"),
         (max, "no readable signature|takes"),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_tool_choice_that_needs_tools_is_rejected_without_tools() -> None:
 
 
 def test_a_named_tool_choice_must_be_a_declared_tool() -> None:
-    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) names an unknown tool; the tools are: f"):
         calling(tool_choice=NamedTool("lookup"))
 
 

@@ -116,10 +116,13 @@ ALL_WRONG = [
         "a_retraction_does_not_change_past_knowledge",
         query("s.retired IS NULL OR s.retired > :recorded", "s.retired IS NULL"),
     ),
-    Wrong("a_past_knowledge_is_found_by_its_time", query("AND s.recorded <= :recorded", "")),
-    Wrong("a_forgotten_fact_leaves_nothing", query("DELETE FROM chat_memory_facts", "SELECT 1 FROM chat_memory_facts")),
+    Wrong("past_knowledge_is_found_by_its_time", query("AND s.recorded <= :recorded", "")),
     Wrong(
-        "a_forgotten_fact_leaves_no_text_that_it_comes_from",
+        "a_forgotten_fact_is_deleted_completely",
+        query("DELETE FROM chat_memory_facts", "SELECT 1 FROM chat_memory_facts"),
+    ),
+    Wrong(
+        "forgetting_a_fact_deletes_its_source_texts",
         query("AND (kind = 'summary' OR position = :turn)", "AND kind = 'summary'"),
     ),
     Wrong("a_forgotten_text_is_not_stored_by_an_earlier_reader", query(":length) = :prefix", ":length) = ''")),
@@ -133,7 +136,7 @@ ALL_WRONG = [
         "vectors_of_another_scope_are_not_found",
         query("= :document AND d.scope = :scope", "= :document"),
     ),
-    Wrong("a_graph_of_another_scope_is_not_seen", query("WHERE scope = :scope AND id = :id", "WHERE id = :id")),
+    Wrong("graphs_of_different_scopes_are_separate", query("WHERE scope = :scope AND id = :id", "WHERE id = :id")),
     Wrong(
         "delete_all_leaves_nothing",
         query("chat_memory_scopes WHERE scope = :name", "chat_memory_scopes"),
@@ -158,7 +161,7 @@ ALL_WRONG = [
     Wrong(
         "a_deleted_entity_leaves_no_relation", query("DELETE FROM chat_memory_links", "SELECT 1 FROM chat_memory_links")
     ),
-    Wrong("a_search_finds_current_facts_alone", query(_CURRENT, "")),
+    Wrong("a_search_finds_only_current_facts", query(_CURRENT, "")),
     Wrong(
         "a_changed_text_loses_its_vector",
         query("DELETE FROM chat_memory_vectors", "SELECT 1 FROM chat_memory_vectors"),

@@ -372,7 +372,7 @@ def test_a_request_with_a_previous_response_repeats_only_the_instructions_field(
 
 def test_a_named_tool_choice_must_be_a_declared_tool_if_no_native_tool_exists() -> None:
     options = ChatOptions(tool_choice=NamedTool("lookup"))
-    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) is not among the tools: f"):
+    with pytest.raises(UsageError, match=r"NamedTool\(name='lookup'\) names an unknown tool; the tools are: f"):
         body(Messages.from_user("hi"), options, tools=TOOLS)
     native = ResponsesOptions(tools=({"type": "lookup"},))
     assert body(Messages.from_user("hi"), replace(options, extras=(native,)), tools=TOOLS)["tool_choice"]

@@ -52,7 +52,7 @@ async def test_a_call_that_fits_into_the_budget_is_sent_and_the_next_one_is_not(
     messages = Messages.from_user("hi")
     assert (await chat.complete(messages)).text == "yes"
     before = [content.parts for content in messages.user("and now?")]
-    with pytest.raises(BudgetExceededError, match=r"budget of the session is \$110; \$90 are spent") as caught:
+    with pytest.raises(BudgetExceededError, match=r"\$90 of the session budget of \$110 are spent") as caught:
         await chat.complete(messages)
     error = caught.value
     assert error.scope == "session"

@@ -31,7 +31,7 @@ WRONG_CHOICES: list[tuple[Any, str]] = [
     ([0], "returned 0, which is not a candidate"),
     ([9], "returned 9, which is not a candidate"),
     ([model("other")], "which is not a candidate"),
-    ([], "the strategy chose none of a/m, b/m"),
+    ([], "the strategy returned no candidate: return some of a/m, b/m"),
     (None, "must return a sequence of candidates, not None"),
     ("ab", "must return a sequence of candidates, not 'ab'"),
 ]

@@ -81,7 +81,7 @@ class ForgetsRedactions(BaseStore):
         ("a_redacted_call_is_gone", RedactsNothing),
         ("a_redacted_conversation_resumes", RedactsNothing),
         ("a_live_run_prevents_a_redaction", RedactsNothing),
-        ("a_redaction_names_what_exists", RedactsNothing),
+        ("a_redaction_needs_an_existing_target", RedactsNothing),
     ],
 )
 def test_a_faulty_store_fails_the_scenario_that_names_its_fault(scenario: str, store: type[BaseStore]) -> None:

@@ -134,7 +134,7 @@ class IgnoresPositionsOfText(MemoryBackend):
 ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("a_job_is_stored_with_its_change_or_not_at_all", StoresChangesBeforeJobs, MemoryBackend),
     ("a_turn_is_stored_with_its_job", StoresChangesBeforeJobs, MemoryBackend),
-    ("closing_ends_no_live_run", ClosesDuringRuns, MemoryBackend),
+    ("a_conversation_with_a_live_run_is_not_closed", ClosesDuringRuns, MemoryBackend),
     ("a_closed_conversation_is_only_read", RunsClosedConversations, MemoryBackend),
     ("posted_turns_are_applied_once_and_in_order", AppendsPostsAgain, MemoryBackend),
     ("posted_turns_are_applied_once_and_in_order", ForgetsPostKeys, MemoryBackend),
@@ -146,10 +146,10 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("jobs_are_listed", ManagedLog, ListsJobsWithEveryKey),
     ("a_job_is_taken_by_one_worker", ManagedLog, GivesJobsTwice),
     ("a_job_is_taken_by_one_worker", ManagedLog, ForgetsJobChanges),
-    ("text_of_an_open_response_is_read_elsewhere", ManagedLog, IgnoresPositionsOfText),
+    ("unfinished_text_is_read_by_other_processes", ManagedLog, IgnoresPositionsOfText),
     ("text_of_a_worker_without_its_job_is_ignored", ManagedLog, KeepsTextOfAnyWorker),
-    ("text_of_a_response_is_dropped_with_its_turn", ManagedLog, KeepsTextOfStoredTurns),
-    ("of_ten_workers_one_takes_a_job", ManagedLog, ForgetsJobChanges),
+    ("text_is_deleted_when_its_turn_is_stored", ManagedLog, KeepsTextOfStoredTurns),
+    ("one_of_ten_workers_takes_a_job", ManagedLog, ForgetsJobChanges),
 ]
 
 

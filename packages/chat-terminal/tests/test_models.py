@@ -65,7 +65,7 @@ def test_python_reference_loads_a_provider_object(user_dir: Any) -> None:
     ("name", "base_url", "told"),
     [
         ("nobody:x", None, "there is no provider 'nobody'"),
-        ("openai", None, "'openai' needs the name of a model"),
+        ("openai", None, "'openai' contains no model name"),
         ("completions:x", None, "needs --base-url"),
         ("openai:x", "http://localhost/v1", "--base-url needs --model completions:NAME"),
         ("python:json:loads", None, "is not a streaming model"),

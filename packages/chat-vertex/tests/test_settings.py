@@ -142,7 +142,7 @@ def test_a_malformed_project_or_region_is_rejected(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("VERTEX_PROJECT_ID", project)
     monkeypatch.setenv("VERTEX_REGION", region)
 
-    with pytest.raises(UsageError, match="a project and a region are like"):
+    with pytest.raises(UsageError, match="is invalid: use ids like"):
         account_for(Settings(token=TOKEN))
 
 

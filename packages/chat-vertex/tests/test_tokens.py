@@ -195,7 +195,7 @@ async def test_retries_wait_as_documented(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_response_without_a_token_raises_invalid_response(google: Google, body: bytes) -> None:
     google.answer_token = lambda exchange: exchange.answer(200, JSON, body)
 
-    with pytest.raises(InvalidResponseError, match="returned no access token with a lifetime"):
+    with pytest.raises(InvalidResponseError, match="returned no valid access token"):
         await source(google)()
 
 

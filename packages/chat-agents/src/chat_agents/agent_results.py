@@ -1,4 +1,4 @@
-"""Results of agents: what the delegating model receives, what is stored, and the tool `read_result`."""
+"""Results of agents: the text for the delegating model, the stored result, and the tool `read_result`."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def import_arche(document: str | bytes) -> AgentSession:
     for role, turn in _read_messages(fields.get("messages")):
         messages.append(role, turn)
     if missing := messages.pending():
-        msg = f"the calls {', '.join([tool.id for tool in missing])} have no result"
+        msg = f"the document contains no result of the calls {', '.join([tool.id for tool in missing])}"
         raise InvalidDocumentError(msg, path="messages")
     session = AgentSession(read_text(fields, "id"), flow=read_text(fields, "flow"), messages=messages)
     session.created_at = read_time(fields, "created_at")
@@ -107,7 +107,7 @@ class _Results:
             if item.get("kind") == "tool_result" and item.get("tool_call_id") == call_id and later not in self._taken:
                 self._taken.add(later)
                 return read_text(item, "content", f"messages[{later}]", empty=True)
-        msg = f"the call {call_id!r} has no result"
+        msg = f"the document contains no result of the call {call_id!r}"
         raise InvalidDocumentError(msg, path=f"messages[{index}]")
 
     def require_call(self, index: int) -> None:

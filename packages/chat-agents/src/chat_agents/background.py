@@ -166,7 +166,7 @@ class BackgroundAgents(Generic[PauseT_co]):
         """
         mark = await self._read_mark(id)
         if mark is None:
-            msg = f"{id!r} is not a background agent of the flow {self._flow!r}"
+            msg = f"{id!r} is not a background agent of the flow {self._flow!r}: pass an id that list() returned"
             raise UsageError(msg)
         if not await self._is_running(id, mark):
             return False
@@ -181,7 +181,7 @@ class BackgroundAgents(Generic[PauseT_co]):
     # --- A worker ------------------------------------------------------------------------------------------------
 
     async def _queue_due(self) -> None:
-        """Queue a job for each agent whose calls were decided or have reached their time."""
+        """Queue a job for each agent that can continue, because a call was decided or its scheduled time has come."""
         cursor: str | None = None
         while page := await self._store.due(limit=100, after=cursor):
             cursor = page[-1].cursor
@@ -282,7 +282,7 @@ class BackgroundAgents(Generic[PauseT_co]):
     # --- The end -------------------------------------------------------------------------------------------------
 
     async def _is_running(self, id: str, mark: Mapping[str, object]) -> bool:  # noqa: A002 - the field's own name
-        """Return whether an agent has not ended."""
+        """Return whether an agent still works."""
         return "outcome" not in mark and await self._read_end(id) is None
 
     async def _read_end(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name
@@ -457,7 +457,7 @@ def _describe_session(meta: ConversationMeta) -> dict[str, object]:
 
 
 def _agrees(mark: Mapping[str, object], fields: Mapping[str, object]) -> bool:
-    """Return whether no field in `mark` differs from `fields`. Earlier versions did not store all of these fields."""
+    """Return whether the fields in `mark` equal those in `fields`. Earlier versions did not store all of them."""
     return all(mark.get(name, value) == value for name, value in fields.items())
 
 

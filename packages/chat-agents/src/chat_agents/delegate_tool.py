@@ -73,7 +73,7 @@ _BACKGROUND: Final[Mapping[str, object]] = {
 @final
 @dataclass(frozen=True, slots=True)
 class DelegateTools(Generic[PauseT_co]):
-    """The tools of a flow with agents, and the chats of the agents.
+    """The tools with which a flow delegates to agents, and the chats that run the agents.
 
     Attributes:
         scopes: scopes of the tools `delegate` and `read_result`.

@@ -82,7 +82,7 @@ class SubAgent(Generic[PauseT_co]):
 
     def __post_init__(self) -> None:
         if not self.name:
-            msg = "a SubAgent needs a name"
+            msg = "the name of a SubAgent must not be empty"
             raise UsageError(msg)
         turns = cast("object", self.max_turns)
         if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1:

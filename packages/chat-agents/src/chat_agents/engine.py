@@ -237,7 +237,10 @@ class AgentEngine:
                 return candidate
             known = {item.name for item in found}
             found += [item for item in self._chats(candidate).next_flows if item.name not in known]
-        msg = f"the session was handed over to the flow {name!r}, and {flow.name!r} has no Handoff that leads to it"
+        msg = (
+            f"the session was handed over to the flow {name!r}, but {flow.name!r} has no Handoff that leads to it: "
+            f"run {name!r}, or add the Handoff"
+        )
         raise UsageError(msg)
 
     def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:

@@ -88,7 +88,7 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
 
 
 def _flow_of(tool: Tool) -> str | None:
-    """Return the name of the flow to which a call has handed the session over, or `None`.
+    """Return the flow name that a handoff call selected, or `None` if the call is not a handoff.
 
     The tool's name is checked, because other tools may return data of the same type.
     """

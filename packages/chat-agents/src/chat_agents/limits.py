@@ -220,7 +220,7 @@ def _count_inner_calls(tool: Tool) -> int:
 
 @final
 class DelegationLimits(Middleware):
-    """Middleware for the models of agents, which checks the limits of all delegations around a request."""
+    """Middleware for the models of agents. It enforces the limits of the delegation and of all outer delegations."""
 
     __slots__ = ()
 

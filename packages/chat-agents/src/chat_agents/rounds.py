@@ -39,7 +39,7 @@ def count_rounds(messages: Messages) -> int:
 
 @final
 class RoundLimit(Middleware):
-    """Middleware that limits rounds of tool calls. The history decides, so a resumed run has the same limit."""
+    """Middleware that limits rounds of tool calls. Rounds are counted in the history, also for resumed runs."""
 
     __slots__ = ("_closing_answer", "_limit")
 

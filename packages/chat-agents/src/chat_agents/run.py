@@ -165,7 +165,7 @@ class AgentRun(Generic[PauseT_co]):
             settings = self._settings = settings.find(current)
         if self._message is None and target is messages and is_answered(messages):
             # A store would deliver the answer again. Without a store, the model would be asked for a second answer.
-            msg = "the model has answered: pass a message to run()"
+            msg = "the model has already answered the last message: pass a new message to run()"
             raise UsageError(msg)
         require_message(messages, self._message, settings.flow.interrupted())
         options = await self._evaluate_options()

@@ -151,7 +151,7 @@ class AgentSession:
         except UnknownConversationError:
             meta = await session._create_conversation(store)
         if owner is not None and meta.owner != owner:
-            msg = f"the session {session.id!r} belongs to another owner"
+            msg = f"the session {session.id!r} belongs to another owner than {owner!r}"
             raise UsageError(msg)
         session._read_meta(meta)
         session._messages = (await store.load(session.id)).messages

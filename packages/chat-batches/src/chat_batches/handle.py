@@ -81,7 +81,7 @@ class BatchHandle:
         try:
             value = loads_limited(text)
         except ValueError as error:
-            msg = "a batch handle must be JSON"
+            msg = "the text is not a batch handle: pass the text that to_json() returned"
             raise InvalidDocumentError(msg) from error
         fields = _object(value, "the handle")
         if fields.get("version") != VERSION:

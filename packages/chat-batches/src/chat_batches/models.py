@@ -129,7 +129,7 @@ class AnsweringModel:
 
 
 def count_inputs(messages: Messages) -> int:
-    """Return the number of turns that users have added to a conversation."""
+    """Return the number of user turns in a conversation."""
     return sum([turn.by != ENGINE for content in messages if content.role == "user" for turn in content.turns])
 
 

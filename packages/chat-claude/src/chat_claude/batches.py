@@ -130,7 +130,10 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     batch = parse_object(body, provider)
     state = STATES.get(batch.get("processing_status"))
     if state is None:
-        msg = f"{provider}: the state {batch.get('processing_status')!r} of a batch is unknown"
+        msg = (
+            f"{provider}: the batch has the unknown state {batch.get('processing_status')!r}; a newer version of this "
+            "library may support it"
+        )
         raise InvalidResponseError(msg, path="processing_status", raw=body)
     counts = whole_numbers(batch.get("request_counts"))
     results = sum(counts.values()) - counts.get("processing", 0)

@@ -141,7 +141,9 @@ def _vertex_endpoint(settings: Settings) -> Endpoint:
         )
         raise UsageError(msg)
     if not settings.has_credentials and settings.transport is None:
-        msg = "missing token: call .with_bearer_token('…'), or use chat_vertex.VertexBuilder, which renews tokens"
+        msg = (
+            "the token is missing: call .with_bearer_token('…'), or use chat_vertex.VertexBuilder, which renews tokens"
+        )
         raise UsageError(msg)
     return Endpoint(settings.base_url or "", headers, settings.key)
 
@@ -156,7 +158,7 @@ def _credentials_from_environment(settings: Settings, *, for_gateway: bool) -> d
         del found[AUTHORIZATION]
     if not found and settings.transport is None:
         msg = (
-            f"missing API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
+            f"the API key is missing: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
             "or select another server with .with_base_url('…')"
         )
         raise MissingKeyError(msg, (API_KEY_VARIABLE, TOKEN_VARIABLE))

@@ -189,7 +189,7 @@ class _HuggingFace(VendorState):
     __slots__ = ()
 
     def with_routing(self, routing: Routing) -> Self:
-        """Route requests to the fastest or cheapest provider, or to the first in your account's preferences."""
+        """Choose the fastest provider, the cheapest provider, or the first one in the preferences of your account."""
         return self._with_suffix(routing)
 
     def with_inference_provider(self, name: str) -> Self:

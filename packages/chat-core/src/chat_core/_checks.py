@@ -79,7 +79,7 @@ def require_action(action: Withhold[AddedT] | Nothing) -> Withhold[AddedT]:
     if not isinstance(action, Withhold):
         msg = (
             f"with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not {action!r}: "
-            "a call that may have run already is never run again"
+            "an interrupted call may have run already, so it cannot simply be executed again"
         )
         raise UsageError(msg)
     return action

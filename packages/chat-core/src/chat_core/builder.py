@@ -425,10 +425,10 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         _require_text_output(self._output, "with_embeddings()")
         require(self._model, EmbeddingsProvider, "with_embeddings()")
         if self._scopes or self._interrupted is not None:
-            msg = "with_embeddings() must come before tools: an embeddings chat calls no tools"
+            msg = "an embeddings chat has no tools: call with_embeddings() on a builder without tools"
             raise UsageError(msg)
         if self._settings.before or self._settings.after:
-            msg = "with_embeddings() must come before hooks: an embeddings chat has no conversation to pass to hooks"
+            msg = "an embeddings chat has no hooks: call with_embeddings() on a builder without hooks"
             raise UsageError(msg)
         for setting, method in _RUN_SETTINGS.items():
             if getattr(self._settings, setting) != getattr(_DEFAULTS, setting):
@@ -479,5 +479,5 @@ def _create_structured_output(output: object, form: TypeForm[ValueT], max_retrie
 
 def _require_text_output(output: object, method: str) -> None:
     if not isinstance(output, TextOutput):
-        msg = f"{method} is not possible after with_structured_output(): the output is structured already"
+        msg = f"{method} cannot follow with_structured_output(): remove one of the calls"
         raise UsageError(msg)

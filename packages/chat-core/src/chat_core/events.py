@@ -154,7 +154,7 @@ class AttemptReset(JsonEvent):
 @final
 @dataclass(slots=True)
 class Compacting(JsonEvent):
-    """A context policy has begun to choose what the next request contains.
+    """A context policy has started to choose the contents of the next request.
 
     Attributes:
         tokens: number of tokens in the request before any reduction.

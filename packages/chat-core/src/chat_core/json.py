@@ -109,7 +109,7 @@ def is_finite(value: object) -> bool:
 
 
 def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
-    """Return a description of the first value that JSON cannot represent without change, or None.
+    """Return a description of the first value that JSON cannot represent exactly, or None.
 
     A value has a fault if it would change when it is written as JSON and read again.
 

@@ -90,7 +90,7 @@ def _create_provider(group: str, name: str, settings: dict[str, Any]) -> object:
     parameters = inspect.signature(factory).parameters
     first = next(iter(parameters.values()), None)
     if not model_name and (first is None or first.default is inspect.Parameter.empty):
-        msg = f"{vendor!r} needs the name of a model: {vendor}:NAME"
+        msg = f"{name!r} contains no model name: use {vendor}:NAME"
         raise UnknownModelError(msg)
     allowed = [item.name for item in parameters.values() if item.kind is inspect.Parameter.KEYWORD_ONLY]
     if unknown := [item for item in settings if item not in allowed]:

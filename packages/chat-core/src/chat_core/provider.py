@@ -135,7 +135,7 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
             UsageError: the choice is a `NamedTool` with an unknown name.
         """
         if isinstance(choice, NamedTool) and choice.name not in (names := [item.name for item in self._items]):
-            msg = f"tool_choice={choice!r} is not among the tools: {', '.join(names) or 'there are none'}"
+            msg = f"tool_choice={choice!r} names an unknown tool; the tools are: {', '.join(names) or 'none'}"
             raise UsageError(msg)
 
     def encoded(self, key: Hashable, encode: Callable[[Sequence[ToolDeclaration]], bytes]) -> bytes:

@@ -122,7 +122,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     name = described.get("state")
     state, outcome = STATES.get(str(name).partition("STATE_")[2], (None, None))
     if state is None:
-        msg = f"{provider}: the state {name!r} of a batch is unknown"
+        msg = f"{provider}: the batch has the unknown state {name!r}; a newer version of this library may support it"
         raise InvalidResponseError(msg, path="metadata.state", raw=body)
     if outcome != "failed":
         return BatchStatus(state, outcome)

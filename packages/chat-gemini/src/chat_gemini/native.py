@@ -34,7 +34,7 @@ class GoogleSearch:
 
     def __post_init__(self) -> None:
         if (self.since is None) != (self.until is None):
-            msg = "GoogleSearch needs both since and until, or neither"
+            msg = "GoogleSearch needs both since and until, or neither: set the missing one"
             raise UsageError(msg)
         for moment in (self.since, self.until):
             if moment is not None and moment.utcoffset() is None:
@@ -116,7 +116,7 @@ class GoogleMaps:
 
     def __post_init__(self) -> None:
         if (self.latitude is None) != (self.longitude is None):
-            msg = "GoogleMaps needs both latitude and longitude, or neither"
+            msg = "GoogleMaps needs both latitude and longitude, or neither: set the missing one"
             raise UsageError(msg)
         if self.latitude is not None and not -90 <= self.latitude <= 90:  # noqa: PLR2004 - degrees
             msg = f"latitude must be between -90 and 90 degrees, not {self.latitude!r}"

@@ -84,9 +84,10 @@ def _key_from_environment(settings: Settings) -> str | None:
     if settings.vertex is None and (key := read_environment(*API_KEY_VARIABLES)) is not None:
         return key
     if settings.transport is None:
-        remedy = "token: call .with_token('…')" if settings.vertex is not None else "API key: call .with_api_key('…')"
+        vertex = settings.vertex is not None
+        remedy = "token is missing: call .with_token('…')" if vertex else "API key is missing: call .with_api_key('…')"
         variables = () if settings.vertex is not None else API_KEY_VARIABLES
         hint = f", set {' or '.join(variables)}" if variables else ""
-        msg = f"missing {remedy}{hint}, or select another server with .with_base_url('…')"
+        msg = f"the {remedy}{hint}, or select another server with .with_base_url('…')"
         raise MissingKeyError(msg, variables)
     return None

@@ -115,7 +115,7 @@ class ResponseAssembler:
             TransportError: the decoding ended without a finish reason.
         """
         if self._finish is None:
-            msg = "the decoding ended without a finish reason"
+            msg = "llama.cpp ended the response without a finish reason: send the request again"
             raise TransportError("stream", msg)
         message: Json = {"role": "assistant", "content": "".join(self._content) or None}
         if self._call is not None:

@@ -110,7 +110,7 @@ class LlamaCppTransport:
                 if "error" in batch[0]:
                     raise error_from_chunk(batch[0])
                 return batch[0]
-        msg = "the embedding ended without a result"
+        msg = "llama.cpp returned no embedding: send the request again"
         raise TransportError("stream", msg)
 
 

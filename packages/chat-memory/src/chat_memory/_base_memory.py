@@ -133,7 +133,7 @@ class Scope:
         def write(rows: Rows) -> Outcome:
             fact = rows.facts.get(id)
             if fact is None:
-                msg = f"the scope {self._name!r} has no fact {id!r}"
+                msg = f"the scope {self._name!r} has no fact with the id {id!r}: pass the id of a fact from facts()"
                 raise UnknownFactError(msg)
             if fact.status != "candidate":
                 msg = f"only a candidate can be promoted, but the fact {id!r} is {fact.status}"

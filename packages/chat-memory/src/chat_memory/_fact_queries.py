@@ -110,7 +110,7 @@ class FactFilter:
 
 @dataclass(frozen=True, slots=True)
 class StoredStatement:
-    """A statement with the times at which it was stored and retracted."""
+    """A statement, with the time when it was stored and the time when it was retracted."""
 
     statement: Statement
     recorded_at: datetime

@@ -176,7 +176,7 @@ class FactRows:
         return [parse_statement(row) for row in rows]
 
     def retract(self, id: str) -> bool:  # noqa: A002
-        """Mark the statements of a fact as wrong, and return whether the fact had any."""
+        """Mark all statements of a fact as wrong. Return whether there were any statements."""
         place = self._find_place(id)
         if place is None:
             return False

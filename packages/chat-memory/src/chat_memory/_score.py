@@ -1,4 +1,4 @@
-"""The scores of a scope's documents for a question, and the gate that a match has to pass."""
+"""Relevance scores of documents for a question, and the minimum score of a match."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _standardize(similarity: Numbers) -> Numbers:
 
 
 def default_gate(documents: int, *, vectors: bool) -> float:
-    """Return the gate for a number of documents. Among more documents, irrelevant ones reach higher scores.
+    """Return the minimum score for a number of documents. It grows with the number.
 
     Args:
         documents: the number of documents that may be found.

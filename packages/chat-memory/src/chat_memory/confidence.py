@@ -1,4 +1,4 @@
-"""The current confidence in a fact, which depends on its source, its age and the statements that support it."""
+"""Confidence in a fact, computed from its source, its age and its supporting statements."""
 
 from __future__ import annotations
 

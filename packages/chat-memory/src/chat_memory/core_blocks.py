@@ -43,7 +43,7 @@ class CoreBlocks:
         self, memory: Memory, blocks: Mapping[str, str], *, scope: ScopeFunction, max_characters: int = 2000
     ) -> None:
         if not blocks or max_characters < 1:
-            msg = f"CoreBlocks() requires at least one block and one character, not {blocks!r} and {max_characters!r}"
+            msg = f"CoreBlocks() needs a block, and max_characters of at least 1, not {blocks!r} and {max_characters!r}"
             raise UsageError(msg)
         self._memory = memory
         self._blocks = {require_name(name, "the name of a block"): text for name, text in blocks.items()}

@@ -394,7 +394,7 @@ class Indexer:
 
 
 def _cite_turn(chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> tuple[TranscriptTurn, Certainty]:
-    """Return the turn that a fact comes from, and how certain the fact is.
+    """Return the source turn and the certainty of a fact.
 
     A fact from a model's turn is inferred, whatever the extractor reports. So is a fact whose turn is unknown, because
     nothing shows that the user said it.

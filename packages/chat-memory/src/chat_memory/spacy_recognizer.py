@@ -61,7 +61,7 @@ class SpacyPipeline(Protocol):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The description of the pipeline."""
+        """Metadata of the pipeline, such as its name and version."""
         ...
 
     def pipe(self, texts: Iterable[str], /) -> Iterator[SpacyDocument]:

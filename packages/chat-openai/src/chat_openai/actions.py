@@ -32,7 +32,7 @@ class Shell(NativeTool):
 @final
 @dataclass(frozen=True, slots=True)
 class LocalShell(NativeTool):
-    """A native tool for commands of the model `codex-mini-latest`. The chat's tool `local_shell` runs them.
+    """A native tool for shell commands of the model `codex-mini-latest`. The chat's tool `local_shell` runs them.
 
     The tool has the parameters `command` (a list of strings), `env` (a dictionary), `timeout_ms`, `user` and
     `working_directory`, where the last three may be missing. It returns a text.

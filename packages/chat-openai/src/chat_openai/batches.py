@@ -123,7 +123,10 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     batch = parse_object(body, provider)
     state, outcome = STATES.get(batch.get("status"), (None, None))
     if state is None:
-        msg = f"{provider}: the state {batch.get('status')!r} of a batch is unknown"
+        msg = (
+            f"{provider}: the batch has the unknown state {batch.get('status')!r}; a newer version of this library may "
+            "support it"
+        )
         raise InvalidResponseError(msg, path="status", raw=body)
     counts = whole_numbers(batch.get("request_counts"))
     results = counts.get("completed", 0)

@@ -1,4 +1,4 @@
-"""Native tools, which OpenAI defines and usually runs, with typed settings.
+"""Settings of native tools, which OpenAI defines and usually runs.
 
 A native tool provides its declaration for the request, and the names of additional output to include in the response.
 If a setting is `None` or an empty tuple, the server decides. Search tools are in `search.py`, and remote MCP servers

@@ -259,7 +259,7 @@ class _Run:
 
 @final
 class _Call:
-    """Handle for a model call in progress, which ends the call's span."""
+    """Observation of a model call, which ends the span of the call."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 

@@ -250,7 +250,7 @@ class PartialItems:
         return growing
 
     def in_order(self) -> list[PartialItem]:
-        """Return the items sorted by index if all indexes are known, otherwise in the order in which they started."""
+        """Return the items sorted by index or, if an index is unknown, in the order in which they started."""
         if all(growing.index is not None for growing in self.found):
             return sorted(self.found, key=lambda growing: growing.index or 0)
         return list(self.found)

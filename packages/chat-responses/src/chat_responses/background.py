@@ -33,7 +33,7 @@ _STARTED: Final = "background_response"
 
 
 def started(attempt: Attempt) -> BackgroundResponse | None:
-    """Return the response that the last attempt has started and not received, or `None`.
+    """Return the background response that the last attempt started but did not receive, or `None`.
 
     Args:
         attempt: the attempt that waits for the response.
@@ -49,7 +49,7 @@ def _remember(error: ChatError, response: BackgroundResponse | None) -> None:
 
 
 def unanswered(resumed: BackgroundResponse | None, messages: Messages) -> BackgroundResponse | None:
-    """Return the response to resume, or `None` if the history already contains the turn of that response.
+    """Return the background response to resume, or `None` if the history already contains its turn.
 
     Args:
         resumed: the response to wait for, from the options of the run.

@@ -1,4 +1,4 @@
-"""Use of `previous_response_id` in place of the beginning of a conversation.
+"""Replacement of the beginning of a conversation by `previous_response_id`.
 
 A server that stores responses also has the conversation before each response. The turn for each stored response has a
 seal in its metadata, a hash of this turn and of all encoded turns before it. If the seal matches the history, only

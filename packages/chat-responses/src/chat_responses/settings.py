@@ -64,7 +64,7 @@ def endpoint_for(settings: Settings) -> Endpoint:
             headers = {AUTHORIZATION: credentials_for(AUTHORIZATION, key)} | headers
         elif settings.transport is None:
             msg = (
-                f"no API key: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
+                f"the API key is missing: call .with_api_key('…'), set {API_KEY_VARIABLE}, "
                 "or choose another server with .with_base_url('…')"
             )
             raise MissingKeyError(msg, (API_KEY_VARIABLE,))

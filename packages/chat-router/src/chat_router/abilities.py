@@ -27,7 +27,7 @@ _REQUIRED: Final = ("tools", "images", "audio", "documents", "streaming")
 
 
 def united(abilities: Iterable[Abilities]) -> Abilities:
-    """Return the abilities of a router, which are the abilities that at least one of its models has.
+    """Return the abilities of a router: those that at least one of its models has.
 
     Args:
         abilities: abilities of the models.
@@ -64,7 +64,7 @@ def united_meta(metas: Sequence[ProviderMeta]) -> ProviderMeta:
 @final
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The checks of a router, which keep a request away from models that cannot serve it.
+    """Checks that exclude models that cannot serve a request.
 
     Only abilities that a model declares as missing are checked, so that most requests cost nothing.
 
@@ -121,7 +121,7 @@ def needed_abilities(messages: Messages, tools: ToolDeclarations, *, streamed: b
 
 
 def lacks(meta: ProviderMeta, needed: Iterable[str]) -> bool:
-    """Return whether a model declares one of the needed abilities as missing.
+    """Return whether a model declares that it lacks one of the needed abilities.
 
     Args:
         meta: metadata of the model.

@@ -90,8 +90,8 @@ class Budget:
             if not ordered:
                 needed = min(costs.values())
                 msg = (
-                    f"the budget of the {scope} is ${limit}; ${spent:f} are spent, and the next call may cost "
-                    f"${needed:f}: the call was not sent"
+                    f"the next call may cost ${needed:f}, but ${spent:f} of the {scope} budget of ${limit} are spent: "
+                    "the call was not sent"
                 )
                 raise BudgetExceededError(msg, scope=scope, limit=limit, spent=spent, needed=needed)
         return ordered

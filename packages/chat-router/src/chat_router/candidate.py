@@ -1,4 +1,4 @@
-"""The models of a router as strategies see them."""
+"""The candidates for a request: models of a router with their health, latency and price."""
 
 from __future__ import annotations
 

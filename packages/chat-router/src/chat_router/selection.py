@@ -32,7 +32,7 @@ Failures: TypeAlias = tuple[tuple[Candidate, ChatError], ...]
 
 @final
 class Selector:
-    """The models of a router with its settings. All attempts of all requests of a router share it."""
+    """Chooses the model for each request of a router. One instance serves all requests and retries."""
 
     __slots__ = ("_budget", "_choose", "_errors", "_failed", "_is_simple", "_needs", "candidates", "clock")
 
@@ -137,7 +137,7 @@ class Selector:
             if item not in order:
                 order.append(item)  # pyright: ignore[reportUnknownArgumentType] - checked above
         if not order:
-            msg = f"the strategy chose none of {', '.join([item.name for item in allowed])}"
+            msg = f"the strategy returned no candidate: return some of {', '.join([item.name for item in allowed])}"
             raise UsageError(msg)
         return order
 

@@ -73,7 +73,9 @@ def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa
         msg = f"the row of the conversation {id!r} is damaged: {error}"
         raise InvalidDocumentError(msg) from error
     if damaged:
-        msg = f"the row of the conversation {id!r} is damaged: the checksum of its description is wrong"
+        msg = (
+            f"the row of the conversation {id!r} is damaged: the checksum of its description is wrong; restore a backup"
+        )
         raise InvalidDocumentError(msg)
     return meta
 
@@ -134,7 +136,7 @@ def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002
         msg = f"the row of the conversation {id!r} is damaged: {error}"
         raise InvalidDocumentError(msg) from error
     if damaged:
-        msg = f"the row of the conversation {id!r} is damaged: its checksum is wrong"
+        msg = f"the row of the conversation {id!r} is damaged: its checksum is wrong; restore a backup"
         raise InvalidDocumentError(msg)
     return head
 
@@ -155,7 +157,7 @@ def entry_from_columns(id: str, number: int, entry: object, checksum: int | None
         # SQLite returns a text if the row was edited by hand.
         entry = entry.encode()
     if not isinstance(entry, bytes) or (checksum is not None and checksum != entry_checksum(entry)):
-        msg = f"entry {number} of the conversation {id!r} is damaged: its checksum is wrong"
+        msg = f"entry {number} of the conversation {id!r} is damaged: its checksum is wrong; restore a backup"
         raise InvalidDocumentError(msg)
     return entry
 
@@ -184,7 +186,7 @@ def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | Da
 
 
 def past_time(column: object, now: datetime) -> datetime:
-    """Return the time in the column of a row, or `now` if the column is damaged, so that lists contain the row."""
+    """Parse a time column. Return `now` if the column is damaged, so that lists still contain the row."""
     try:
         return from_microseconds(int(cast("int", column)))
     except _CONVERSION_ERRORS:
@@ -218,6 +220,6 @@ def job_from_columns(columns: Sequence[object]) -> StoredJob:
         msg = f"the row of the job {columns[0]!r} {columns[1]!r} is damaged: {error}"
         raise InvalidDocumentError(msg) from error
     if damaged:
-        msg = f"the row of the job {columns[0]!r} {columns[1]!r} is damaged: its checksum is wrong"
+        msg = f"the row of the job {columns[0]!r} {columns[1]!r} is damaged: its checksum is wrong; restore a backup"
         raise InvalidDocumentError(msg)
     return job

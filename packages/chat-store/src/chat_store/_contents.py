@@ -166,7 +166,7 @@ def _require_storable_turn(turn: Turn) -> None:
 
 
 def _require_items(name: str, items: object, expected: str, kind: type[T]) -> Sequence[T]:
-    """Return the items of an argument.
+    """Return an iterable argument as a list, or raise an error.
 
     Args:
         name: the name of the argument.

@@ -169,7 +169,7 @@ class Batch:
 
     @property
     def gives_work(self) -> bool:
-        """Whether a run must react to the batch. Grants, and engine turns without a `Rewind`, need no reaction."""
+        """Whether a run has to respond to the batch. Grants, and engine turns without a `Rewind`, need no response."""
         return bool(self.tools or self.inner or self.marks) or any(turn.gives_work for turn in self.turns)
 
     def __bool__(self) -> bool:

@@ -241,7 +241,7 @@ class LogState:
         return may_start and bool(decisions) and self.is_revoked(decisions[-1].get("grant"))
 
     def follows(self, batch: Batch) -> bool:
-        """Return whether no turn was added to the conversations of a batch since the batch was collected."""
+        """Return whether a batch is still based on the last turns, because no turn was added since it was collected."""
         if (batch.turns or batch.marks) and batch.known_turns != self.turns:
             return False
         return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)

@@ -287,7 +287,7 @@ class Replica:
         return Batch(self._durable.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in later]))
 
     def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
-        """Return the new changes of a tool or, if the tool is not in the log yet, the new turns up to its turn."""
+        """Return the unsaved changes of a tool. If the log lacks the tool, return the unsaved turns up to its turn."""
         if not path or self._find_tool(path) is not tool:
             msg = f"write_tool() requires a tool of these messages at its path, not {tool!r}"
             raise UsageError(msg)

@@ -311,7 +311,7 @@ class StoreLog(ConversationLog):
     def _read_new_entries(
         self, transaction: ReadTransaction, head: Head, revision: int | None
     ) -> tuple[int, list[bytes]]:
-        """Return the number of entries before the unread ones, and the unread entries.
+        """Return the unread entries, preceded by the number of entries that were read before.
 
         A first read, or a read after a failed write, begins at the newest snapshot. It begins at the first entry if
         there is no snapshot, if it is later than `revision`, or if `updates` would lack changes made before it.

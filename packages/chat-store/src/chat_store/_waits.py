@@ -106,7 +106,7 @@ def has_user_posts(state: LogState) -> bool:
 
 
 def _redelivery_delay(age: timedelta) -> timedelta:
-    """Return the delay before the hooks of an answer are called again, based on the age of the answer."""
+    """Return the delay before the after-hooks of an answer are retried. It grows with the age of the answer."""
     return min(max(age, SHORTEST_REDELIVERY_DELAY), LONGEST_REDELIVERY_DELAY)
 
 

@@ -227,7 +227,7 @@ def _account_type(content: AccountJson) -> object:
 def _require_text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
-        msg = f"the credentials lack the field {name!r}"
+        msg = f"the credentials lack the field {name!r}: pass the whole content of a credentials file"
         raise UsageError(msg)
     return value
 

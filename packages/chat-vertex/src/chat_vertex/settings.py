@@ -171,7 +171,7 @@ def require_place(project: str, region: str) -> None:
         UsageError: one of them is malformed.
     """
     if PROJECT.fullmatch(project) is None or LOCATION.fullmatch(region) is None:
-        msg = f"a project and a region are like 'my-project' and 'europe-west4', not {project!r} and {region!r}"
+        msg = f"project {project!r} or region {region!r} is invalid: use ids like 'my-project' and 'europe-west4'"
         raise UsageError(msg)
 
 

@@ -206,7 +206,7 @@ def _parse_token(response: Response, request: Request, requested_at: datetime) -
         token, seconds = None, 0
     expires_at = add(requested_at, timedelta(seconds=seconds)) if 0 < seconds < timedelta.max.total_seconds() else None
     if not isinstance(token, str) or not token.strip() or expires_at is None:
-        msg = f"{NAME} {request.host} returned no access token with a lifetime"
+        msg = f"{NAME} {request.host} returned no valid access token: check that the token URI is correct"
         raise InvalidResponseError(msg)
     return _Token(token.strip(), expires_at)
 

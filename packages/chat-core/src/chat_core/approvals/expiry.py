@@ -1,4 +1,4 @@
-"""Expiry of approvals: calls whose approval has expired are found and rejected."""
+"""Functions that find and reject calls whose approval has expired."""
 
 from __future__ import annotations
 

@@ -40,12 +40,15 @@ def approve_with_grant(
     """
     now = datetime.now(UTC) if at is None else at
     if not by or to_utc(until, "until") <= to_utc(now, "at"):
-        msg = f"a grant needs a name in by and an until after {now.isoformat()}, not {by!r} and {until.isoformat()}"
+        msg = (
+            f"by must not be empty, and until must be after {now.isoformat()}, not by={by!r} and "
+            f"until={until.isoformat()}"
+        )
         raise UsageError(msg)
     tool = messages.tool(*path)
     status = tool.status
     if not isinstance(status, Pending) or status.kind != "approval":
-        msg = f"a grant needs a call that waits for an approval; tool {tool.id!r} is {type(status).__name__}"
+        msg = f"only a call that waits for an approval can be granted, but tool {tool.id!r} is {type(status).__name__}"
         raise IllegalTransitionError(msg)
     tool.approve(by=by, note=note, at=now)
     names = tuple([messages.tool(*path[: index + 1]).name for index in range(len(path))])

@@ -82,7 +82,7 @@ class BoundApproval:
 @final
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """State of a tool call at signing time: a digest of the call, a digest of its arguments, and its revision."""
+    """State of a tool call when its token was signed: digests of the call and of its arguments, and its revision."""
 
     call: str
     arguments: str

@@ -261,7 +261,7 @@ class Checkpoint:
 
     @property
     def keeps_answer(self) -> bool:
-        """Whether `messages` may end with a final turn that an earlier run stored but did not deliver."""
+        """Whether a final turn at the end of `messages` may be undelivered, because an earlier run died."""
         return self.conversation is not None or bool(self._path)
 
     def is_failed_write(self, error: BaseException) -> bool:

@@ -82,7 +82,7 @@ class ContextFit:
         return usage
 
     def refuse(self, error: ChatError) -> bool:
-        """Handle a request that the provider refused as too long. Return whether the policy is called again.
+        """React to a request that the provider refused as too long. Return whether the policy is called again.
 
         The policy is called again only for the first refusal of a request.
 
@@ -162,7 +162,7 @@ class ContextFit:
         if chosen.offset < current.offset or not chosen.elided >= current.elided:
             msg = (
                 f"the context policy returned {chosen!r}, which restores turns or tool results that the current view "
-                f"{current!r} omits: within a run, a view can only become shorter"
+                f"{current!r} omits: return the current view, or a shorter one"
             )
             raise UsageError(msg)
         return chosen.offset > current.offset or chosen.elided != current.elided
@@ -170,7 +170,7 @@ class ContextFit:
     async def _store_summary(self, turn: Turn) -> None:
         """Append a summary turn to the history, and add its token usage."""
         if turn.by != "engine" or not all(isinstance(part, Summary) for part in turn.parts):
-            msg = "Summarized() needs Turn([view.summary(text, offset)], by='engine')"
+            msg = "the turn of Summarized() must be Turn([view.summary(text, offset)], by='engine')"
             raise UsageError(msg)
         self._usage += turn.usage
         await self._checkpoint.append_turn("user", turn)

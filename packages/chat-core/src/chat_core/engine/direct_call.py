@@ -139,7 +139,7 @@ class _DirectRun(Run[Any, PauseT]):
         return ()
 
     async def _call_before_hooks(self) -> None:
-        """Skip the before-hooks, because this run sends no model request."""
+        """Do nothing: before-hooks are not called, because this run sends no model request."""
 
     async def _read_input(self) -> None:
         """Do nothing, because a direct call uses neither client tools nor the memory."""

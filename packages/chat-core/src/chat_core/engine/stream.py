@@ -95,7 +95,7 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
             msg = "read a stream inside its block: `async with chat.stream(...) as stream: async for event in stream`"
             raise UsageError(msg)
         if getattr(self._events, "ag_frame", self) is None and self._run.last is None:
-            msg = "the run has ended without a response: it failed, or a read was cancelled"
+            msg = "the run failed or was cancelled, so its stream cannot be read again: call chat.stream(...) again"
             raise UsageError(msg)
         return self._events
 

@@ -415,7 +415,7 @@ def is_decided(tool: Tool) -> bool:
 
 
 def is_resolved_by_decision(tool: Tool) -> bool:
-    """Return whether the last decision about a call resolved it, so that its tool has not run since."""
+    """Return whether a decision resolved a call, for example by rejecting it, and its tool has not run since."""
     return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 

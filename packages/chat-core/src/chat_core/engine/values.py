@@ -230,7 +230,7 @@ def _require_value(kind: Any, value: object, source: str) -> None:  # noqa: ANN4
         UsageError: the value has another type.
     """
     if not _is_instance(value, kind, default=True):
-        msg = f"{source} must give a value of the type {type_name(kind)}, not of {type(value).__name__}"
+        msg = f"{source} must provide a value of the type {type_name(kind)}, not {type(value).__name__}"
         raise UsageError(msg)
 
 

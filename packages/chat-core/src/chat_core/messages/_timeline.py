@@ -242,8 +242,8 @@ class Timeline:
         whole = type(offset) is int
         if not whole or not self._is_boundary(offset) or not (summarized or self._may_begin_view(offset)):
             msg = (
-                f"a view cannot begin at turn {offset!r}: take one of view.boundaries(), which are before a message of "
-                "the user or between completed steps"
+                f"a view cannot begin at turn {offset!r}: use an offset of view.boundaries(), which are before a "
+                "user message or between completed steps"
             )
             raise UsageError(msg)
 

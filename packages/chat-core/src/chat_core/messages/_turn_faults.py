@@ -102,7 +102,7 @@ def require_content(content: object, make: MakeMessages) -> None:
         UsageError: `content` is not a `Content`, or a turn is refused by `require_turn()`.
     """
     if not isinstance(content, Content):
-        hint = ": for messages in OpenAI's form, call Messages.from_dicts()" if isinstance(content, dict) else ""
+        hint = ": for messages in the format of OpenAI, call Messages.from_dicts()" if isinstance(content, dict) else ""
         msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
         raise UsageError(msg)
     if content.extra is not None and not isinstance(content.extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker

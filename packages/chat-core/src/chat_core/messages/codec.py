@@ -258,7 +258,7 @@ def _require_unique(contents: list[Content]) -> None:
             for k, part in enumerate(turn.parts):
                 if isinstance(part, Tool):
                     if part.id in seen:
-                        msg = f"two tool calls have the id {part.id!r}"
+                        msg = f"two tool calls have the id {part.id!r}: give each call a different id"
                         raise MalformedError(msg, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]", "id")
                     seen.add(part.id)
 

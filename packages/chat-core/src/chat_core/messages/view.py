@@ -161,7 +161,7 @@ class View:
     @property
     def _require_timeline(self) -> Timeline:
         if self.timeline is None:
-            msg = "View() has no turns: take a view of a conversation by messages.view()"
+            msg = "this view was created by View() and has no turns: call messages.view() instead"
             raise UsageError(msg)
         return self.timeline
 

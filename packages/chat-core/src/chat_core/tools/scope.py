@@ -136,8 +136,8 @@ def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
                     msg = f"the tool {name!r} is in two scopes, {owner!r} and {scope!r}: add each collection only once"
                     raise UsageError(msg)
                 msg = (
-                    f"the name {name!r} is given to a tool of {owner!r} and to one of {scope!r}: "
-                    "names must be unique in a chat; rename one with name='…'"
+                    f"{owner!r} and {scope!r} both have a tool named {name!r}, but names must be unique in a chat: "
+                    "rename one of the tools with name='…'"
                 )
                 raise UsageError(msg)
             owners[name] = scope, definition
@@ -160,7 +160,7 @@ def require_collection(collection: object, what: str, /) -> None:
 
 def _require_strategy(strategy: object) -> None:
     if not callable(strategy):
-        msg = f"ScopedCollection() needs a function of a call and its metadata, not {strategy!r}"
+        msg = f"the policy of a ScopedCollection must be a function of a call and its metadata, not {strategy!r}"
         raise UsageError(msg)
     try:
         signature = inspect.signature(strategy)
@@ -169,10 +169,10 @@ def _require_strategy(strategy: object) -> None:
     try:
         signature.bind(None, None)
     except TypeError as error:
-        msg = f"a policy is called with a call and the tool's metadata, but {strategy!r} has the signature {signature}"
+        msg = f"a policy must take a call and the tool's metadata, but {strategy!r} has the signature {signature}"
         raise UsageError(msg) from error
     if signature.return_annotation in (bool, "bool"):
-        msg = f"a policy returns an action such as Execute() or RequireApproval(…), not a bool as {strategy!r} does"
+        msg = f"a policy must return an action such as Execute() or RequireApproval(…), but {strategy!r} returns a bool"
         raise UsageError(msg)
 
 

@@ -147,11 +147,11 @@ def _iterate_parameters(function: Any, owner: str) -> Iterator[inspect.Parameter
         if stars := _VARIADIC.get(parameter.kind):
             msg = (
                 f"{owner} takes {stars}{parameter.name}, which cannot be declared to a model: name every parameter, "
-                "or register() it with a JSON Schema"
+                "or call register() with a JSON Schema"
             )
             raise UsageError(msg)
         if index == 0 and parameter.name in {"self", "cls"} and parameter.annotation is EMPTY:
-            msg = f"{owner} is a method without its object: pass the bound method, tools.tool(thing.method)"
+            msg = f"{owner} is an unbound method: pass the method of an object, as in tools.tool(service.method)"
             raise UsageError(msg)
         if parameter.name not in fixed:
             yield parameter

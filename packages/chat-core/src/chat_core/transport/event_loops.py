@@ -1,4 +1,4 @@
-"""Resources such as connections that belong to one event loop and are closed when it ends."""
+"""Resources, such as connections, that are closed when their event loop ends."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Decoder(Protocol):
 
     @property
     def failure(self) -> ChatError | None:
-        """An error that `feed()` postponed because it returned deltas first, or None."""
+        """The error that `feed()` raises on its next call, because it returned deltas first, or None."""
         ...
 
     @property

@@ -115,7 +115,7 @@ def parse_body(body: bytes, provider: str) -> object:
     try:
         return loads_limited(body)
     except ValueError as error:
-        msg = f"{provider}: the response is not JSON"
+        msg = f"{provider}: the response is not JSON: check that the base URL is that of the API"
         raise InvalidResponseError(msg, raw=body) from error
 
 
@@ -132,5 +132,5 @@ def parse_object(body: bytes, provider: str) -> Json:
     value = parse_body(body, provider)
     if is_object(value):
         return value
-    msg = f"{provider}: the response must be a JSON object"
+    msg = f"{provider}: the response must be a JSON object, but is JSON of another type"
     raise InvalidResponseError(msg, raw=body)

@@ -251,7 +251,7 @@ async def a_subject_is_not_part_of_another(memories: Memories) -> None:
             require_equal(len(await ana.facts(subject=subject)), 1, f"{subject!r} finds itself alone")
 
 
-async def a_retracted_fact_gives_way(memories: Memories) -> None:
+async def a_retracted_fact_is_no_longer_current(memories: Memories) -> None:
     """A retracted fact is not current, and the fact that it had replaced is current again."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -265,7 +265,7 @@ async def a_retracted_fact_gives_way(memories: Memories) -> None:
         require_equal(await ana.statements(wrong.id), [], "its statements are no longer in force")
 
 
-async def a_forgotten_fact_leaves_nothing(memories: Memories) -> None:
+async def a_forgotten_fact_is_deleted_completely(memories: Memories) -> None:
     """`forget()` deletes the fact, its statements, its text and its vectors."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -284,7 +284,7 @@ async def a_forgotten_fact_leaves_nothing(memories: Memories) -> None:
         require(not await ana.forget(secret.id), "a fact is forgotten once")
 
 
-async def a_forgotten_fact_leaves_no_text_that_it_comes_from(memories: Memories) -> None:
+async def forgetting_a_fact_deletes_its_source_texts(memories: Memories) -> None:
     """`forget()` deletes the passages of cited turns, and the extractions and summaries of their conversations."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -379,9 +379,9 @@ SCENARIOS = (
     a_repeated_key_changes_nothing,
     a_turn_counts_once,
     a_subject_is_not_part_of_another,
-    a_retracted_fact_gives_way,
-    a_forgotten_fact_leaves_nothing,
-    a_forgotten_fact_leaves_no_text_that_it_comes_from,
+    a_retracted_fact_is_no_longer_current,
+    a_forgotten_fact_is_deleted_completely,
+    forgetting_a_fact_deletes_its_source_texts,
     a_forgotten_text_is_not_stored_by_an_earlier_reader,
     facts_are_listed_by_id,
     touch_marks_the_facts_that_it_names,

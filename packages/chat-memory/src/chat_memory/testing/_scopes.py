@@ -93,7 +93,7 @@ async def vectors_of_another_scope_are_not_found(memories: Memories) -> None:
         require_equal(await ana.vectors("m"), (ids, stored), "the other scope is unchanged")
 
 
-async def a_graph_of_another_scope_is_not_seen(memories: Memories) -> None:
+async def graphs_of_different_scopes_are_separate(memories: Memories) -> None:
     """Entities and relations with equal names belong to their own scopes."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
@@ -109,7 +109,7 @@ async def a_graph_of_another_scope_is_not_seen(memories: Memories) -> None:
         require_equal(await ben.facts_about("Berlin"), [], "facts of another scope are not linked")
 
 
-async def records_of_another_scope_are_not_seen(memories: Memories) -> None:
+async def records_of_different_scopes_are_separate(memories: Memories) -> None:
     """Conversations with equal ids in two scopes have separate records, exported and deleted with the scope."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
@@ -196,8 +196,8 @@ SCENARIOS = (
     an_id_of_another_scope_is_unknown,
     texts_of_another_scope_are_not_found,
     vectors_of_another_scope_are_not_found,
-    a_graph_of_another_scope_is_not_seen,
-    records_of_another_scope_are_not_seen,
+    graphs_of_different_scopes_are_separate,
+    records_of_different_scopes_are_separate,
     names_of_scopes_are_exact,
     a_scope_needs_a_name,
     scopes_are_listed_in_pages,

@@ -175,7 +175,7 @@ async def numbers_that_no_database_stores_are_refused(memories: Memories) -> Non
             await ana.search_text(["tea"], limit=huge)
 
 
-async def a_search_finds_current_facts_alone(memories: Memories) -> None:
+async def a_search_finds_only_current_facts(memories: Memories) -> None:
     """Texts and vectors of facts that are not current are not returned."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -300,7 +300,7 @@ async def a_fact_has_the_time_of_its_latest_statement(memories: Memories) -> Non
         require_equal(await ana.without_vector("m"), [], "an equal text keeps its vector")
 
 
-async def the_revision_stays_without_a_change(memories: Memories) -> None:
+async def the_revision_does_not_grow_without_a_change(memories: Memories) -> None:
     """A call that changes nothing, or nothing that affects recall, does not change the revision."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -371,7 +371,7 @@ async def the_first_record_of_a_name_stays(memories: Memories) -> None:
         require_equal(await ana.recorded_conversations(), ["chat-17", "chat-18"], "conversations are listed")
 
 
-async def a_block_is_replaced_only_by_who_has_read_it(memories: Memories) -> None:
+async def a_block_is_replaced_only_if_its_text_was_read(memories: Memories) -> None:
     """`set_block()` with `replaces` changes nothing if another text is stored. An empty text deletes the block."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
@@ -394,7 +394,7 @@ async def a_block_is_replaced_only_by_who_has_read_it(memories: Memories) -> Non
 
 
 SCENARIOS = (
-    a_block_is_replaced_only_by_who_has_read_it,
+    a_block_is_replaced_only_if_its_text_was_read,
     a_passage_is_stored_once,
     documents_are_listed_by_conversation_kind_and_time,
     words_are_found_by_their_stem,
@@ -402,7 +402,7 @@ SCENARIOS = (
     a_text_that_no_database_stores_is_refused,
     names_that_are_too_long_are_refused,
     numbers_that_no_database_stores_are_refused,
-    a_search_finds_current_facts_alone,
+    a_search_finds_only_current_facts,
     vectors_are_kept_by_model,
     changes_are_listed_by_revision,
     a_changed_text_loses_its_vector,
@@ -410,6 +410,6 @@ SCENARIOS = (
     the_revision_grows_with_each_change,
     a_vector_of_an_earlier_text_is_not_stored,
     a_fact_has_the_time_of_its_latest_statement,
-    the_revision_stays_without_a_change,
+    the_revision_does_not_grow_without_a_change,
     the_first_record_of_a_name_stays,
 )

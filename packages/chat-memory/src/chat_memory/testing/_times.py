@@ -85,7 +85,7 @@ async def a_past_state_is_found_by_its_time(memories: Memories) -> None:
         require_equal(objects(await ana.as_of(predicate="works at")), ["Acme"], "one predicate can be asked for")
 
 
-async def a_past_knowledge_is_found_by_its_time(memories: Memories) -> None:
+async def past_knowledge_is_found_by_its_time(memories: Memories) -> None:
     """`as_of(recorded=…)` ignores statements that were stored later."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
@@ -143,7 +143,7 @@ SCENARIOS = (
     a_weaker_fact_fills_a_gap,
     a_weaker_statement_ends_nothing,
     a_past_state_is_found_by_its_time,
-    a_past_knowledge_is_found_by_its_time,
+    past_knowledge_is_found_by_its_time,
     a_retraction_does_not_change_past_knowledge,
     the_order_of_arrival_does_not_matter,
 )

@@ -12,7 +12,7 @@ from chat_memory.testing._fixtures import Memories, home, objects, require, requ
 _WRITERS = 6
 
 
-async def of_contradicting_writers_one_is_right(memories: Memories) -> None:
+async def one_of_several_contradicting_facts_is_current(memories: Memories) -> None:
     """Of several contradicting facts that are stored at once, exactly one is current: the latest."""
     async with memories.open() as one, memories.open() as two:
         await one.scopes()
@@ -29,7 +29,7 @@ async def of_contradicting_writers_one_is_right(memories: Memories) -> None:
         require_equal(len(await ana.facts(status="historical")), _WRITERS - 1, "all others are history")
 
 
-async def of_equal_writers_one_inserts(memories: Memories) -> None:
+async def equal_facts_of_several_writers_are_inserted_once(memories: Memories) -> None:
     """If several writers store the same fact at once, there is one fact, and every statement is counted."""
     async with memories.open() as one, memories.open() as two:
         await one.scopes()
@@ -64,7 +64,7 @@ async def a_declaration_and_a_writer_agree(memories: Memories) -> None:
 
 
 SCENARIOS = (
-    of_contradicting_writers_one_is_right,
-    of_equal_writers_one_inserts,
+    one_of_several_contradicting_facts_is_current,
+    equal_facts_of_several_writers_are_inserted_once,
     a_declaration_and_a_writer_agree,
 )

@@ -13,7 +13,7 @@ from chat_store.testing._fixtures import Stores, answer, call, paused, refused, 
 _BOUND = 60
 
 
-async def a_change_is_told_once(stores: Stores) -> None:
+async def a_change_is_reported_once(stores: Stores) -> None:
     """`changes()` returns each changed conversation once per cursor, however much later it is called."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), id="old")
@@ -30,7 +30,7 @@ async def a_change_is_told_once(stores: Stores) -> None:
         require(await _changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor returns all changes since then")
 
 
-async def every_change_is_told(stores: Stores) -> None:
+async def every_change_is_reported(stores: Stores) -> None:
     """`changes()` reports turns, calls, runs and assignments, but no lease renewals."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
@@ -62,7 +62,7 @@ async def every_change_is_told(stores: Stores) -> None:
         await require_reported("an assignment")
 
 
-async def what_becomes_due_is_told(stores: Stores) -> None:
+async def a_due_conversation_is_reported(stores: Stores) -> None:
     """`changes()` reports conversations that become due without a write, so a worker need not poll."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1))), id="planned")
@@ -89,7 +89,7 @@ async def what_becomes_due_is_told(stores: Stores) -> None:
             )
 
 
-async def whoever_waits_is_woken(stores: Stores) -> None:
+async def a_change_wakes_a_waiting_follower(stores: Stores) -> None:
     """A waiting `changes()` returns when another store writes a change, and not before."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
@@ -109,7 +109,7 @@ async def whoever_waits_is_woken(stores: Stores) -> None:
         require(told == ["new", "new"], f"a change wakes all waiting calls of changes(), not only {told}")
 
 
-async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
+async def a_cancelled_wait_loses_no_change(stores: Stores) -> None:
     """A wait that times out or is cancelled loses no change."""
     async with stores.open() as here, stores.open() as there:
         first = await there.changes()
@@ -128,7 +128,7 @@ async def a_wait_that_is_given_up_loses_nothing(stores: Stores) -> None:
         )
 
 
-async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
+async def a_cursor_is_accepted_by_every_store(stores: Stores) -> None:
     """Any store accepts the cursor of another store, and rejects an invalid cursor."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await here.changes()).cursor
@@ -141,7 +141,7 @@ async def a_cursor_is_of_use_to_every_store(stores: Stores) -> None:
                 await there.changes(text, wait_seconds=0)
 
 
-async def a_follower_misses_nothing(stores: Stores) -> None:
+async def a_follower_misses_no_change(stores: Stores) -> None:
     """A follower sees the last change of each conversation despite concurrent writers."""
     async with stores.open() as here, stores.open() as there:
         cursor = (await there.changes()).cursor
@@ -186,11 +186,11 @@ async def _changed_ids(store: ConversationStore, cursor: str) -> set[str]:
 
 
 SCENARIOS = (
-    a_change_is_told_once,
-    every_change_is_told,
-    what_becomes_due_is_told,
-    whoever_waits_is_woken,
-    a_wait_that_is_given_up_loses_nothing,
-    a_cursor_is_of_use_to_every_store,
-    a_follower_misses_nothing,
+    a_change_is_reported_once,
+    every_change_is_reported,
+    a_due_conversation_is_reported,
+    a_change_wakes_a_waiting_follower,
+    a_cancelled_wait_loses_no_change,
+    a_cursor_is_accepted_by_every_store,
+    a_follower_misses_no_change,
 )

@@ -10,7 +10,7 @@ from chat_store.store import OpenConversation
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
-async def a_live_run_keeps_others_out(stores: Stores) -> None:
+async def a_live_run_excludes_other_runs(stores: Stores) -> None:
     """A second run is rejected while the first run holds the lease."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -22,7 +22,7 @@ async def a_live_run_keeps_others_out(stores: Stores) -> None:
                 await there.delete(name)
 
 
-async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
+async def a_released_lease_can_be_taken(stores: Stores) -> None:
     """Another run can take a released lease at once."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -34,7 +34,7 @@ async def a_run_that_ended_lets_others_in(stores: Stores) -> None:
                 await run.claim()
 
 
-async def a_lease_runs_out(stores: Stores) -> None:
+async def a_lease_of_a_dead_process_expires(stores: Stores) -> None:
     """The lease of a dead process expires, and another run can then take it."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -44,7 +44,7 @@ async def a_lease_runs_out(stores: Stores) -> None:
             await other.claim()
 
 
-async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
+async def renewals_and_writes_extend_a_lease(stores: Stores) -> None:
     """`renew()` and every write extend the lease."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -66,7 +66,7 @@ async def a_sign_of_life_prolongs_a_lease(stores: Stores) -> None:
                 await other.claim()
 
 
-async def a_run_that_was_overtaken_is_fenced(stores: Stores) -> None:
+async def writes_after_a_lost_lease_are_rejected(stores: Stores) -> None:
     """Every write of a run that lost its lease raises `LeaseLostError`, and does not change the stored messages."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -111,7 +111,7 @@ async def a_late_result_is_recorded_as_late(stores: Stores) -> None:
         )
 
 
-async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
+async def a_late_result_does_not_replace_a_decision(stores: Stores) -> None:
     """A user decision made after the lease expired is not overwritten by the late result of the run."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -131,7 +131,7 @@ async def a_run_that_a_person_gave_up_is_fenced(stores: Stores) -> None:
         require(late == [Completed("late")], "the history has the result of the dead run as late")
 
 
-async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
+async def a_lost_lease_is_not_released(stores: Stores) -> None:
     """Releasing a lost lease does not release the lease of the run that took over."""
     async with stores.open() as here, stores.open() as there, stores.open() as elsewhere:
         name = await here.create(paused("a"))
@@ -142,7 +142,7 @@ async def a_run_that_was_overtaken_gives_nothing_back(stores: Stores) -> None:
                 await third.claim()
 
 
-async def of_ten_that_claim_at_once_one_does(stores: Stores) -> None:
+async def one_of_ten_concurrent_claims_succeeds(stores: Stores) -> None:
     """Exactly one of ten concurrent claims succeeds."""
     async with stores.open() as first:
         name = await first.create(paused("a"))
@@ -192,13 +192,13 @@ async def _overtake(stores: Stores, run: OpenConversation, other: OpenConversati
 
 
 SCENARIOS = (
-    a_live_run_keeps_others_out,
-    a_run_that_ended_lets_others_in,
-    a_lease_runs_out,
-    a_sign_of_life_prolongs_a_lease,
-    a_run_that_was_overtaken_is_fenced,
+    a_live_run_excludes_other_runs,
+    a_released_lease_can_be_taken,
+    a_lease_of_a_dead_process_expires,
+    renewals_and_writes_extend_a_lease,
+    writes_after_a_lost_lease_are_rejected,
     a_late_result_is_recorded_as_late,
-    a_run_that_a_person_gave_up_is_fenced,
-    a_run_that_was_overtaken_gives_nothing_back,
-    of_ten_that_claim_at_once_one_does,
+    a_late_result_does_not_replace_a_decision,
+    a_lost_lease_is_not_released,
+    one_of_ten_concurrent_claims_succeeds,
 )

@@ -27,7 +27,7 @@ def _texts(deltas: Sequence[ResponseDelta]) -> list[tuple[str, int, int, str]]:
     return [(delta.conversation, delta.step, delta.start, "".join(delta.pieces)) for delta in deltas]
 
 
-async def text_of_an_open_response_is_read_elsewhere(stores: Stores) -> None:
+async def unfinished_text_is_read_by_other_processes(stores: Stores) -> None:
     """`deltas()` returns the text that workers of other processes have written, after a position. It is no change."""
     async with stores.open() as here, stores.open() as there:
         one, two = await _create(here, "1"), await _create(here, "2")
@@ -80,7 +80,7 @@ async def text_of_a_worker_without_its_job_is_ignored(stores: Stores) -> None:
                         require(found == [("1", 0, 0, "Second ")], f"a cancelled job writes nothing, but {found}")
 
 
-async def text_of_a_response_is_dropped_with_its_turn(stores: Stores) -> None:
+async def text_is_deleted_when_its_turn_is_stored(stores: Stores) -> None:
     """Text is deleted when a turn is stored, by a redaction, and with its conversation."""
     async with stores.open() as here, stores.open() as there:
         names = [await _create(here, name) for name in ("1", "2")]
@@ -107,8 +107,8 @@ async def text_of_a_response_is_dropped_with_its_turn(stores: Stores) -> None:
 
 
 SCENARIOS = (
-    text_of_an_open_response_is_read_elsewhere,
+    unfinished_text_is_read_by_other_processes,
     text_of_a_worker_without_its_job_is_ignored,
-    text_of_a_response_is_dropped_with_its_turn,
+    text_is_deleted_when_its_turn_is_stored,
 )
 """The scenarios of text deltas."""

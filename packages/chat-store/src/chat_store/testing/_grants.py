@@ -32,7 +32,7 @@ async def a_grant_is_stored_with_the_approval_that_gave_it(stores: Stores) -> No
         require([*(await here.load(name)).messages.grants] == [revoked], "a revoked grant stays revoked")
 
 
-async def of_two_people_who_decide_one_call_the_second_gives_no_grant(stores: Stores) -> None:
+async def a_conflicting_approval_stores_no_grant(stores: Stores) -> None:
     """If an approval with a grant conflicts with another decision, the grant is not stored either."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -79,7 +79,7 @@ async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
         require(not isinstance(found.tool("b").status, Running), "no call starts under a grant that was revoked")
 
 
-async def of_two_revocations_the_first_is_recorded(stores: Stores) -> None:
+async def the_first_of_two_revocations_is_recorded(stores: Stores) -> None:
     """Two processes can revoke one grant. The conversation records the first revocation, and neither call raises."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -94,7 +94,7 @@ async def of_two_revocations_the_first_is_recorded(stores: Stores) -> None:
         require((await here.load(name)).messages.grants[grant.id].revoked_by == "ben", "the first revocation holds")
 
 
-async def a_revocation_makes_no_conversation_due(stores: Stores) -> None:
+async def a_revocation_does_not_make_a_conversation_due(stores: Stores) -> None:
     """Revoking a grant does not make a conversation due. Giving a grant does if calls of the conversation wait."""
     async with stores.open() as here:
         name = await here.create(paused(call("a")))
@@ -130,8 +130,8 @@ def _approve_under(messages: Messages, id: str, grant: Grant) -> None:  # noqa: 
 
 SCENARIOS = (
     a_grant_is_stored_with_the_approval_that_gave_it,
-    of_two_people_who_decide_one_call_the_second_gives_no_grant,
+    a_conflicting_approval_stores_no_grant,
     a_grant_is_revoked_during_a_run,
-    of_two_revocations_the_first_is_recorded,
-    a_revocation_makes_no_conversation_due,
+    the_first_of_two_revocations_is_recorded,
+    a_revocation_does_not_make_a_conversation_due,
 )

@@ -58,7 +58,7 @@ async def a_history_continues_after_any_position(stores: Stores) -> None:
         require(await there.history(name, after=position) == [], "nothing follows the last entry")
 
 
-async def a_replaced_history_is_whole_after_any_position(stores: Stores) -> None:
+async def a_redacted_history_is_returned_completely(stores: Stores) -> None:
     """After a redaction, `history(after=...)` with an earlier position returns the whole new history."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("My card is 4711."))
@@ -83,5 +83,5 @@ async def _answer(store: ConversationStore, name: str) -> None:
         await run.release()
 
 
-SCENARIOS = (a_history_continues_after_any_position, a_replaced_history_is_whole_after_any_position)
+SCENARIOS = (a_history_continues_after_any_position, a_redacted_history_is_returned_completely)
 """The scenarios of histories."""

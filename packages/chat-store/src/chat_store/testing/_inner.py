@@ -92,7 +92,7 @@ async def the_steps_of_a_chat_inside_a_chat_are_durable(stores: Stores) -> None:
             require(read == run.messages, "paths of three ids lead to the call and to the conversation")
 
 
-async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
+async def an_inner_call_is_decided_while_its_chat_runs(stores: Stores) -> None:
     """A decision inside a running chat reaches the run with its next write, and no write of the run overwrites it."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused(_chat_call(paused("a", "b"))))
@@ -125,7 +125,7 @@ async def a_call_inside_is_decided_while_its_chat_runs(stores: Stores) -> None:
         require(read.tool("outer", "a").status == Completed("paid"), "the result of an inner call is kept")
 
 
-async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
+async def an_inner_chat_that_can_resume_is_due(stores: Stores) -> None:
     """A conversation is due if its suspended inner chat can resume: after a retry, or after a run that ended early."""
     async with stores.open() as here, stores.open() as there:
         ready, waiting = _chat_call(Messages.from_user("Pay.")), _chat_call(paused("inner"))
@@ -147,7 +147,7 @@ async def a_chat_in_which_nothing_waits_is_due(stores: Stores) -> None:
         require(name in [item.conversation for item in await there.due()], "a retried chat is due")
 
 
-async def a_run_that_dies_inside_a_chat_is_taken_over_there(stores: Stores) -> None:
+async def a_run_that_died_in_an_inner_chat_is_taken_over(stores: Stores) -> None:
     """A run that takes over reports the interrupted inner call by its path, and repeats no finished inner call."""
     effects: list[str] = []
     async with stores.open() as here, stores.open() as there:
@@ -203,7 +203,7 @@ def _build_office_chat(
 SCENARIOS = (
     the_steps_of_an_inner_chat_are_durable,
     the_steps_of_a_chat_inside_a_chat_are_durable,
-    a_call_inside_is_decided_while_its_chat_runs,
-    a_chat_in_which_nothing_waits_is_due,
-    a_run_that_dies_inside_a_chat_is_taken_over_there,
+    an_inner_call_is_decided_while_its_chat_runs,
+    an_inner_chat_that_can_resume_is_due,
+    a_run_that_died_in_an_inner_chat_is_taken_over,
 )

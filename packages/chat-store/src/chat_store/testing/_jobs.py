@@ -85,7 +85,7 @@ async def a_job_is_taken_by_one_worker(stores: Stores) -> None:
             require(job is None, "a finished job is not taken again")
 
 
-async def of_ten_workers_one_takes_a_job(stores: Stores) -> None:
+async def one_of_ten_workers_takes_a_job(stores: Stores) -> None:
     """Of ten workers that take a job at the same time, exactly one gets it."""
     async with stores.open() as first:
         await first.create(paused("a"), jobs=[Job("index", "1")])
@@ -228,7 +228,7 @@ async def jobs_are_listed(stores: Stores) -> None:
         require(await _job_keys(there) == ["3"], "a deleted conversation has no jobs")
 
 
-async def a_job_that_can_be_taken_is_told(stores: Stores) -> None:
+async def a_job_that_can_be_taken_is_reported(stores: Stores) -> None:
     """`changes()` returns a conversation when a job is queued, when its time comes, and when its lease expires."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -280,7 +280,7 @@ SCENARIOS = (
     a_turn_is_stored_with_its_job,
     a_job_is_queued_once,
     a_job_is_taken_by_one_worker,
-    of_ten_workers_one_takes_a_job,
+    one_of_ten_workers_takes_a_job,
     jobs_are_taken_in_the_order_of_their_times,
     a_job_that_fails_is_tried_again,
     a_job_of_a_dead_worker_is_taken_over,
@@ -288,5 +288,5 @@ SCENARIOS = (
     a_cancelled_block_gives_its_job_back,
     a_job_is_cancelled,
     jobs_are_listed,
-    a_job_that_can_be_taken_is_told,
+    a_job_that_can_be_taken_is_reported,
 )

@@ -13,7 +13,7 @@ from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, call, paused, refused, require
 
 
-async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
+async def a_waiting_call_is_listed_with_its_details(stores: Stores) -> None:
     """`waiting()` returns everything that an approver needs to decide a call, without the messages."""
     async with stores.open() as here, stores.open() as there:
         tomorrow, later = stores.clock.after(days=1), stores.clock.after(days=2)
@@ -40,7 +40,7 @@ async def what_waits_is_listed_with_its_terms(stores: Stores) -> None:
         require(waits == expected, f"waiting() returns {expected}, not {waits}")
 
 
-async def what_waits_is_found_by_person(stores: Stores) -> None:
+async def waiting_calls_are_found_by_person(stores: Stores) -> None:
     """`waiting(person=)` lists the calls in conversations that this person is in charge of now."""
     async with stores.open() as here:
         await here.create(paused("a"), id="1", person="ana")
@@ -59,7 +59,7 @@ async def what_waits_is_found_by_person(stores: Stores) -> None:
         require((await here.load("4")).person == "ana", "open(person=) sets the person in charge of a new conversation")
 
 
-async def what_waits_is_found_by_time_and_kind(stores: Stores) -> None:
+async def waiting_calls_are_found_by_time_and_kind(stores: Stores) -> None:
     """`waiting()` lists calls by deadline, earliest first, filters them by kind and time, and limits their number."""
     async with stores.open() as here:
         after = stores.clock.after
@@ -107,7 +107,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
                 await there.due(after=cursor)
 
 
-async def what_was_decided_waits_no_more(stores: Stores) -> None:
+async def a_decided_call_is_not_listed_as_waiting(stores: Stores) -> None:
     """A call that a user approved or rejected, or that a policy refused, is no longer listed as waiting."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b", "c"))
@@ -123,7 +123,7 @@ async def what_was_decided_waits_no_more(stores: Stores) -> None:
             require(await _waiting_ids(here) == set(), "a call that a policy rejected is not listed as waiting")
 
 
-async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> None:
+async def an_inner_waiting_call_is_listed_with_its_path(stores: Stores) -> None:
     """`waiting()` lists a call inside a nested chat with its path, and the path selects it for a decision."""
     async with stores.open() as here, stores.open() as there:
         outer = Tool(FunctionCall("agent", {"request": "Pay."}), id="outer")
@@ -144,7 +144,7 @@ async def what_waits_inside_a_chat_is_listed_with_its_path(stores: Stores) -> No
         require(read.tool("outer", "inner").failed, "decisions about inner calls are merged")
 
 
-async def a_time_that_has_come_makes_due(stores: Stores) -> None:
+async def a_reached_time_makes_a_conversation_due(stores: Stores) -> None:
     """A conversation becomes due at a scheduled time, at an approval's expiry, or at an interrupted call's deadline."""
     async with stores.open() as here:
         lost = call("lost")
@@ -165,7 +165,7 @@ async def a_time_that_has_come_makes_due(stores: Stores) -> None:
         require(await _due_ids(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
 
 
-async def a_decision_makes_due(stores: Stores) -> None:
+async def a_decision_makes_a_conversation_due(stores: Stores) -> None:
     """`due()` lists conversations with a new decision or an unanswered user turn."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"), person="ana")
@@ -183,7 +183,7 @@ async def a_decision_makes_due(stores: Stores) -> None:
         require(await _due_ids(there) == ["hello"], "a conversation without an answer is due")
 
 
-async def a_dead_run_makes_due(stores: Stores) -> None:
+async def a_dead_run_makes_a_conversation_due(stores: Stores) -> None:
     """A conversation whose run died is due when the lease expires, but not while a run is live."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Pay."))
@@ -194,7 +194,7 @@ async def a_dead_run_makes_due(stores: Stores) -> None:
             require(await _due_ids(there) == [name], "a conversation with a dead run is due when the lease has expired")
 
 
-async def an_answer_makes_nothing_due(stores: Stores) -> None:
+async def an_answered_conversation_is_not_due(stores: Stores) -> None:
     """A conversation with a final model turn is not due."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Hello.")
@@ -206,7 +206,7 @@ async def an_answer_makes_nothing_due(stores: Stores) -> None:
         require(await _due_ids(there) == [], "an answered conversation is not due")
 
 
-async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
+async def a_conversation_with_a_delivered_answer_is_not_due(stores: Stores) -> None:
     """A conversation whose answer is marked as delivered is never due, even if the process of the run dies."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Hello."))
@@ -237,7 +237,7 @@ async def a_delivered_answer_makes_nothing_due(stores: Stores) -> None:
             require(await _due_ids(here) == [name], "a turn after a delivered answer makes the conversation due")
 
 
-async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
+async def a_decision_that_a_run_missed_makes_a_conversation_due(stores: Stores) -> None:
     """A decision made between the last write of a run and its release makes the conversation due."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
@@ -251,7 +251,7 @@ async def a_decision_that_a_run_did_not_see_makes_due(stores: Stores) -> None:
         )
 
 
-async def a_run_that_cannot_help_makes_nothing_due(stores: Stores) -> None:
+async def a_conversation_that_no_run_can_continue_is_not_due(stores: Stores) -> None:
     """After a run has done all that it can, a conversation is due again only after a change or at a later deadline."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -304,17 +304,17 @@ async def _finish(store: ConversationStore, name: str) -> None:
 
 
 SCENARIOS = (
-    what_waits_is_listed_with_its_terms,
-    what_waits_is_found_by_person,
-    what_waits_is_found_by_time_and_kind,
+    a_waiting_call_is_listed_with_its_details,
+    waiting_calls_are_found_by_person,
+    waiting_calls_are_found_by_time_and_kind,
     the_lists_are_read_in_pages,
-    what_was_decided_waits_no_more,
-    what_waits_inside_a_chat_is_listed_with_its_path,
-    a_time_that_has_come_makes_due,
-    a_decision_makes_due,
-    a_dead_run_makes_due,
-    an_answer_makes_nothing_due,
-    a_delivered_answer_makes_nothing_due,
-    a_decision_that_a_run_did_not_see_makes_due,
-    a_run_that_cannot_help_makes_nothing_due,
+    a_decided_call_is_not_listed_as_waiting,
+    an_inner_waiting_call_is_listed_with_its_path,
+    a_reached_time_makes_a_conversation_due,
+    a_decision_makes_a_conversation_due,
+    a_dead_run_makes_a_conversation_due,
+    an_answered_conversation_is_not_due,
+    a_conversation_with_a_delivered_answer_is_not_due,
+    a_decision_that_a_run_missed_makes_a_conversation_due,
+    a_conversation_that_no_run_can_continue_is_not_due,
 )

@@ -8,7 +8,7 @@ from chat_core.messages import Approved, Completed, Rejected, Running
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
-async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> None:
+async def saves_that_decide_different_calls_are_merged(stores: Stores) -> None:
     """Two saves that decide different calls are merged."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
@@ -27,7 +27,7 @@ async def a_save_on_an_old_revision_is_merged_call_by_call(stores: Stores) -> No
         require((await there.load(name)).messages == now.messages, "save() returns the stored messages")
 
 
-async def of_two_saves_that_decide_one_call_the_first_holds(stores: Stores) -> None:
+async def the_first_of_two_saves_of_one_call_wins(stores: Stores) -> None:
     """A save based on an old revision does not overwrite a later decision, and stores nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
@@ -67,7 +67,7 @@ async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> 
             await here.save(name, paused("another"), revision=found.revision)
 
 
-async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> None:
+async def the_first_of_two_decisions_wins(stores: Stores) -> None:
     """A second decision on a call raises `ConflictError`, and its author then sees the first decision."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -84,7 +84,7 @@ async def of_two_people_who_decide_one_call_the_first_holds(stores: Stores) -> N
         require(isinstance((await there.load(name)).messages.tool("a").status, Approved), "the first decision holds")
 
 
-async def a_decision_made_during_a_run_meets_its_results(stores: Stores) -> None:
+async def a_decision_during_a_run_is_kept_with_its_results(stores: Stores) -> None:
     """A decision on one call while another call runs is kept together with the result, and reaches the run."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a", "b"))
@@ -139,7 +139,7 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
             )
 
 
-async def nothing_is_said_during_a_run(stores: Stores) -> None:
+async def no_user_turn_is_added_during_a_run(stores: Stores) -> None:
     """A user turn cannot be added while a run is live."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Pay.")
@@ -153,13 +153,13 @@ async def nothing_is_said_during_a_run(stores: Stores) -> None:
 
 
 SCENARIOS = (
-    a_save_on_an_old_revision_is_merged_call_by_call,
-    of_two_saves_that_decide_one_call_the_first_holds,
+    saves_that_decide_different_calls_are_merged,
+    the_first_of_two_saves_of_one_call_wins,
     turns_that_follow_an_old_revision_are_refused,
     messages_that_do_not_follow_a_revision_are_refused,
-    of_two_people_who_decide_one_call_the_first_holds,
-    a_decision_made_during_a_run_meets_its_results,
+    the_first_of_two_decisions_wins,
+    a_decision_during_a_run_is_kept_with_its_results,
     a_call_that_was_decided_meanwhile_does_not_start,
     a_call_that_runs_cannot_be_decided,
-    nothing_is_said_during_a_run,
+    no_user_turn_is_added_during_a_run,
 )

@@ -168,7 +168,7 @@ async def a_closed_conversation_is_only_read(stores: Stores) -> None:
             await here.reopen("2")
 
 
-async def closing_ends_no_live_run(stores: Stores) -> None:
+async def a_conversation_with_a_live_run_is_not_closed(stores: Stores) -> None:
     """A conversation with a live run is not closed. A dead run cannot write after closing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Hello."))
@@ -205,5 +205,5 @@ SCENARIOS = (
     conversations_are_counted_and_skipped,
     a_description_is_changed_key_by_key,
     a_closed_conversation_is_only_read,
-    closing_ends_no_live_run,
+    a_conversation_with_a_live_run_is_not_closed,
 )

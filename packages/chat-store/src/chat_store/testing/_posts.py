@@ -41,7 +41,7 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
         )
 
 
-async def a_posted_turn_makes_due(stores: Stores) -> None:
+async def a_posted_turn_makes_a_conversation_due(stores: Stores) -> None:
     """A posted turn makes a conversation due, unless a call waits. A turn posted by the engine does not."""
     async with stores.open() as here, stores.open() as there:
         idle = await here.create(Messages.from_user("One."))
@@ -60,7 +60,7 @@ async def a_posted_turn_makes_due(stores: Stores) -> None:
         require(await _due_ids(there) == [waiting], "the decision makes the conversation due")
 
 
-async def a_turn_posted_at_the_end_of_a_run_makes_due(stores: Stores) -> None:
+async def a_turn_posted_at_the_end_of_a_run_makes_a_conversation_due(stores: Stores) -> None:
     """A posted turn that a run did not append makes the conversation due, even if the run has read the turn."""
     async with stores.open() as here, stores.open() as there:
         for name, renews in (("unread", False), ("read", True)):
@@ -102,7 +102,7 @@ async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Sto
                     )
 
 
-async def a_run_that_was_overtaken_appends_no_post(stores: Stores) -> None:
+async def a_run_that_lost_its_lease_appends_no_post(stores: Stores) -> None:
     """A run that lost its lease does not append posted turns. The run that took over appends them."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("One."))
@@ -133,7 +133,7 @@ async def a_turn_that_cannot_be_posted_is_refused(stores: Stores) -> None:
             await here.post(name, _user_turn("Two."), key="2")
 
 
-async def a_summary_makes_nothing_due(stores: Stores) -> None:
+async def a_summary_does_not_make_a_conversation_due(stores: Stores) -> None:
     """A summary written by the engine does not change whether a conversation needs a response from the model."""
     async with stores.open() as here, stores.open() as there:
         for name, is_answered in (("answered", True), ("unanswered", False)):
@@ -178,10 +178,10 @@ async def _due_ids(store: ConversationStore) -> list[str]:
 
 SCENARIOS = (
     posted_turns_are_applied_once_and_in_order,
-    a_posted_turn_makes_due,
-    a_turn_posted_at_the_end_of_a_run_makes_due,
+    a_posted_turn_makes_a_conversation_due,
+    a_turn_posted_at_the_end_of_a_run_makes_a_conversation_due,
     a_posted_turn_after_a_delivered_answer_outlives_a_dead_run,
-    a_run_that_was_overtaken_appends_no_post,
+    a_run_that_lost_its_lease_appends_no_post,
     a_turn_that_cannot_be_posted_is_refused,
-    a_summary_makes_nothing_due,
+    a_summary_does_not_make_a_conversation_due,
 )

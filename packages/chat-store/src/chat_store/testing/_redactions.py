@@ -145,7 +145,7 @@ async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
         require(_CARD not in (await there.load(name)).messages.to_json(), "the dead run has written nothing")
 
 
-async def a_redaction_names_what_exists(stores: Stores) -> None:
+async def a_redaction_needs_an_existing_target(stores: Stores) -> None:
     """`redact()` refuses turns and calls that do not exist, and records no redaction that removes nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await _create_conversation(here)
@@ -186,5 +186,5 @@ SCENARIOS = (
     a_redacted_post_is_gone,
     a_redacted_conversation_resumes,
     a_live_run_prevents_a_redaction,
-    a_redaction_names_what_exists,
+    a_redaction_needs_an_existing_target,
 )

@@ -60,7 +60,7 @@ async def _approve_payment(stores: Stores) -> None:
         conversation.messages.tool("pay").approve(by="ana", note="fine")
 
 
-async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
+async def a_paused_chat_is_resumed_by_another_process(stores: Stores) -> None:
     """A chat pauses in one store, is approved in a second, and resumes in a third."""
     await _pause_payment(stores)
     await _approve_payment(stores)
@@ -73,7 +73,7 @@ async def a_chat_pauses_and_another_process_goes_on(stores: Stores) -> None:
         require(not messages.pending(), "no call waits after the run")
 
 
-async def a_call_is_running_for_everybody_before_its_body_starts(stores: Stores) -> None:
+async def a_call_is_stored_as_running_before_it_starts(stores: Stores) -> None:
     """A call is stored as running before its tool function starts, so that a crash leaves a trace."""
     await _pause_payment(stores)
     await _approve_payment(stores)
@@ -118,7 +118,7 @@ async def an_answer_is_delivered_once(stores: Stores) -> None:
     require(len(bills) == 1, f"an answer is delivered once, not {len(bills)} times")
 
 
-async def of_ten_that_resume_one_pause_one_runs(stores: Stores) -> None:
+async def one_of_ten_concurrent_runs_resumes_a_pause(stores: Stores) -> None:
     """One of ten concurrent runs resumes a paused chat. The other runs are rejected before they have any effect."""
     await _pause_payment(stores)
     await _approve_payment(stores)
@@ -201,7 +201,7 @@ def _build_nested_chat(effects: list[str]) -> StreamingChat[ChatResponse, Paused
     return ChatBuilder().with_model(model).with_scoped_tools(inner.as_tool(name="ask", description="Asks.")).build()
 
 
-async def the_history_tells_everything(stores: Stores) -> None:
+async def the_history_contains_every_event(stores: Stores) -> None:
     """The history lists decisions, runs and turns in order."""
     await _pause_payment(stores)
     await _approve_payment(stores)
@@ -223,11 +223,11 @@ async def the_history_tells_everything(stores: Stores) -> None:
 
 
 SCENARIOS = (
-    a_chat_pauses_and_another_process_goes_on,
-    a_call_is_running_for_everybody_before_its_body_starts,
+    a_paused_chat_is_resumed_by_another_process,
+    a_call_is_stored_as_running_before_it_starts,
     a_result_is_stored_before_the_model_is_asked_again,
     an_answer_is_delivered_once,
-    of_ten_that_resume_one_pause_one_runs,
+    one_of_ten_concurrent_runs_resumes_a_pause,
     calls_inside_a_chat_are_decided_one_by_one,
-    the_history_tells_everything,
+    the_history_contains_every_event,
 )

@@ -8,7 +8,7 @@ from chat_store.errors import ConversationExistsError, UnknownConversationError
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
 
-async def what_was_created_is_read_by_others(stores: Stores) -> None:
+async def a_created_conversation_is_read_by_other_stores(stores: Stores) -> None:
     """Another store reads the messages, the id and the person that were passed to `create()`."""
     async with stores.open() as here, stores.open() as there:
         messages = paused("a", "b")
@@ -18,7 +18,7 @@ async def what_was_created_is_read_by_others(stores: Stores) -> None:
         require((found.id, found.person) == (name, "ana"), "load() returns the id and the person in charge")
 
 
-async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None:
+async def turns_and_decisions_of_a_block_are_stored(stores: Stores) -> None:
     """Exiting the block of `open()` saves turns and decisions."""
     async with stores.open() as here, stores.open() as there:
         async with here.open("chat") as conversation:
@@ -32,7 +32,7 @@ async def what_was_said_and_decided_in_a_block_is_stored(stores: Stores) -> None
         require(tool.edited == {"cents": 2}, "an approval is stored with the arguments of the approver")
 
 
-async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> None:
+async def a_block_that_raises_saves_nothing(stores: Stores) -> None:
     """An error in the block of `open()` propagates, and nothing is saved."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
@@ -44,7 +44,7 @@ async def a_block_that_is_left_with_an_error_saves_nothing(stores: Stores) -> No
         require(not isinstance(tool.status, Approved), "exiting the open() block with an error saves nothing")
 
 
-async def what_is_not_stored_is_unknown(stores: Stores) -> None:
+async def a_conversation_that_is_not_stored_is_unknown(stores: Stores) -> None:
     """Opening a conversation does not store it. Other methods reject the ids of conversations that are not stored."""
     async with stores.open() as here:
         async with here.open("nobody"):
@@ -57,7 +57,7 @@ async def what_is_not_stored_is_unknown(stores: Stores) -> None:
             await here.history("nobody")
 
 
-async def an_id_names_one_conversation(stores: Stores) -> None:
+async def the_id_of_a_conversation_is_unique(stores: Stores) -> None:
     """`create()` rejects an existing id, and accepts any text as an id."""
     async with stores.open() as here:
         names = ("17", "a", "A", "a ", "a/b?c", "Grüße an 東京 🌸", "'; DROP TABLE x; --", " ")
@@ -132,11 +132,11 @@ async def the_revision_counts_durable_changes(stores: Stores) -> None:
 
 
 SCENARIOS = (
-    what_was_created_is_read_by_others,
-    what_was_said_and_decided_in_a_block_is_stored,
-    a_block_that_is_left_with_an_error_saves_nothing,
-    what_is_not_stored_is_unknown,
-    an_id_names_one_conversation,
+    a_created_conversation_is_read_by_other_stores,
+    turns_and_decisions_of_a_block_are_stored,
+    a_block_that_raises_saves_nothing,
+    a_conversation_that_is_not_stored_is_unknown,
+    the_id_of_a_conversation_is_unique,
     a_deleted_conversation_is_gone,
     a_turn_is_durable_when_write_turn_returns,
     a_call_is_durable_when_write_tool_returns,

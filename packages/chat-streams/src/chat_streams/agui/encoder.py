@@ -154,7 +154,7 @@ class AGUIEncoder:
         return delayed + encode(event)
 
     def _missing(self) -> bytes:
-        """Return snapshots of the messages, the state and the data that the client does not have."""
+        """Return snapshots of the messages, state and data that the client lacks."""
         if self._up_to_date:
             return self._encode_state_change()
         return self._encode_snapshot() + self._encode_state_change() + self._encode_kept_data()
@@ -173,7 +173,7 @@ class AGUIEncoder:
         return _encode_event("RUN_FINISHED", self._ids, outcome={"type": "success"})
 
     def _repeats_answer(self) -> bool:
-        """Return whether the run only repeats an answer that was stored before. The client has this answer already."""
+        """Return whether the run only delivers an already stored answer, which the client has already."""
         if self._is_repeated is None:
             last = messages_of(self._target).last_turn
             self._is_repeated = last is not None and last[0] == "model" and is_final(last[1])

@@ -177,7 +177,7 @@ def _read_message(message: Fields) -> PostedMessage:
 
 
 def _is_sent(part: Fields) -> bool:
-    """Return whether a part of a user message is for the model. Data parts are for the application."""
+    """Return whether the model receives a part of a user message. Data parts are only for the application."""
     return not require_text(part, "type").startswith("data-")
 
 

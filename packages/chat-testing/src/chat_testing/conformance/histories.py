@@ -65,7 +65,7 @@ async def words_in_order(subject: Subject) -> None:
 
 
 async def _require_long_history(subject: Subject, method: Method) -> None:
-    """Fail the scenario if the provider leaves out a message of a long conversation."""
+    """Raise an error if the provider omits a message of a long conversation."""
     owner = subject.owner_name
     said = [f"message {number:03}" for number in range(LONG)]
     messages = Messages.from_user(said[0])

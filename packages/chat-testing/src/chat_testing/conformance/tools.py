@@ -266,7 +266,7 @@ async def json_results(subject: Subject) -> None:
 
 
 async def _require_different_bodies(subject: Subject, results: Sequence[object]) -> None:
-    """Fail the scenario if two of the given tool results are sent in the same way."""
+    """Raise an error if two different tool results are sent in the same form."""
     sent: dict[tuple[Method, bytes], object] = {}
     for result in results:
         for method, body in await _capture_next_requests(subject, subject.tapes.call, _make_resolver(result)):
