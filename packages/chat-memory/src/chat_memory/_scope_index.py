@@ -59,7 +59,8 @@ class ScopeIndex:
         self.related: RelatedWords | None = None
         if words is not None:
             forms: dict[str, str] = {}
-            for document in documents:
+            rows: list[int] = self.text.added.tolist()
+            for document in (self.text.documents[row] for row in rows):
                 found = ((stem(word), word) for word in split_words(document.text))
                 forms.update(form for form in found if form[0] in stems_of[document.id])
             self.related = RelatedWords(forms, words, known and known.related)
