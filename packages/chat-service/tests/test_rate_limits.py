@@ -62,3 +62,15 @@ async def test_a_user_above_the_limit_receives_a_problem_with_the_time_to_wait(s
     assert ([reply.status for reply in replies], other.status, len(stored)) == ([201, 201, 429], 200, 2)
     assert (refused.headers["content-type"], refused.json["code"]) == ("application/problem+json", "too_many_requests")
     assert 0 < int(refused.headers["retry-after"]) <= 30
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/agui", "/vercel"])
+async def test_the_limit_applies_to_front_ends(store: MemoryStore, path: str) -> None:
+    settings = ServiceSettings(requests_per_minute=1, workers=0)
+    async with serving(build_service(store, scripted(), settings=settings)) as client:
+        await client.get("/api/v1/sessions")
+        reply = await client.post(path, {})
+
+    assert (reply.status, reply.json["code"]) == (429, "too_many_requests")
+    assert "retry-after" in reply.headers

@@ -29,6 +29,7 @@ from chat_streams.openai import (
     read_responses_request,
 )
 from sse_starlette import EventSourceResponse
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -224,6 +225,8 @@ def _with_openai_errors(endpoint: Endpoint) -> Endpoint:
             kind = _TYPES.get(error.status, "invalid_request_error")
             found = {"message": error.detail, "type": kind, "param": None, "code": CODES[error.status]}
             return json_response({"error": found}, error.status)
+        except HTTPException:  # the user is above the limit of requests
+            raise
         except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
             if not isinstance(error, (ClientInputError, RunFailedError)):
                 _log.error("a run for a client of OpenAI's API failed", exc_info=error)

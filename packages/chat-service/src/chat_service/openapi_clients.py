@@ -115,7 +115,7 @@ _KEY: Final[Json] = {
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
 }
-_REFUSALS: Final = (400, 401, 403, 404, 409, 413, 415, 500)
+_REFUSALS: Final = (400, 401, 403, 404, 409, 413, 415, 429, 500)
 
 
 def _ref(name: str) -> Json:
@@ -172,7 +172,7 @@ def client_paths() -> Json:
                 **own_chat,
                 "responses": {
                     "200": _answer("Messages", {"application/json": _ref("UIMessages")}),
-                    **_problems(401, 403, 404, 500),
+                    **_problems(401, 403, 404, 429, 500),
                 },
             }
         },
@@ -183,7 +183,7 @@ def client_paths() -> Json:
                 "responses": {
                     "200": vercel,
                     "204": {"description": "No run is active"},
-                    **_problems(401, 403, 404, 500),
+                    **_problems(401, 403, 404, 429, 500),
                 },
             }
         },
@@ -199,7 +199,7 @@ def client_paths() -> Json:
             "post": {
                 "summary": "Complete a chat without storing it, as OpenAI's Chat Completions API",
                 "requestBody": _body(_COMPLETIONS),
-                "responses": {"200": completion, **_openai_errors(*_REFUSALS, 429)},
+                "responses": {"200": completion, **_openai_errors(*_REFUSALS)},
             }
         },
     }
