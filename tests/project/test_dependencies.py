@@ -26,6 +26,8 @@ IMPORTED_BY_OTHERS = {
 }
 """Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock, and
 `chat_core.model()` imports the vendors of the terminal."""
+WITHOUT_HTTP = {"chat-core", "chat-realtime"}
+"""Packages whose models need no HTTP transport: the sessions of chat-realtime use WebSocket connections."""
 PRIVATE_PARTS = {"chat-mcp-tools": {"mcp"}, "chat-transport-httpx": {"httpcore", "httpx"}}
 """Dependencies that a package uses private parts of."""
 CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
@@ -56,7 +58,7 @@ def imported(package: Package) -> set[str]:
                 builds = node.module == "chat_core.wire.connection" and [a.name for a in node.names] != [
                     "MissingKeyError"
                 ]
-                names |= {"chat_transport_httpx"} if builds and package.name != "chat-core" else set()
+                names |= {"chat_transport_httpx"} if builds and package.name not in WITHOUT_HTTP else set()
     names -= {package.import_name, *sys.stdlib_module_names}
     own = {other.import_name: other.name for other in PACKAGES}
     found = packages_distributions()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Never
 
 from chat_realtime import Talk, converse
+from chat_realtime.sessions import OpenAIRealtime, RealtimeSession, connect
 
 from chat_core import ChatBuilder, ChatResponse, ScopedCollection
 
 from fakes import FakeComplete, FakeEmbed
 from world import ask_if_high, full, hi, pays, risky
 
+realtime = OpenAIRealtime(api_key="sk-1234567890")
 streaming = ChatBuilder().with_model(full).build()
 waits = ChatBuilder().with_model(pays).with_scoped_tools(ScopedCollection(risky, ask_if_high)).build()
 
@@ -55,3 +57,16 @@ async def p128_the_output_side_accepts_no_input() -> None:
     async with converse(streaming, hi()) as talk:
         _, heard = talk.split()
         await heard.send("hi")  # E: send
+
+
+def p227_a_session_with_a_text() -> None:  # R: UsageError: .*needs Messages or a Conversation
+    connect(realtime, waits, "hi")  # E: Messages
+
+
+def p228_a_session_that_may_pause_is_no_session_that_never_does() -> RealtimeSession[Never]:
+    return connect(realtime, waits, hi())  # E: .
+
+
+async def p229_audio_is_bytes() -> None:
+    async with connect(realtime, waits, hi()) as session:
+        await session.send_audio("speech")  # E: bytes|Buffer

@@ -13,6 +13,7 @@ from chat_realtime import (
     TalkOutput,
     converse,
 )
+from chat_realtime.sessions import OpenAIRealtime, RealtimeSession, SessionEvent, connect
 
 from chat_core import ChatBuilder, ChatResponse, Done, File, Paused, ScopedCollection, StructuredResponse, TextDelta
 
@@ -74,3 +75,17 @@ async def l125_a_talk_is_covariant() -> None:
     async with converse(ChatBuilder().with_model(full).build(), hi()) as talk:
         wider: Talk[object, Paused] = talk
         wider.cancel()
+
+
+async def l227_a_session_has_the_pauses_of_its_chat() -> None:
+    model = OpenAIRealtime(api_key="sk-1234567890")
+    waits = ChatBuilder().with_model(pays).with_scoped_tools(ScopedCollection(risky, ask_if_high)).build()
+    refuses = ChatBuilder().with_model(pays).with_scoped_tools(ScopedCollection(risky, refuse_if_high)).build()
+    assert_type(connect(model, waits, hi()), RealtimeSession[Paused])
+    assert_type(connect(model, refuses, hi()), RealtimeSession[Never])
+
+
+async def read_a_session_that_never_pauses(session: RealtimeSession[Never]) -> None:
+    await session.send_audio(b"")
+    async for event in session:
+        assert_type(event, SessionEvent[Never])

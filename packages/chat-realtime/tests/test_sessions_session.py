@@ -1,0 +1,197 @@
+"""Arguments, limits and the end of sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from chat_core import AuthenticationError, ChatBuilder, Messages, ToolCollection, UsageError
+from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_realtime import TalkEndedError
+from chat_realtime.sessions import AudioFormat, GeminiLive, OpenAIRealtime, ResponseEnded, TurnAdded, connect
+from chat_realtime.testing import OpenAIDialect, ServerPeer, loopback_server
+
+pytestmark = pytest.mark.anyio
+
+DIALECT = OpenAIDialect()
+CHAT = ChatBuilder().with_model(ScriptedProvider()).build()
+KEY = "sk-test-1234567890"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def _idle(peer: ServerPeer) -> None:
+    await DIALECT.start(peer)
+
+
+def _model(url: str, **options: Any) -> OpenAIRealtime:
+    return OpenAIRealtime(api_key=KEY, base_url=f"{url}/v1", **options)
+
+
+async def test_the_handshake_names_the_model_and_has_the_current_key() -> None:
+    seen: list[str] = []
+
+    async def key() -> str:
+        return KEY
+
+    async def script(peer: ServerPeer) -> None:
+        seen.extend([peer.path, peer.headers["authorization"], peer.headers["x-team"]])
+        await DIALECT.start(peer)
+
+    async with loopback_server(script) as url:
+        model = OpenAIRealtime("gpt realtime", api_key=key, base_url=f"{url}/v1", headers={"X-Team": "7"})
+        async with connect(model, CHAT, Messages()) as session:
+            assert session.is_connected
+        assert not session.is_connected
+    assert seen == ["/v1/realtime?model=gpt%20realtime", f"Bearer {KEY}", "7"]
+    assert KEY not in repr(model)
+
+
+async def test_an_error_before_the_session_is_ready_is_raised_on_entry_without_the_key() -> None:
+    async def script(peer: ServerPeer) -> None:
+        error = {"type": "invalid_request_error", "code": "invalid_api_key", "message": f"Bad key {KEY}."}
+        await peer.send({"type": "error", "error": error})
+
+    async with loopback_server(script) as url:
+        with pytest.raises(AuthenticationError, match="Bad key") as caught:
+            async with connect(_model(url), CHAT, Messages()):
+                pass
+    assert KEY not in str(caught.value)
+
+
+async def test_a_session_that_ended_refuses_input() -> None:
+    async with loopback_server(_idle) as url:
+        session = connect(_model(url, turn_detection="manual"), CHAT, Messages())
+        with pytest.raises(UsageError, match=r"send_text\(\) was called before the session was entered"):
+            await session.send_text("Hello?")
+        async with session:
+            pass
+        for send in (session.send_text("Hello?"), session.send_audio(b""), session.commit(), session.interrupt()):
+            with pytest.raises(TalkEndedError, match="the session has ended"):
+                await send
+        with pytest.raises(TalkEndedError):
+            session.resume()
+        with pytest.raises(UsageError, match="entered only once"):
+            async with session:
+                pass
+        assert [event async for event in session] == []
+
+
+async def test_wrong_input_is_refused() -> None:
+    async with loopback_server(_idle) as url, connect(_model(url), CHAT, Messages()) as session:
+        with pytest.raises(UsageError, match=r"send_audio\(\) got 3 bytes, but a sample of pcm16 has 2 bytes"):
+            await session.send_audio(b"123")
+        with pytest.raises(UsageError, match=r"send_audio\(\) needs bytes in the format .*, not str"):
+            await session.send_audio("123")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        with pytest.raises(UsageError, match="needs a text that is not empty, not ''"):
+            await session.send_text("")
+        with pytest.raises(UsageError, match=r"commit\(\) is for turn_detection"):
+            await session.commit()
+        with pytest.raises(UsageError, match="not negative, not -1"):
+            session.report_played(-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"max_buffered_bytes": 0}, "max_buffered_bytes must be at least 1, not 0", id="buffer"),
+        pytest.param({"max_waiting_turns": 0}, "max_waiting_turns must be at least 1, not 0", id="turns"),
+        pytest.param({"transcript_seconds": -1}, "must not be negative: -1, 3", id="seconds"),
+        pytest.param({"max_reconnects": -1}, "must not be negative: 3.0, -1", id="reconnects"),
+    ],
+)
+def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        connect(_model("http://127.0.0.1:1"), CHAT, Messages(), **options)
+    with pytest.raises(UsageError, match="needs Messages or a Conversation, not 'hi'"):
+        connect(_model("http://127.0.0.1:1"), CHAT, "hi")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_settings_of_models_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=r"set the environment variable OPENAI_API_KEY"):
+        OpenAIRealtime()
+    with pytest.raises(UsageError, match=r"set the environment variable GEMINI_API_KEY"):
+        GeminiLive("m")
+    with pytest.raises(UsageError, match=r"pcm16 has 24000 samples per second, not 16000"):
+        OpenAIRealtime(api_key=KEY, input_format=AudioFormat("pcm16", 16_000))
+    with pytest.raises(UsageError, match=r"output of OpenAIRealtime must be one of 'audio', 'text', not 'both'"):
+        OpenAIRealtime(api_key=KEY, output="both")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match=r"turn_detection of GeminiLive must be one of 'server', 'manual', not 'x'"):
+        GeminiLive("m", api_key="k-1", turn_detection="x")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match=r"input_format of GeminiLive must be pcm16, not pcmu"):
+        GeminiLive("m", api_key="k-1", input_format=AudioFormat("pcmu", 8000))
+    with pytest.raises(UsageError, match=r"encoding of AudioFormat must be one of pcm16, pcmu, pcma, not 'mp3'"):
+        AudioFormat("mp3")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match=r"rate of AudioFormat must be at least 1"):
+        AudioFormat("pcm16", 0)
+
+
+async def test_leaving_a_session_keeps_only_what_was_heard() -> None:
+    async def script(peer: ServerPeer) -> None:
+        await DIALECT.start(peer)
+        await peer.send(*DIALECT.heard("item_1", "Hello?"), *DIALECT.begin("resp_1"))
+        await peer.send(*DIALECT.speak("resp_1", bytes(4800), "one two three four"), *DIALECT.end("resp_1"))
+
+    conversation = MemoryConversation()
+    async with loopback_server(script) as url, connect(_model(url), CHAT, conversation) as session:
+        session.report_played(0)
+        async for event in session:
+            if isinstance(event, ResponseEnded):
+                break
+        session.report_played(0.05)
+    turns = [(content.role, turn.text, turn.finish_reason) for content in session.messages for turn in content.turns]
+    assert turns == [("user", "Hello?", None), ("model", "one two", "interrupted")]
+    assert conversation.operations[-1] == "release"
+    assert conversation.looked_at is not None
+
+
+async def test_leaving_a_session_cancels_a_running_tool() -> None:
+    started, cancelled = anyio.Event(), anyio.Event()
+    tools = ToolCollection()
+
+    @tools.tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+        return "done"
+
+    async def script(peer: ServerPeer) -> None:
+        await DIALECT.start(peer)
+        await peer.send(*DIALECT.begin("resp_1"), *DIALECT.end("resp_1", {"call_1": ("wait", "{}")}))
+
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).build()
+    async with loopback_server(script) as url:
+        async with connect(_model(url), chat, Messages()) as session:
+            await started.wait()
+        assert cancelled.is_set()
+    assert [type(tool.status).__name__ for tool in session.messages.pending()] == ["Interrupted"]
+
+
+async def test_calls_do_not_wait_for_a_transcript_for_ever() -> None:
+    async def script(peer: ServerPeer) -> None:
+        await DIALECT.start(peer)
+        *started, _transcript = DIALECT.heard("item_1", "never")
+        await peer.send(*started, *DIALECT.begin("resp_1"), *DIALECT.end("resp_1", {"call_1": ("nothing", "{}")}))
+
+    async with (
+        loopback_server(script) as url,
+        connect(_model(url), CHAT, Messages(), transcript_seconds=0) as session,
+    ):
+        roles: list[str] = []
+        async for event in session:
+            if isinstance(event, TurnAdded):
+                roles.append(event.role)
+                if event.role == "model":
+                    break
+    assert roles == ["user", "model"]
+    assert session.messages[0].text == "[The user spoke. There is no transcript.]"
