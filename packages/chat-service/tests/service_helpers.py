@@ -29,11 +29,12 @@ from chat_store import ConversationMeta, ConversationStore, Job
 WAIT = 30
 """Timeout in seconds for events that must happen."""
 UNKNOWN_ID = "6b1e0a4c-5d0f-4c39-9f0e-2a7d8f6b3c11"
-ANA, BO = "the token of ana", "the token of bo"
+ANA, BO, PROMETHEUS = "the token of ana", "the token of bo", "the token of prometheus"
 TOKENS = BearerTokens(
     {
         hash_token(ANA): Principal("ana"),
         hash_token(BO): Principal("bo"),
+        hash_token(PROMETHEUS): Principal("prometheus", frozenset({"metrics"})),
     }
 )
 CALL = FunctionCall("pay", {"to": "Bo", "cents": 500}, id="call_1")

@@ -46,6 +46,7 @@ finally:
 Probe: TypeAlias = Callable[[ServiceSettings], Awaitable[object]]
 SHOWN = {
     "server.hosts": "test_hosts.py",
+    "server.metrics_role": "test_metrics.py",
     "server.ping_seconds": "test_following.py",
     "server.poll_seconds": "test_runs.py",
     "server.socket_connects_per_minute": "test_socket_routes.py",

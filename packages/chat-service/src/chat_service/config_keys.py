@@ -12,7 +12,7 @@ from chat_service.settings import ServiceSettings
 
 Value: TypeAlias = str | int | float | tuple[str, ...] | None
 Kind: TypeAlias = Literal["text", "integer", "number", "texts"]
-_KINDS: Final[dict[str, Kind]] = {"int": "integer", "float": "number", "tuple[str, ...]": "texts"}
+_KINDS: Final[dict[str, Kind]] = {"str": "text", "int": "integer", "float": "number", "tuple[str, ...]": "texts"}
 _NAMES: Final[dict[Kind, str]] = {
     "text": "a string",
     "integer": "a whole number",

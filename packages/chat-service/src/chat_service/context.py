@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from chat_agents import AgentEngine, AgentFlow
 from chat_core.approvals import MayDecide
 from chat_store import ConversationStore
 
+from chat_service.counters import Counters
 from chat_service.live_text import LiveText
 from chat_service.settings import ServiceSettings
 from chat_service.signals import Signals
@@ -27,6 +28,7 @@ class ServiceContext:
         settings: limits and times.
         signals: signals that wake the workers and followers of this process.
         live: the text of open responses in this process.
+        counters: numbers of this process for its metrics.
     """
 
     engine: AgentEngine
@@ -36,3 +38,4 @@ class ServiceContext:
     settings: ServiceSettings
     signals: Signals
     live: LiveText
+    counters: Counters = field(default_factory=Counters)

@@ -96,6 +96,11 @@ class LiveText:
                 self._positions.pop(run_id, None)
             self._check_need()
 
+    @property
+    def followers(self) -> int:
+        """Number of followers of all runs."""
+        return self._followed.total()
+
     # --- For workers --------------------------------------------------------------------------------------------------
 
     def open(self, run_id: str) -> None:

@@ -214,6 +214,8 @@ def _answer(schema: str | None) -> Json:
 
 def _paths(settings: ServiceSettings) -> Json:
     document = {"description": "OpenAPI 3.1", "content": {"application/json": {"schema": _OBJECT}}}
+    metrics = {"description": "Text format of Prometheus", "content": {"text/plain": {"schema": _TEXT}}}
+    refused = {str(status): _problem(status) for status in (401, 403, 500)}
     health = _operation("Check that the process responds", {200: "Health"}, is_open=True)
     ready = {"200": _answer("Health"), "503": _answer("Health"), "403": _problem(403)}
     return {
@@ -223,6 +225,7 @@ def _paths(settings: ServiceSettings) -> Json:
         "/openapi.json": {
             "get": {"summary": "This document", "security": [], "responses": {"200": document, "403": _problem(403)}}
         },
+        "/metrics": {"get": {"summary": "Show the metrics", "responses": {"200": metrics, **refused}}},
         **_chat_paths(settings),
         **_session_paths(settings),
         **client_paths(),

@@ -36,6 +36,7 @@ from chat_service.health_routes import HealthRoutes
 from chat_service.hosts import HostGuard
 from chat_service.inbox_access import create_inbox
 from chat_service.live_text import LiveText
+from chat_service.metrics import MetricsRoutes
 from chat_service.openai_routes import OpenAIRoutes
 from chat_service.openapi import build_document
 from chat_service.pages import Pages
@@ -118,6 +119,7 @@ class Service:
         self._app = Starlette(
             routes=[
                 *health.routes(),
+                *MetricsRoutes(context, self._require_principal).routes(),
                 *chat.routes(),
                 *sessions.routes(),
                 *SessionArchive(context, runs, self._require_principal, ExportSignatures(secret)).routes(),

@@ -34,6 +34,7 @@ class ServiceSettings:
         socket_idle_seconds: time without a client message after which a WebSocket is closed.
         socket_grace_seconds: how long a lost WebSocket can be taken over with its reconnect token.
         socket_connects_per_minute: number of WebSockets that one address may open in a minute.
+        metrics_role: role of the users who may read `/metrics`. Default: nobody may.
         socket_send_seconds: time that a WebSocket client has to receive a message. A slower client is disconnected.
     """
 
@@ -57,3 +58,4 @@ class ServiceSettings:
     socket_grace_seconds: float = 30.0
     socket_connects_per_minute: int = 30
     socket_send_seconds: float = 10.0
+    metrics_role: str = ""

@@ -63,7 +63,11 @@ class SocketRoutes:
             )
 
         connection = SocketConnection(socket, self._context, self._runs, self._follower, self._owners, find=find)
-        await connection.serve()
+        self._context.counters.sockets += 1
+        try:
+            await connection.serve()
+        finally:
+            self._context.counters.sockets -= 1
 
     def _refusal(self, socket: WebSocket) -> HTTPError | None:
         if not self._is_known_origin(socket):

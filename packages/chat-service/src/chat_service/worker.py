@@ -62,7 +62,7 @@ class Worker:
         self._runs = runs
         self._looking = anyio.Lock()
         self._checked: dict[str, datetime] = {}
-        self._active = 0
+        self._counters = context.counters
         self._is_stopping = False
 
     def start(self, group: TaskGroup) -> None:
@@ -77,7 +77,7 @@ class Worker:
     async def drain(self) -> None:
         """Take no more runs, and wait until the active runs have ended."""
         self._is_stopping = True
-        while self._active:
+        while self._counters.running:
             await self._signals.any_session.wait(self._signals.any_session.number)
 
     async def _work(self) -> None:
@@ -129,7 +129,7 @@ class Worker:
     async def _run_job(self, job: StoredJob) -> None:
         """Execute a part of a run, unless the part has ended."""
         run_id = run_of_part(job.key)
-        self._active += 1
+        self._counters.running += 1
         self._live.open(run_id)
         try:
             run = await self._runs.find(run_id)
@@ -137,13 +137,20 @@ class Worker:
                 return
             outcome = await self._answer_unless_cancelled(run, job)
             if outcome is not None:
-                await self._runs.end(run, outcome.to_end(*await self._runs.last_entry(run.session_id)))
+                end = outcome.to_end(*await self._runs.last_entry(run.session_id))
+                await self._runs.end(run, end)
+                self._count(end)
         except (ConversationClosedError, UnknownConversationError):
             return  # the session was closed or deleted
         finally:
             self._live.end(run_id)
-            self._active -= 1
+            self._counters.running -= 1
             self._signals.any_session.notify()
+
+    def _count(self, end: RunEnd) -> None:
+        self._counters.ended[end.state] += 1
+        self._counters.input_tokens += end.input_tokens
+        self._counters.output_tokens += end.output_tokens
 
     async def _answer_unless_cancelled(self, run: Run, job: StoredJob) -> _Outcome | None:
         """Execute a part of a run. Return its outcome, or `None` if the run was cancelled in any process."""
@@ -176,6 +183,7 @@ class Worker:
         """Run the engine on the session of a run, and return the outcome."""
         outcome = _Outcome(code="timeout")
         session = await AgentSession.open(self._store, run.session_id, flow=self._flow.name)
+        known = count_responses(session.messages, run.id)
         with anyio.move_on_after(self._settings.run_seconds):
             async with self._engine.run(self._flow, session) as events:
                 publisher = _Publisher(self._live, run, job, session)
@@ -191,6 +199,7 @@ class Worker:
                             outcome.state, outcome.usage = state, usage
                         case _:
                             pass
+        self._counters.model_calls += count_responses(session.messages, run.id) - known
         if outcome.state != "failed":
             outcome.code = None
         return outcome
