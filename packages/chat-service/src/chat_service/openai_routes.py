@@ -30,7 +30,6 @@ from chat_streams.openai import (
 )
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -228,8 +227,6 @@ def _with_openai_errors(endpoint: Endpoint) -> Endpoint:
             return json_response({"error": found}, error.status)
         except HTTPException:  # the user is above the limit of requests
             raise
-        except HTTPException:
-            raise  # a request above the limit, with `Retry-After`
         except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
             if not isinstance(error, (ClientInputError, RunFailedError)):
                 _log.error("a run for a client of OpenAI's API failed", exc_info=error)
