@@ -40,8 +40,15 @@ IN_BETWEEN = ("packages/chat-core/tests", "packages/chat-testing/tests", "packag
 """Test folders that run on the Python versions between the oldest and the newest. Missing folders are skipped."""
 ONE_PROCESS = ("-n", "--numprocesses", "--dist", "--pdb", "-s", "--capture=no", "--trace", "--collect-only", "--co")
 """Pytest options that are incompatible with pytest-xdist or configure its processes."""
-THOROUGH = ("tests/crash", "tests/bench", "tests/conformance/test_router.py", "packages", "transports")
-"""Folders with tests that run only a sample of their cases unless CHAT_THOROUGH is set."""
+THOROUGH = (
+    "tests/crash",
+    "tests/bench",
+    "tests/conformance/test_router.py",
+    "tests/wire/test_fuzz.py",
+    "packages",
+    "transports",
+)
+"""Folders and files with tests that run only a sample of their cases unless CHAT_THOROUGH is set."""
 
 # Tests start hundreds of processes. Without bytecode files, each one would recompile pydantic and this library.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
