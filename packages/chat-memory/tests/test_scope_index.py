@@ -25,7 +25,8 @@ class Words:
     def embed_words(self, words: Sequence[str], /) -> npt.NDArray[np.float32]:
         vectors = np.array([[ord(word[0]) - 96, ord(word[-1]) - 96] for word in words], dtype=np.float32)
         vectors = vectors.reshape(len(words), 2)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        lengths: npt.NDArray[np.float32] = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        return np.divide(vectors, lengths, dtype=np.float32)
 
 
 @st.composite

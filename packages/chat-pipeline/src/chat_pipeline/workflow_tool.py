@@ -68,7 +68,12 @@ class WorkflowTool(ToolScope[Paused]):
     async def decide(
         self, call: FunctionCall, /, *, on_error: Callable[[BaseException], None] | None = None
     ) -> Action[Paused]:
-        """Return the action for a call. If the application's function raises, the call needs an approval."""
+        """Return the action for a call. If the application's function raises, the call needs an approval.
+
+        Args:
+            call: the call of the model.
+            on_error: function that receives the exception of the application's function.
+        """
         try:
             return self._decide(call)
         except Exception as error:  # noqa: BLE001 - an application's function may raise anything

@@ -197,8 +197,8 @@ def chat(ctx: click.Context, store: Path | None) -> None:
     ctx.obj = Sessions(store or Path(click.get_app_dir("chat-core")) / "chats.db")
 
 
-for vendor_command in vendor_commands.COMMANDS:
-    chat.add_command(vendor_command)
+for _command in vendor_commands.COMMANDS:
+    chat.add_command(_command)
 
 
 @chat.command(help="Ask a question. Piped input and files are placed before it.")
