@@ -24,6 +24,7 @@ EXTRAS = {
     "chat-core": "[prices]",
     "chat-memory": "[embedder,postgres,spacy]",
     "chat-pipeline": "[code,wasm]",
+    "chat-realtime": "[testing]",
     "chat-router": "[prices]",
     "chat-store": "[postgres]",
     "chat-transport-httpx": "[http2]",
