@@ -26,6 +26,7 @@ EXTRAS = {
     "chat-pipeline": "[code,wasm]",
     "chat-realtime": "[testing]",
     "chat-router": "[prices]",
+    "chat-service": "[keyring]",
     "chat-store": "[postgres]",
     "chat-transport-httpx": "[http2]",
 }

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chat_core.approvals.display import has_invisible
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from .conftest import PATIENCE, run_server
 
@@ -293,10 +293,17 @@ def test_a_run_is_stopped_and_tried_again(served: Served) -> None:
 def test_a_second_session_event_shows_the_session_anew(served: Served) -> None:
     served.start(["Good morning."])
     page = served.window(served.browser())
-    with page.expect_response("**/api/v1/chat/stream") as response:
-        ask(page, "Hello.")
+    streams: list[str] = []
+
+    def keep(route: Route) -> None:  # the browser does not keep the text of a stream that the page has read
+        response = route.fetch()
+        streams.append(response.text())
+        route.fulfill(response=response)
+
+    page.route("**/api/v1/chat/stream", keep, times=1)
+    ask(page, "Hello.")
     expect(page.get_by_text("Good morning.")).to_be_visible()
-    begin = response.value.text().partition("\n\n")[0] + "\n\n"
+    begin = streams[0].partition("\n\n")[0] + "\n\n"
     old = {"messages": [{"role": "user", "content": "Old."}]}
     page.route("**/messages", lambda route: route.fulfill(json=old), times=1)
     page.route("**/api/v1/runs/*/events", lambda route: route.fulfill(body=begin * 2), times=1)
