@@ -110,7 +110,7 @@ def test_a_turn_of_an_unknown_role_changes_nothing(role: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, "x", ProviderMeta("p", "m")], ids=["number", "text", "object"])
-def test_a_conversation_of_something_else_than_turns_is_refused(wrong: Any) -> None:
+def test_messages_cannot_be_built_from_anything_but_turns(wrong: Any) -> None:
     for make in (
         lambda: Messages(wrong),
         lambda: Messages([wrong]),

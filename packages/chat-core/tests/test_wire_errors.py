@@ -146,7 +146,7 @@ def test_error_in_a_response_with_status_200_is_classified_by_its_own_status() -
 
 @pytest.mark.parametrize("key", ["0123456789abcdef0123456789abcdef", "abcdefgh-1234-5678-9abc-def012345678"])
 @pytest.mark.parametrize("words", ["Incorrect API key provided: {}.", "Invalid api_key='{}'", "no such key: Bearer {}"])
-def test_value_that_a_server_calls_a_key_is_removed_whatever_its_form(words: str, key: str) -> None:
+def test_an_api_key_that_a_server_quotes_is_removed_in_any_form(words: str, key: str) -> None:
     said = read_error_body(json.dumps({"error": {"message": words.format(key)}}).encode())
     assert said.message.startswith(words.partition("{")[0])
     assert key[:12] not in said.message

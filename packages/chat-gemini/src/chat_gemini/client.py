@@ -287,7 +287,7 @@ class GeminiProvider(_Client):
 
     @asynccontextmanager
     async def batch_results(self, batch: Batch) -> AsyncGenerator[AsyncIterator[BatchItem], None]:
-        """Implement `BatchProvider.batch_results`: stream the lines of the results, or read them at once.
+        """Implement `BatchProvider.batch_results`: read the results from a file or from the batch itself.
 
         Raises:
             ChatError: the results cannot be read.

@@ -127,7 +127,7 @@ def _embed_schema(schema: Mapping[str, Any], owner: str, definitions: Json) -> J
 
 
 def _close_empty_object(schema: Json) -> Json:
-    """Return an object schema without properties in a form that forbids all properties, and other schemas unchanged."""
+    """Forbid all properties in the schema of an object without properties. Return other schemas unchanged."""
     return {**schema, "additionalProperties": False} if schema == {"type": "object", "properties": {}} else schema
 
 

@@ -15,12 +15,12 @@ _ENTITIES = 0
 
 
 def read_changes(rows: Rows, since: int, model: str | None) -> ScopeChanges:
-    """Return what may have changed in a scope since a revision.
+    """Return the documents, vectors and entities of a scope that may have changed since a revision.
 
     Args:
-        rows: the scope.
-        since: an earlier revision. Everything is returned if it is not a revision of this scope.
-        model: the name of the embedder whose vectors are returned. None returns no vectors.
+        rows: the rows of the scope.
+        since: an earlier revision of this scope. For any other number, everything is returned.
+        model: the name of the embedder whose vectors are returned, or None for no vectors.
     """
     revision = read_revision(rows.session, rows.scope)
     changed: set[int] | None = None

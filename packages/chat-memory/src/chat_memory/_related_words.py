@@ -28,12 +28,12 @@ class RelatedWords:
     """The vocabulary of a scope, with a vector for each stem.
 
     Args:
-        forms: a word for each stem.
+        forms: maps each stem to a word with that stem.
         embedder: computes the vectors.
-        earlier: a vocabulary to extend. It is unchanged.
+        earlier: a vocabulary whose vectors are used again. It is not modified.
 
     Attributes:
-        stems: the stems of the vocabulary, without numbers.
+        stems: the stems, except those that are numbers.
         known: the same stems as a set.
         vectors: the vector of each stem.
     """

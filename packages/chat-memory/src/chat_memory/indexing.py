@@ -128,10 +128,10 @@ def index_job(conversation: str, *, key: str | None = None, at: datetime | None 
 
     Args:
         conversation: the id of the conversation.
-        key: identifies the job, so that it is queued once. Default: a new key. A second job finds
-            nothing to do.
-        at: the earliest time. Default: now.
-        max_attempts: how often the job is tried.
+        key: jobs with the same key are queued once. Default: a new key. A second job indexes only turns that
+            are not indexed yet.
+        at: the earliest time at which the job runs. Default: now.
+        max_attempts: the maximum number of attempts.
     """
     return Job(INDEX_JOB, key or f"{conversation}/{uuid4().hex}", at=at, max_attempts=max_attempts)
 

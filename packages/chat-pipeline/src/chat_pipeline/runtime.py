@@ -119,7 +119,7 @@ class Runtime(ABC):
 
     @abstractmethod
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
-        """Execute a task and return its output.
+        """Execute a task. Return its output, or `Waiting` if it waits for a decision.
 
         Raises:
             TaskError: the task failed.

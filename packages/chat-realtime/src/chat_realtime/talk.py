@@ -144,7 +144,7 @@ class Talk(Generic[OutT_co, PauseT_co]):
         return item
 
     async def send(self, *parts: Part | str) -> None:
-        """Queue a message of the user. If the model is responding, the response is interrupted.
+        """Queue a user message. If the model is responding, the response is interrupted.
 
         The message becomes part of the conversation when the next request is sent to the model. Messages keep their
         order, and none is lost. If the queue is full, this method waits until there is space.
@@ -154,7 +154,7 @@ class Talk(Generic[OutT_co, PauseT_co]):
 
         Raises:
             TalkEndedError: the talk accepts no more input. The message was not queued.
-            UsageError: there are no parts, a part is a tool call, or the talk was not entered.
+            UsageError: there are no parts, a part is a tool call, or the talk has not begun.
         """
         turn = _create_turn(parts)
         if not self._was_entered:

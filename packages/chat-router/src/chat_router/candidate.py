@@ -23,11 +23,11 @@ class Candidate:
     """One model of a router. Its attributes reflect its current state, so do not store copies of them.
 
     Attributes:
-        name: name of the model in messages, such as `claude/claude-sonnet-4-5`.
+        name: name that identifies the model, such as `claude/claude-sonnet-4-5`.
         meta: metadata of the model.
         model: the provider.
         price: the price from `meta.data`, or `None`.
-        circuit: circuit of the model.
+        circuit: state of the circuit breaker.
     """
 
     __slots__ = ("_clock", "_latency", "_measured_at", "circuit", "meta", "model", "name", "price")

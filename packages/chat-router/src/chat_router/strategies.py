@@ -55,9 +55,9 @@ def _count_keywords(text: str, meta: ProviderMeta) -> int:
 class ByAbility:
     """Strategy that prefers models that declare all abilities that the request needs.
 
-    Models that declare a needed ability as missing never receive the request, with any strategy. This strategy also
-    moves models to the end whose abilities are unknown, which do not enforce the schema of structured output, or whose
-    context window is smaller than the request.
+    Models that declare a needed ability as missing never receive the request, whatever the strategy. This strategy
+    also puts a model later for each needed ability that it does not declare, and if it does not enforce the schema of
+    structured output. Models whose context window is smaller than the request come last.
     """
 
     def __call__(self, request: RouteRequest, /) -> Sequence[Candidate]:

@@ -59,7 +59,9 @@ class ClientRun:
 
 @final
 class ClientRuns:
-    """The runs of front ends, which name their conversations themselves.
+    """Stores the messages of front ends, together with the runs that answer them.
+
+    These front ends choose the ids of their conversations.
 
     Args:
         context: objects shared by the parts of the service.

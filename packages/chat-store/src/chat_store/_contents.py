@@ -139,7 +139,7 @@ def fork_description(source: ConversationMeta, changes: MetaChanges | None) -> M
 
     Args:
         source: the description of the original.
-        changes: the changes of the copy.
+        changes: the fields in which the copy differs. Keys in `data` are added to those of the original.
     """
     given = changes or {}
     data = {**source.data, **given.get("data", {})}

@@ -29,7 +29,7 @@ def list_conversations(connection: Connection, filters: MetaFilter) -> list[Conv
     """Implement `Backend.list_conversations()`."""
     values = {
         **meta_position(filters.after),
-        **_filter_values(filters),
+        **_filter_parameters(filters),
         "limit": filters.limit,
         "offset": filters.offset,
     }
@@ -39,10 +39,10 @@ def list_conversations(connection: Connection, filters: MetaFilter) -> list[Conv
 
 def count_conversations(connection: Connection, filters: MetaFilter) -> int:
     """Implement `Backend.count_conversations()`."""
-    rows = connection.execute(_COUNT, _filter_values(filters), binary=True).fetchall()
+    rows = connection.execute(_COUNT, _filter_parameters(filters), binary=True).fetchall()
     return cast("int", rows[0][0])
 
 
-def _filter_values(filters: MetaFilter) -> dict[str, object]:
+def _filter_parameters(filters: MetaFilter) -> dict[str, object]:
     closed = None if filters.state is None else filters.state == "closed"
     return {"owner": filters.owner, "closed": closed, "uuid": _UUID if filters.uuid_only else None}

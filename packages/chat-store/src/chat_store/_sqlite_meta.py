@@ -28,7 +28,7 @@ def list_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> l
     """Implement `Backend.list_conversations()`."""
     values = {
         **meta_position(filters.after),
-        **_filter_values(filters),
+        **_filter_parameters(filters),
         "limit": -1 if filters.limit is None else filters.limit,
         "offset": filters.offset,
     }
@@ -38,10 +38,10 @@ def list_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> l
 
 def count_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> int:
     """Implement `Backend.count_conversations()`."""
-    count: int = connection.execute(_COUNT, _filter_values(filters)).fetchone()[0]
+    count: int = connection.execute(_COUNT, _filter_parameters(filters)).fetchone()[0]
     return count
 
 
-def _filter_values(filters: MetaFilter) -> dict[str, object]:
+def _filter_parameters(filters: MetaFilter) -> dict[str, object]:
     closed = None if filters.state is None else filters.state == "closed"
     return {"owner": filters.owner, "closed": closed, "uuid": _UUID if filters.uuid_only else None}

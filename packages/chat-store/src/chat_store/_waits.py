@@ -119,7 +119,7 @@ def _needs_response(role: Role, turn: Turn) -> bool:
 
 
 def is_waiting(tool: Tool) -> bool:
-    """Return whether a call waits for a decision or for a scheduled time, or is a chat in which calls may wait."""
+    """Return whether a call waits for a decision, a result or a scheduled time, or has an inner chat that is paused."""
     status = tool.status
     return isinstance(status, (Interrupted, Suspended)) or (isinstance(status, Pending) and status.kind is not None)
 

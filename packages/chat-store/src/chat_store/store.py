@@ -221,15 +221,15 @@ class ConversationStore(Protocol):
     async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
         """Close a conversation and queue jobs, in one transaction.
 
-        A closed conversation can be read. It is not due, its calls are not listed as waiting, and runs, decisions,
-        turns and posts raise `ConversationClosedError`. Closing it again does nothing and queues no jobs.
+        A closed conversation can be read, but `due()` and `waiting()` do not list it, and runs, decisions, turns and
+        posts raise `ConversationClosedError`. Closing it again does nothing and queues no jobs.
 
         Args:
             id: the id of the conversation.
             jobs: jobs to queue, for example to index the conversation.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: a run of the conversation is in progress.
             UnknownConversationError: no conversation with this id is stored.
         """
         ...
@@ -285,7 +285,7 @@ class ConversationStore(Protocol):
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: a run of the conversation is in progress.
             UnknownConversationError: no conversation with this id is stored.
         """
         ...

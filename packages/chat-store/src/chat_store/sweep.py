@@ -1,7 +1,7 @@
-"""Rejection of expired approvals without waiting for a run.
+"""Rejects calls that were not approved in time, without waiting for the next run.
 
-A conversation with an expired approval is due for a run, which rejects the call. Call `sweep()` to reject expired
-calls earlier, for example to remove them from a page or to notify the approvers.
+The next run of a conversation rejects such calls. Call `sweep()` to reject them earlier, for example to remove them
+from a page or to notify the approvers.
 """
 
 from __future__ import annotations

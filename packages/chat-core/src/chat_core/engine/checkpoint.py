@@ -393,12 +393,12 @@ class Checkpoint:
         return self.conversation is not None and self.conversation.messages is self.messages
 
     def answer_key(self, turn: Turn) -> str:
-        """Return a delivery key for `messages.last_turn`. Every run that delivers the turn computes the same key.
+        """Return the delivery key of the final response. Every run that delivers the response computes the same key.
 
-        Without a store, only one run can deliver the turn, so the key is random.
+        Without a store, only one run can deliver the response, so the key is random.
 
         Args:
-            turn: the turn of `messages.last_turn`.
+            turn: the final response, which is the last turn of the messages.
         """
         index = self.messages.last_turn_index
         if self.conversation is None or index is None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
     """Return the options of the next request, with a tool choice of `auto` if a forced choice was obeyed.
 
-    A forced choice counts as obeyed after any tool call since the last user message, except calls that the engine
-    failed. The result depends only on the history, so it is the same after a pause, in another process, and after a
-    correction.
+    A forced choice counts as obeyed once the model has called a tool since the last user message. Calls that failed
+    before they started do not count. The result depends only on the history, so it is the same after a pause, in
+    another process, and after a correction.
 
     Args:
         options: options of the run.

@@ -283,11 +283,11 @@ def approver_of(status: ToolStatus) -> str | None:
 
 
 def begin_wait(status: ToolStatus, wait: Pending) -> ToolStatus:
-    """Return the new status of a call that must wait: `wait`, or the old status if the call already waits.
+    """Return the status of a call that must wait. If the call already waits, its current status is kept.
 
     Args:
         status: the current status.
-        wait: the status for a new wait. The error of an earlier approval is added to it.
+        wait: the status of a new wait. If an earlier approval was revoked, the reason is copied to its `error`.
     """
     return status if is_waiting(status) else replace(wait, error=error_of(status))
 

@@ -128,7 +128,7 @@ def write(contents: Iterable[Content], state: Mapping[str, object], grants: Gran
     Raises:
         UsageError: a value in the conversation is not JSON.
     """
-    items, others = [*contents], merge_unknown_fields(_write_optional(state, grants), extra, _DOCUMENT)
+    items, others = [*contents], merge_unknown_fields(_write_state_and_grants(state, grants), extra, _DOCUMENT)
     try:
         return _write_in_batches(items, others)
     except ValueError:
@@ -208,7 +208,7 @@ def _write_document(contents: Iterable[Content], others: Fields) -> Fields:
     return {"version": VERSION, "contents": [_write_content(content) for content in contents], **others}
 
 
-def _write_optional(state: Mapping[str, object], grants: Grants) -> Fields:
+def _write_state_and_grants(state: Mapping[str, object], grants: Grants) -> Fields:
     data: Fields = {"state": dict(state)} if state else {}
     if grants:
         data["grants"] = [grant.to_dict() for grant in grants]
@@ -216,7 +216,7 @@ def _write_optional(state: Mapping[str, object], grants: Grants) -> Fields:
 
 
 def _write_inner(inner: Messages) -> Fields:
-    others = _write_optional(inner.initial_state, inner.grants)
+    others = _write_state_and_grants(inner.initial_state, inner.grants)
     return _write_document(inner.contents, merge_unknown_fields(others, inner.extra, _DOCUMENT))
 
 

@@ -184,15 +184,15 @@ class Observer(Protocol):
     """
 
     def run(self, record: RunRecord, /) -> Observation:
-        """Return an `Observation` for a run that starts."""
+        """Return the `Observation` of a run that is starting."""
         ...
 
     def model_call(self, record: CallRecord, /) -> Observation:
-        """Return an `Observation` for a model call that starts."""
+        """Return the `Observation` of a model call that is starting."""
         ...
 
     def tool(self, record: ToolRecord, /) -> Observation:
-        """Return an `Observation` for a tool execution that starts. The start of the execution is already stored."""
+        """Return the `Observation` of a tool execution that is starting. Its start is already stored."""
         ...
 
     def decided(self, record: WaitRecord, /) -> None:

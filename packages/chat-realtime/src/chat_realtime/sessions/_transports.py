@@ -9,10 +9,10 @@ from chat_core.transport import DuplexTransport
 
 
 def duplex_transport(model: str) -> DuplexTransport:
-    """Return a new transport from `chat-transport-websockets`. Each session closes its own connections.
+    """Return a new transport from `chat-transport-websockets`. Sessions close their own connections.
 
     Args:
-        model: name of the class that needs the transport, for the error.
+        model: name of the class that needs the transport, for the error message.
 
     Raises:
         UsageError: `chat-transport-websockets` is not installed.

@@ -206,7 +206,7 @@ class RealtimeSession(Generic[PauseT_co]):
             msg = f"send_audio() got {len(data)} bytes, but a sample of {audio.encoding} has {audio.sample_bytes} bytes"
             raise UsageError(msg)
         content = bytes(data)
-        await self._open_link("send_audio").send(lambda codec: codec.audio(content))
+        await self._require_link("send_audio").send(lambda codec: codec.audio(content))
 
     async def commit(self) -> None:
         """End the user's speech, and let the model respond. Only for a model with `turn_detection="manual"`.
@@ -216,7 +216,7 @@ class RealtimeSession(Generic[PauseT_co]):
             UsageError: the server detects the end of the speech itself.
             ChatError: the connection failed.
         """
-        link = self._open_link("commit")
+        link = self._require_link("commit")
         if not self._model.is_manual:
             msg = 'commit() is for turn_detection="manual": here, the server detects the end of the user\'s speech'
             raise UsageError(msg)
@@ -235,7 +235,7 @@ class RealtimeSession(Generic[PauseT_co]):
             UsageError: the text is empty.
             ChatError: the connection failed.
         """
-        link = self._open_link("send_text")
+        link = self._require_link("send_text")
         if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"send_text() needs a text that is not empty, not {text!r}"
             raise UsageError(msg)
@@ -253,7 +253,7 @@ class RealtimeSession(Generic[PauseT_co]):
             TalkEndedError: the session has ended.
             ChatError: the connection failed.
         """
-        link = self._open_link("interrupt")
+        link = self._require_link("interrupt")
         if self._is_responding:
             await link.send(lambda codec: codec.cancel())
         await self._cut(link)
@@ -281,10 +281,10 @@ class RealtimeSession(Generic[PauseT_co]):
         Raises:
             TalkEndedError: the session has ended.
         """
-        self._open_link("resume")
+        self._require_link("resume")
         self._recorder.add(ResumeSlot())
 
-    def _open_link(self, method: str) -> Link:
+    def _require_link(self, method: str) -> Link:
         if not self._was_entered:
             msg = f"{method}() was called before the session was entered: use `async with connect(...) as session`"
             raise UsageError(msg)
