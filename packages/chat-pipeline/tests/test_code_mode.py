@@ -192,6 +192,10 @@ async def test_a_wrong_program_fails_with_a_message_and_no_effect(program: str, 
     assert office.paid == []
 
 
+SHARED = "x = [1]\nfor i in range(40):\n    x = [x, x]"
+"""A program with a list of 2 ** 40 items, which shares its parts."""
+
+
 @pytest.mark.parametrize(
     ("program", "limits", "expected"),
     [
@@ -201,7 +205,14 @@ async def test_a_wrong_program_fails_with_a_message_and_no_effect(program: str, 
         pytest.param("while True: pass", CodeLimits(seconds=0.1), "time limit exceeded", id="seconds"),
         pytest.param("[0] * 3_000_000", CodeLimits(memory_bytes=4_000_000), "memory limit", id="memory"),
         pytest.param("print('a' * 2_000)", CodeLimits(output_bytes=1_000), "memory limit", id="printed"),
-        pytest.param("'a' * 2_000", CodeLimits(output_bytes=1_000), "has 2002 bytes; at most 1000", id="result"),
+        pytest.param("'a' * 2_000", CodeLimits(output_bytes=1_000), "has more than 1000 bytes as JSON", id="result"),
+        pytest.param(f"{SHARED}\nx", CodeLimits(), "has more than 65536 bytes as JSON", id="shared-lists"),
+        pytest.param(
+            "import asyncio\nawait asyncio.gather(*[price('x' * 400) for _ in range(3)])",
+            CodeLimits(argument_bytes=1_000),
+            "the arguments of the calls have more than 1000 bytes",
+            id="arguments",
+        ),
         pytest.param("1 + 1", CodeLimits(program_chars=4), "has 5 characters; at most 4", id="program"),
     ],
 )

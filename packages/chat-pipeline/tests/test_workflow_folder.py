@@ -107,6 +107,50 @@ async def test_a_saved_workflow_is_registered_and_takes_no_name_of_another_file(
     assert [path.name for path in files.path.iterdir()] == ["a.toml"]
 
 
+async def test_a_saved_workflow_does_not_replace_another_one_in_its_file(files: Files) -> None:
+    folder = files.open()
+    text = workflow(probe("one"))
+    files.write("test.toml", text.replace('"test"', '"other"'))
+    with pytest.raises(WorkflowFileError, match=r"the file test\.toml has the workflow 'other'"):
+        folder.save(text)
+    assert list(folder.workflows) == ["other"]
+
+
+async def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_loaded(files: Files) -> None:
+    folder = files.open()
+    files.write("b.toml", workflow(probe("one")))
+    unreadable = files.path / "a.toml"
+    unreadable.mkdir()
+    folder.reload()
+    assert "a.toml:1: the file cannot be read" in str(folder.errors["a.toml"])
+    assert list(folder.workflows) == ["test"]
+    unreadable.rmdir()
+    assert folder.reload()
+    assert dict(folder.errors) == {}
+
+
+async def test_a_scheduled_run_that_could_not_start_is_started_by_the_next_call(
+    world: World, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write("a.toml", workflow(probe("one"), head=DAILY))
+    folder = files.open()
+    folder.reload()
+    async with running(world, files.pipelines):
+        assert await folder.tick() == []
+        files.clock.now += timedelta(hours=2)
+
+        async def fail(*_: object, **__: object) -> str:
+            raise ConnectionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files.pipelines, "start", fail)
+            with pytest.raises(ConnectionError):
+                await folder.tick()
+        (run_id,) = await folder.tick()
+        await files.pipelines.wait(run_id)
+    assert world.probe.calls == ["one"]
+
+
 async def test_two_schedulers_start_each_run_once(world: World, files: Files) -> None:
     files.write("a.toml", workflow(probe("one", value='"{{ input.scheduled_at }}"'), head=DAILY))
     folders = [files.open(), files.open()]

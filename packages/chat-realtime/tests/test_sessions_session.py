@@ -10,6 +10,7 @@ from chat_core import AuthenticationError, ChatBuilder, Messages, ToolCollection
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_realtime import TalkEndedError
 from chat_realtime.sessions import AudioFormat, GeminiLive, OpenAIRealtime, ResponseEnded, TurnAdded, connect
+from chat_realtime.sessions.session import RealtimeSession
 from chat_realtime.testing import OpenAIDialect, ServerPeer, loopback_server
 
 pytestmark = pytest.mark.anyio
@@ -174,6 +175,45 @@ async def test_leaving_a_session_cancels_a_running_tool() -> None:
         async with connect(_model(url), chat, Messages()) as session:
             await started.wait()
         assert cancelled.is_set()
+    assert [type(tool.status).__name__ for tool in session.messages.pending()] == ["Interrupted"]
+
+
+async def test_a_session_ends_although_the_server_begins_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, is_received = anyio.Event(), anyio.Event()
+    handle: Any = vars(RealtimeSession)["_handle"]  # shows when the client has the message
+
+    async def handle_and_tell(session: RealtimeSession[Any], event: Any) -> None:
+        await handle(session, event)
+        if started.is_set():
+            is_received.set()
+
+    monkeypatch.setattr(RealtimeSession, "_handle", handle_and_tell)
+    tools = ToolCollection()
+
+    @tools.tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            leaving.set()
+            with anyio.CancelScope(shield=True):
+                await is_received.wait()
+        return "done"
+
+    leaving = anyio.Event()
+
+    async def script(peer: ServerPeer) -> None:
+        await DIALECT.start(peer)
+        await peer.send(*DIALECT.begin("resp_1"), *DIALECT.end("resp_1", {"call_1": ("wait", "{}")}))
+        await leaving.wait()
+        await peer.send(*DIALECT.begin("resp_2"))
+
+    chat = ChatBuilder().with_model(ScriptedProvider()).with_tools(tools).build()
+    with anyio.fail_after(30):
+        async with loopback_server(script) as url, connect(_model(url), chat, Messages()) as session:
+            await started.wait()
     assert [type(tool.status).__name__ for tool in session.messages.pending()] == ["Interrupted"]
 
 

@@ -59,6 +59,7 @@ class CodeLimits:
         calls: maximum number of tool calls.
         seconds: maximum computing time, without the time of tool calls. A resumed program has this time again.
         memory_bytes: maximum memory.
+        argument_bytes: maximum size of the arguments of all calls together, as JSON.
         output_bytes: maximum size of the printed text, and of the result as JSON.
         program_chars: maximum length of the program, in characters.
     """
@@ -66,11 +67,12 @@ class CodeLimits:
     calls: int = 50
     seconds: float = 5.0
     memory_bytes: int = 64 * 1024 * 1024
+    argument_bytes: int = 1024 * 1024
     output_bytes: int = 64 * 1024
     program_chars: int = 32_000
 
     def __post_init__(self) -> None:
-        for name in ("calls", "seconds", "memory_bytes", "output_bytes", "program_chars"):
+        for name in ("calls", "seconds", "memory_bytes", "argument_bytes", "output_bytes", "program_chars"):
             value: object = getattr(self, name)
             kinds = (int, float) if name == "seconds" else int
             if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
@@ -139,6 +141,7 @@ class Program:
         self._snapshot: SyncSnapshot | None = None
         self._open: dict[int, CalledFunction] = {}
         self._made = 0
+        self._argument_bytes = 0
         self._fed = 0
         self._ended: Ended | None = None
 
@@ -237,9 +240,13 @@ class Program:
             known = ", ".join(self._tools) or "none"
             return snapshot.resume({"exception": NameError(f"there is no function {name!r}; there are: {known}")})
         try:
-            arguments = _bind(declaration, snapshot.args, snapshot.kwargs)
+            arguments = _bind(declaration, snapshot.args, snapshot.kwargs, self._limits.argument_bytes)
         except TypeError as error:
             return snapshot.resume({"exception": error})
+        self._argument_bytes += len(json.dumps(arguments))
+        if self._argument_bytes > self._limits.argument_bytes:
+            msg = f"the arguments of the calls have more than {self._limits.argument_bytes} bytes"
+            raise ProgramError(msg)
         self._made += 1
         if self._made > self._limits.calls:
             msg = f"the program made more than {self._limits.calls} calls"
@@ -248,12 +255,7 @@ class Program:
         return snapshot.resume({"future": ...})
 
     def _checked(self, output: object) -> JsonValue:
-        result = _plain(output, "the result of the program")
-        size = len(json.dumps(result).encode())
-        if size > self._limits.output_bytes:
-            msg = f"the result of the program has {size} bytes; at most {self._limits.output_bytes} are allowed"
-            raise ProgramError(msg)
-        return result
+        return _plain(output, "the result of the program", self._limits.output_bytes)
 
     def _output(self) -> str:
         return "" if self._printed is None else self._printed.output
@@ -367,11 +369,13 @@ def _outcome(ended: Ended) -> dict[str, JsonValue]:
     return {**found, "printed": ended.printed} if ended.printed else found
 
 
-def _bind(declaration: ToolDeclaration, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+def _bind(
+    declaration: ToolDeclaration, args: Sequence[object], kwargs: Mapping[str, object], max_bytes: int
+) -> dict[str, object]:
     """Return the arguments of a call by name. Positional arguments follow the order of the schema's properties.
 
     Raises:
-        TypeError: an argument is not JSON, is passed twice, or has no name.
+        TypeError: an argument is not JSON, is too large, is passed twice, or has no name.
     """
     names = list(cast("Mapping[str, object]", declaration.parameters.get("properties", {})))
     if len(args) > len(names):
@@ -382,42 +386,60 @@ def _bind(declaration: ToolDeclaration, args: Sequence[object], kwargs: Mapping[
         msg = f"{declaration.name}() got multiple values for argument {min(twice)!r}"
         raise TypeError(msg)
     try:
-        plain = _plain({**positional, **kwargs}, f"the arguments of {declaration.name}()")
+        plain = _plain({**positional, **kwargs}, f"the arguments of {declaration.name}()", max_bytes)
     except ProgramError as error:
         raise TypeError(str(error)) from None
     return cast("dict[str, object]", plain)
 
 
-def _plain(value: object, what: str) -> JsonValue:
+def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
     """Return a value of the program as JSON. Tuples become lists.
 
+    The value may contain one list many times, so its size is checked before it is copied.
+
     Raises:
-        ProgramError: the value is not JSON.
+        ProgramError: the value is not JSON, or has more than `max_bytes` bytes.
     """
+    too_large = ProgramError(f"{what} has more than {max_bytes} bytes as JSON")
+    left = max_bytes
+
+    def convert(value: object) -> object:
+        nonlocal left
+        left -= _least_size(value)
+        if left < 0:
+            raise too_large
+        if isinstance(value, (list, tuple)):
+            return [convert(item) for item in cast("Sequence[object]", value)]
+        if isinstance(value, dict):
+            left -= sum(map(_least_size, cast("dict[object, object]", value)))
+            return {key: convert(item) for key, item in cast("dict[object, object]", value).items()}
+        return value
+
     try:
-        converted = _lists(value)
+        converted = convert(value)
         fault = find_fault(converted, MAX_LEVELS)
     except RecursionError:
         converted, fault = None, " is nested too deeply"
     if fault:
         msg = f"{what} must be JSON (dict, list, str, int, float, bool or None): value{fault}"
         raise ProgramError(msg)
+    if len(json.dumps(converted)) > max_bytes:
+        raise too_large
     return cast("JsonValue", converted)
 
 
-def _lists(value: object) -> object:
-    if isinstance(value, (list, tuple)):
-        return [_lists(item) for item in cast("Sequence[object]", value)]
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in cast("dict[object, object]", value).items()}
-    return value
+def _least_size(value: object) -> int:
+    """Return a number of bytes that the JSON of a value has at least, without its items."""
+    if isinstance(value, str):
+        return len(value)
+    return value.bit_length() // 4 if isinstance(value, int) else 1
 
 
 def _settled(tool: Tool) -> ExternalSettledResult:
     """Return the outcome of a tool call for the program: a value, or an exception that the program may catch."""
     status = tool.status
     if isinstance(status, Completed):
-        return {"return_value": _lists(json.loads(json.dumps(status.result)))}
+        return {"return_value": json.loads(json.dumps(status.result))}
     if isinstance(status, Rejected):
         return {"exception": PermissionError(f"the call of {tool.name}() was rejected: {status.reason}")}
     if isinstance(status, Failed):

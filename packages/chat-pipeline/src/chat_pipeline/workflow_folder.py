@@ -35,7 +35,7 @@ class WorkflowFolder:
         self._pipelines = pipelines
         self._folder = Path(folder)
         self._now = now
-        self._texts: dict[str, bytes] = {}
+        self._texts: dict[str, bytes | None] = {}
         self._valid: dict[str, Workflow] = {}
         self._errors: dict[str, WorkflowFileError] = {}
         self._since: dict[str, datetime] = {}
@@ -56,19 +56,23 @@ class WorkflowFolder:
         An invalid file is reported in `errors`, and the last valid version of its workflow remains. Runs that have
         started keep the version with which they started.
         """
-        texts: dict[str, bytes] = {}
+        texts: dict[str, bytes | None] = {}
         for path in sorted(self._folder.glob("*.toml")):
             try:
                 texts[path.name] = path.read_bytes()
             except FileNotFoundError:  # removed since the folder was listed
                 continue
+            except OSError:
+                texts[path.name] = None
         if texts == self._texts:
             return False
         for name in self._texts.keys() - texts.keys():
             self._valid.pop(name, None)
             self._errors.pop(name, None)
         for name, text in texts.items():
-            if text != self._texts.get(name) or name in self._errors:
+            if text is None:
+                self._errors[name] = WorkflowFileError(name, [Problem(1, "the file cannot be read")])
+            elif text != self._texts.get(name) or name in self._errors:
                 self._load(name, text)
         self._texts = texts
         return True
@@ -80,14 +84,20 @@ class WorkflowFolder:
             text: the TOML text of the workflow. An earlier version in the same file is replaced.
 
         Raises:
-            WorkflowFileError: the text has problems, or another file has a workflow with this name.
+            WorkflowFileError: the text has problems, another file has a workflow with this name, or the file has
+                another workflow.
             OSError: the file cannot be written.
         """
         workflow = self._pipelines.parse(text)
+        self.reload()
         path = self._folder / f"{workflow.name}.toml"
         other = next((file for file, item in self._valid.items() if item.name == workflow.name), path.name)
         if other != path.name:
             message = f"the file {other} already has a workflow with the name {workflow.name!r}"
+            raise WorkflowFileError(path.name, [Problem(1, message)])
+        present = self._valid.get(path.name, workflow)
+        if present.name != workflow.name:
+            message = f"the file {path.name} has the workflow {present.name!r}: remove or rename it first"
             raise WorkflowFileError(path.name, [Problem(1, message)])
         with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".tmp", delete=False) as stream:
             stream.write(text.encode())
@@ -113,11 +123,11 @@ class WorkflowFolder:
             prefix = f"schedule-{_digest(workflow.name, schedule.cron, schedule.timezone)}-"
             last = self._since.get(prefix) or await _last_run(prefix) or now
             due = schedule.due(last, now)
-            self._since[prefix] = now if due is None else due
             if due is not None:
                 given: JsonValue = {"scheduled_at": due.isoformat()}
                 run_id = f"{prefix}{due.strftime(_STAMP)}"
                 started.append(await self._pipelines.start(workflow, given, run_id=run_id))
+            self._since[prefix] = now if due is None else due  # if the start failed, the next call repeats it
         return started
 
     async def trigger(self, event: str, key: str, input: JsonValue = None) -> list[str]:  # noqa: A002

@@ -100,9 +100,10 @@ class Recorder(Generic[PauseT_co]):
     # --- Called by the session --------------------------------------------------------------------------------
 
     def add(self, slot: Slot) -> None:
-        """Append a slot."""
-        self.slots.add(slot)
-        self._notifier.notify()
+        """Append a slot. While the session closes, no further turn is recorded."""
+        if not self._closing:
+            self.slots.add(slot)
+            self._notifier.notify()
 
     def complete_input(self, item: str, text: str | None) -> None:
         """Set the transcript of a spoken message."""
