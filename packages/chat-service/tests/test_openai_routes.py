@@ -98,10 +98,13 @@ async def test_a_repeated_request_with_a_key_receives_the_same_response(store: M
             (await client.request("POST", "/v1/responses", body, headers=next_key)).json for _ in range(2)
         ]
         other = await client.request("POST", "/v1/responses", responses("Bye."), headers=headers)
+        late = await client.request("POST", "/v1/responses", responses("Hello."), headers=headers)
         bad = await client.request("POST", "/v1/responses", body, headers={"idempotency-key": "k" * 256})
         stored = await store.load((await store.conversations())[0].id)
 
     assert [item["id"] for item in (first, second)] == [item["id"] for item in (again, second_again)]
+    assert late.status == 409
+    assert "belongs to an earlier message" in late.json["error"]["message"]
     assert [output_text(item) for item in (again, second_again)] == ["Good morning.", "Good evening."]
     assert (other.status, bad.status) == (422, 400)
     assert len(stored.messages.contents) == 4

@@ -134,7 +134,7 @@ class OpenAIRoutes:
     # --- Chat Completions -------------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Response:
-        """Answer the posted conversation, which is not stored. The run ends when the client leaves."""
+        """Answer the posted conversation, which is not stored. A streamed run ends when the client leaves."""
         principal = await self._authenticate(request)
         body, _ = await read_object(request, self._settings)
         posted = read_completions_request(body)
@@ -254,12 +254,14 @@ def _apply(
 
     Raises:
         ClientInputError: the request is refused.
-        HTTPError: 422 if the idempotency key was used with another message.
+        HTTPError: 422 if the idempotency key was used with another message, 409 if another message followed.
     """
     ids = {turn.client_id: turn.text for _, turn in list_turns(target.messages) if turn.client_id is not None}
     new = posted.given.messages
     if is_repeatable and new and new[-1].id in ids:
         if ids[new[-1].id] != new[-1].text:
             raise HTTPError(422, "This Idempotency-Key was used with another request body.")
+        if new[-1].id != list(ids)[-1]:
+            raise HTTPError(409, "This Idempotency-Key belongs to an earlier message of the conversation.")
         return AppliedInput(0, 0, up_to_date=True)
     return apply_responses_request(posted, target, chat=chat, decider=decider)
