@@ -17,6 +17,7 @@ from chat_core.response import Paused
 from chat_core.tools import (
     Action,
     Execute,
+    FixedScope,
     Reject,
     RequireApproval,
     Schedule,
@@ -48,6 +49,12 @@ def collection(*names: str, high: bool = True) -> ToolCollection[Risk]:
 
 
 PAY = FunctionCall("pay", {"cents": 5}, id="call_1")
+
+
+async def test_a_fixed_scope_executes_every_call_of_its_tools() -> None:
+    scope: FixedScope[Paused] = FixedScope(ScopedCollection(collection("pay"), execute_all).definitions())
+
+    assert (scope.names(), scope.always, await scope.decide(PAY)) == (("pay",), Execute(), Execute())
 
 
 async def test_policy_is_called_with_the_call_and_the_metadata_of_its_tool() -> None:

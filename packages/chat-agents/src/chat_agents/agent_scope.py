@@ -19,34 +19,6 @@ _LOG = logging.getLogger("chat_agents")
 _EXECUTE: Final = Execute()
 
 
-class FixedScope(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """A tool scope that executes every call."""
-
-    __slots__ = ("_definitions",)
-
-    def __init__(self, definitions: Sequence[ToolDefinition]) -> None:
-        self._definitions = definitions
-
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tools of this scope."""
-        return self._definitions
-
-    async def decide(
-        self,
-        _call: FunctionCall,
-        /,
-        *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
-    ) -> Action[PauseT_co]:
-        """Return `Execute` for every call."""
-        return _EXECUTE
-
-    @property
-    def always(self) -> Action[PauseT_co]:
-        """Always `Execute`, so that `decide()` need not be called for each call."""
-        return _EXECUTE
-
-
 @final
 class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
     """The tools of one of the flow's scopes that an agent may use.

@@ -29,11 +29,11 @@ from chat_core import (
 from chat_core.errors import ConflictError, LeaseLostError
 from chat_core.messages import Content
 from chat_core.provider import ToolDeclaration
-from chat_core.tools import ChatTools, InvalidArgumentsError, SchemaChecker
+from chat_core.tools import ChatTools, FixedScope, InvalidArgumentsError, SchemaChecker
 from typing_extensions import TypeVar
 
 from chat_agents.agent_results import failure_text, make_read_result_tool, make_result, tools_in
-from chat_agents.agent_scope import AgentScope, FixedScope
+from chat_agents.agent_scope import AgentScope
 from chat_agents.background import start_agent
 from chat_agents.delegation import Delegation, SubAgent
 from chat_agents.limits import (

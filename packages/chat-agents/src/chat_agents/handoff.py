@@ -14,9 +14,9 @@ from chat_core import (
     ToolOutput,
     UsageError,
 )
+from chat_core.tools import FixedScope
 from typing_extensions import TypeVar
 
-from chat_agents.agent_scope import FixedScope
 from chat_agents.flow import AgentFlow
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)

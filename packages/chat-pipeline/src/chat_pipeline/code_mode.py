@@ -5,15 +5,12 @@ from __future__ import annotations
 import builtins
 import json
 import keyword
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, final
 
 from chat_core import (
-    Action,
     ChatBuilder,
     ChatResponse,
-    Execute,
-    FunctionCall,
     InnerChat,
     InnerFailure,
     Messages,
@@ -24,7 +21,7 @@ from chat_core import (
     UsageError,
 )
 from chat_core.provider import ToolDeclaration
-from chat_core.tools import ChatTools, InvalidArgumentsError, ToolDefinition
+from chat_core.tools import ChatTools, FixedScope, InvalidArgumentsError
 
 from chat_pipeline._program import CodeLimits, ProgramModel, require_interpreter
 from chat_pipeline.errors import ProgramError
@@ -75,8 +72,10 @@ def code_tool(
 
 
 @final
-class CodeTool(ToolScope[PauseT_co], Generic[PauseT_co]):
+class CodeTool(FixedScope[PauseT_co], Generic[PauseT_co]):
     """The scope that `code_tool()` returns, for `with_scoped_tools()`.
+
+    A call of the tool needs no decision: a program has no effects of its own, and each of its calls is decided.
 
     Args:
         scopes: the tools that the program may call.
@@ -84,24 +83,10 @@ class CodeTool(ToolScope[PauseT_co], Generic[PauseT_co]):
         limits: limits of each program.
     """
 
-    __slots__ = ("_definition",)
+    __slots__ = ()
 
     def __init__(self, scopes: Sequence[ToolScope[PauseT_co]], name: str, limits: CodeLimits) -> None:
-        self._definition: ToolDefinition = _CodeDefinition(scopes, name, limits)
-
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """Return the tool."""
-        return (self._definition,)
-
-    async def decide(
-        self,
-        _call: FunctionCall,
-        /,
-        *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
-    ) -> Action[PauseT_co]:
-        """Return `Execute`: a program has no effects of its own, and each of its calls is decided."""
-        return Execute()
+        super().__init__((_CodeDefinition(scopes, name, limits),))
 
 
 @final

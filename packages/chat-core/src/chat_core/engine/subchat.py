@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeAlias, final
 
@@ -16,14 +16,14 @@ from chat_core.engine.subchat_report import OBSERVERS, InnerChat, InnerEvent, In
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.errors import InterruptedToolsError, PendingToolsError, PolicyError, ToolMissingError
 from chat_core.events import Done
-from chat_core.messages import FunctionCall, Grants, Messages
+from chat_core.messages import Grants, Messages
 from chat_core.provider import StreamProvider, ToolDeclaration
 from chat_core.response import ChatResponse, Paused, StructuredResponse
-from chat_core.tools.action import Action, Execute
 from chat_core.tools.chat_tools import ChatTools
 from chat_core.tools.context import ToolContext
-from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
+from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.result import ToolOutput
+from chat_core.tools.scope import FixedScope
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
@@ -39,33 +39,19 @@ _PARAMETERS: Mapping[str, object] = {
 
 
 @final
-class ChatTool(ToolScope[PauseT_co], Generic[PauseT_co]):
+class ChatTool(FixedScope[PauseT_co], Generic[PauseT_co]):
     """A chat that another chat can call as a tool.
 
     If the inner chat pauses, the outer chat pauses too. The pause contains the paths of the waiting inner calls.
     """
 
-    __slots__ = ("_definition",)
+    __slots__ = ()
 
     def __init__(
         self, plan: ChatPlan[object, PauseT_co], name: str, description: str, output: ReportFunction | None = None
     ) -> None:
         declaration = ToolDeclaration(name, description, _PARAMETERS)
-        self._definition: ToolDefinition = _ChatDefinition(plan, declaration, output)
-
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """Implement `ToolScope.definitions`: return the single tool."""
-        return (self._definition,)
-
-    async def decide(
-        self,
-        _call: FunctionCall,
-        /,
-        *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
-    ) -> Action[PauseT_co]:
-        """Implement `ToolScope.decide`: always return `Execute`. The inner chat decides about its own calls."""
-        return Execute()
+        super().__init__((_ChatDefinition(plan, declaration, output),))
 
 
 @final

@@ -11,7 +11,7 @@ from chat_core.tools.context import ToolContext
 from chat_core.tools.declare import FunctionTool, ToolOptions, declare, require_name
 from chat_core.tools.definition import InvalidArgumentsError, ToolDefinition, ToolScope
 from chat_core.tools.raw import RawTool, SchemaChecker, declare_raw
-from chat_core.tools.scope import ScopedCollection, execute_all, require_collection, require_unique_names
+from chat_core.tools.scope import FixedScope, ScopedCollection, execute_all, require_collection, require_unique_names
 
 __all__ = [
     "Action",
@@ -20,6 +20,7 @@ __all__ = [
     "ClientTools",
     "Defer",
     "Execute",
+    "FixedScope",
     "FunctionTool",
     "GrantRule",
     "Handler",

@@ -1,4 +1,4 @@
-"""`ScopedCollection`, a collection of tools with a strategy that decides about every call."""
+"""`ScopedCollection`, a collection of tools with a strategy, and `FixedScope`, tools that always run."""
 
 from __future__ import annotations
 
@@ -108,6 +108,38 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
             _log.exception("the strategy for the tool %r failed; the call %s is not run", call.name, call.id)
             return self._fallback or Reject(model_texts.strategy_failed(error))
         return action
+
+
+class FixedScope(ToolScope[WaitT_co], Generic[WaitT_co]):
+    """A tool scope that executes every call, for tools whose calls need no decision, such as an inner chat.
+
+    Args:
+        definitions: the tools.
+    """
+
+    __slots__ = ("_definitions",)
+
+    def __init__(self, definitions: Sequence[ToolDefinition]) -> None:
+        self._definitions = definitions
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """Return the tools of this scope."""
+        return self._definitions
+
+    async def decide(
+        self,
+        _call: FunctionCall,
+        /,
+        *,
+        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
+    ) -> Action[WaitT_co]:
+        """Return `Execute` for every call."""
+        return _EXECUTE
+
+    @property
+    def always(self) -> Execute:
+        """Always `Execute`, so that `decide()` need not be called for each call."""
+        return _EXECUTE
 
 
 def execute_all(call: FunctionCall, meta: object, /) -> Execute:  # noqa: ARG001 - a strategy
