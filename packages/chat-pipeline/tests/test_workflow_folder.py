@@ -95,6 +95,42 @@ async def test_a_second_file_with_the_same_name_is_refused_until_the_first_is_re
     assert ([task.id for task in folder.workflows["test"].tasks], dict(folder.errors)) == (["two"], {})
 
 
+def named(name: str, task: str) -> str:
+    return workflow(probe(task)).replace('"test"', f'"{name}"')
+
+
+def versions(folder: WorkflowFolder) -> dict[str, str]:
+    return {name: found.tasks[0].id for name, found in folder.workflows.items()}
+
+
+async def test_files_can_exchange_the_names_of_their_workflows(files: Files) -> None:
+    folder = files.open()
+    for file, name in (("a", "one"), ("b", "two"), ("c", "three")):
+        files.write(f"{file}.toml", named(name, file))
+    folder.reload()
+    assert versions(folder) == {"one": "a", "two": "b", "three": "c"}
+    for file, name in (("a", "two"), ("b", "three"), ("c", "one")):
+        files.write(f"{file}.toml", named(name, file))
+    folder.reload()
+    assert (versions(folder), dict(folder.errors)) == ({"two": "a", "three": "b", "one": "c"}, {})
+
+
+async def test_a_refused_file_keeps_its_workflow_and_the_name_of_it(files: Files) -> None:
+    folder = files.open()
+    for file, name in (("a", "one"), ("b", "two")):
+        files.write(f"{file}.toml", named(name, file))
+    folder.reload()
+    files.write("a.toml", named("two", "changed"))  # the name of b.toml, which has not changed
+    files.write("c.toml", named("one", "c"))  # the name that a.toml keeps, because its change is refused
+    folder.reload()
+    assert versions(folder) == {"one": "a", "two": "b"}
+    assert "the file b.toml already has" in str(folder.errors["a.toml"])
+    assert "the file a.toml already has" in str(folder.errors["c.toml"])
+    files.write("b.toml", named("three", "b"))
+    folder.reload()
+    assert (versions(folder), dict(folder.errors)) == ({"one": "c", "two": "changed", "three": "b"}, {})
+
+
 async def test_a_saved_workflow_is_registered_and_takes_no_name_of_another_file(files: Files) -> None:
     folder = files.open()
     assert folder.save(workflow(probe("one"))).name == "test.toml"

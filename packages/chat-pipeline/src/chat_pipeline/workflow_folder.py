@@ -69,11 +69,15 @@ class WorkflowFolder:
         for name in self._texts.keys() - texts.keys():
             self._valid.pop(name, None)
             self._errors.pop(name, None)
+        parsed: dict[str, Workflow] = {}
         for name, text in texts.items():
             if text is None:
                 self._errors[name] = WorkflowFileError(name, [Problem(1, "the file cannot be read")])
             elif text != self._texts.get(name) or name in self._errors:
-                self._load(name, text)
+                workflow = self._parse(name, text)
+                if workflow is not None:
+                    parsed[name] = workflow
+        self._register(parsed)
         self._texts = texts
         return True
 
@@ -158,22 +162,43 @@ class WorkflowFolder:
             await self.tick()
             await asyncio.sleep(every)
 
-    def _load(self, name: str, text: bytes) -> None:
+    def _parse(self, name: str, text: bytes) -> Workflow | None:
+        """Return the workflow of a file, or report the errors of the file."""
+        self._errors.pop(name, None)
         try:
-            workflow = self._pipelines.parse(text.decode(), file=name)
+            return self._pipelines.parse(text.decode(), file=name)
         except UnicodeDecodeError as error:
             self._errors[name] = WorkflowFileError(name, [Problem(1, f"the file is not UTF-8: {error}")])
-            return
         except WorkflowFileError as error:
             self._errors[name] = error
-            return
-        other = next((file for file, item in self._valid.items() if item.name == workflow.name), name)
-        if other != name:
-            message = f"the file {other} already has a workflow with the name {workflow.name!r}"
-            self._errors[name] = WorkflowFileError(name, [Problem(1, message)])
-            return
-        self._errors.pop(name, None)
-        self._valid[name] = workflow
+        return None
+
+    def _register(self, parsed: Mapping[str, Workflow]) -> None:
+        """Replace the valid versions of files by new versions, unless two files would have workflows of one name.
+
+        All new versions are compared together, so that files can exchange their names. Of two files with one name, the
+        file whose workflow already had the name keeps it. The other file is reported, and keeps its last valid version.
+        """
+        accepted = dict(parsed)
+        while True:
+            owners: dict[str, str] = {}
+            refused: dict[str, str] = {}
+            versions = {**self._valid, **accepted}
+            for file in sorted(versions, key=lambda file: (self._changes_name(file, accepted), file)):
+                owner = owners.setdefault(versions[file].name, file)
+                if owner != file:
+                    refused[file] = owner
+            if not refused:
+                break
+            for file, owner in refused.items():
+                name = accepted.pop(file).name
+                message = f"the file {owner} already has a workflow with the name {name!r}"
+                self._errors[file] = WorkflowFileError(file, [Problem(1, message)])
+        self._valid.update(accepted)
+
+    def _changes_name(self, file: str, accepted: Mapping[str, Workflow]) -> bool:
+        present = self._valid.get(file)
+        return file in accepted and (present is None or present.name != accepted[file].name)
 
 
 async def _last_run(prefix: str) -> datetime | None:
