@@ -4,6 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+
+def _record_changes(table: str, query: str, *events: str) -> list[str]:
+    """Return triggers that record each change of a table in `chat_memory_changes`.
+
+    Args:
+        table: the name of the table, without its prefix.
+        query: selects the scope, the document and the new revision of a changed row, which is called `ROW` in it.
+        events: the SQL names of the changes, such as `"INSERT"`.
+    """
+    return [
+        f"""
+        CREATE TRIGGER chat_memory_changes_{table}_{event.lower()} AFTER {event} ON chat_memory_{table}
+        BEGIN
+            INSERT INTO chat_memory_changes (scope, document, revision)
+                {query.replace("ROW", "OLD" if event == "DELETE" else "NEW")}
+                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
+        END
+        """
+        for event in events
+    ]
+
+
+_CHANGED_DOCUMENT = """SELECT key, ROW.key, revision + 1
+                FROM chat_memory_scopes WHERE key = ROW.scope"""
+_CHANGED_ENTITIES = """SELECT key, 0, revision + 1
+                FROM chat_memory_scopes WHERE key = ROW.scope"""
+_DOCUMENTS = """SELECT s.key, d.key, s.revision + 1
+                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE """
+
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
         """
@@ -247,96 +276,10 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         ) WITHOUT ROWID
         """,
         "CREATE INDEX chat_memory_changes_revision ON chat_memory_changes (scope, revision)",
-        """
-        CREATE TRIGGER chat_memory_changes_documents_insert AFTER INSERT ON chat_memory_documents
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT key, NEW.key, revision + 1
-                FROM chat_memory_scopes WHERE key = NEW.scope
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_documents_update AFTER UPDATE ON chat_memory_documents
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT key, NEW.key, revision + 1
-                FROM chat_memory_scopes WHERE key = NEW.scope
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_documents_delete AFTER DELETE ON chat_memory_documents
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT key, OLD.key, revision + 1
-                FROM chat_memory_scopes WHERE key = OLD.scope
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_vectors_insert AFTER INSERT ON chat_memory_vectors
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT s.key, d.key, s.revision + 1
-                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = NEW.document
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_vectors_update AFTER UPDATE ON chat_memory_vectors
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT s.key, d.key, s.revision + 1
-                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = NEW.document
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_vectors_delete AFTER DELETE ON chat_memory_vectors
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT s.key, d.key, s.revision + 1
-                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.key = OLD.document
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_periods_insert AFTER INSERT ON chat_memory_periods
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT s.key, d.key, s.revision + 1
-                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.fact = NEW.fact
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_periods_delete AFTER DELETE ON chat_memory_periods
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT s.key, d.key, s.revision + 1
-                FROM chat_memory_documents d JOIN chat_memory_scopes s ON s.key = d.scope WHERE d.fact = OLD.fact
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_entities_insert AFTER INSERT ON chat_memory_entities
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT key, 0, revision + 1
-                FROM chat_memory_scopes WHERE key = NEW.scope
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
-        """
-        CREATE TRIGGER chat_memory_changes_entities_delete AFTER DELETE ON chat_memory_entities
-        BEGIN
-            INSERT INTO chat_memory_changes (scope, document, revision)
-                SELECT key, 0, revision + 1
-                FROM chat_memory_scopes WHERE key = OLD.scope
-                ON CONFLICT (scope, document) DO UPDATE SET revision = excluded.revision;
-        END
-        """,
+        *_record_changes("documents", _CHANGED_DOCUMENT, "INSERT", "UPDATE", "DELETE"),
+        *_record_changes("vectors", f"{_DOCUMENTS}d.key = ROW.document", "INSERT", "UPDATE", "DELETE"),
+        *_record_changes("periods", f"{_DOCUMENTS}d.fact = ROW.fact", "INSERT", "DELETE"),
+        *_record_changes("entities", _CHANGED_ENTITIES, "INSERT", "DELETE"),
     ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""
