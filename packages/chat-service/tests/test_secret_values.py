@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import keyring
+import keyring.backends.fail
 import pytest
 from chat_service.config import Config
 from chat_service.secret_values import SecretError, Secrets, find_keyring
@@ -113,7 +115,6 @@ def test_a_secret_is_stored_only_in_a_keyring(tmp_path: Path) -> None:
 
 
 def test_a_keyring_that_stores_nothing_or_plain_text_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    keyring = pytest.importorskip("keyring")
     plain = type("PlaintextKeyring", (), {"__module__": "keyrings.alt.file"})()
     safe = type("Keyring", (), {"__module__": "keyring.backends.SecretService"})()
     found: list[object] = []

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 from chat_terminal.command_words import require_question
+from chat_terminal.commands import QuestionGroup
 
 COMMANDS = {"models": click.Command("models"), "keys": click.Group("keys", {"set": click.Command("set")})}
 
@@ -38,7 +39,10 @@ def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], sugg
     ],
 )
 def test_question_is_accepted(words: list[str]) -> None:
-    require_question(words, COMMANDS)
+    ask = click.Command("ask")
+    group = QuestionGroup("chat", {**COMMANDS, "ask": ask})
+
+    assert group.resolve_command(click.Context(group), words) == ("ask", ask, words)
 
 
 def test_command_line_refuses_a_misspelled_command(chat: Any) -> None:
