@@ -13,76 +13,17 @@ import json
 import secrets
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
-from chat_agents import AgentConfig, AgentEngine, AgentFlow
-from chat_core import (
-    ChatOptions,
-    ChatProvider,
-    FunctionCall,
-    Paused,
-    RequireApproval,
-    RunContext,
-    ScopedCollection,
-    ToolCollection,
-    ToolScope,
-)
+from chat_agents import AgentConfig, AgentEngine
 from chat_core.approvals import owner_may_decide
-from chat_core.testing import ScriptedProvider
 from chat_inbox import TokenSignIn
 from chat_service import Service
 from chat_store import SqliteStore
-
-QUESTION = "Pay 500 cents to Bo."
-tools = ToolCollection()
-
-
-@tools.tool
-def pay(to: str, cents: int) -> str:
-    """Pay somebody.
-
-    Args:
-        to: who is paid.
-        cents: the amount in cents.
-    """
-    return f"paid {cents} cents to {to}"
-
-
-def require_approval(call: FunctionCall, meta: None) -> RequireApproval:
-    """Let the user decide about each payment."""
-    del call, meta
-    return RequireApproval()
-
-
-class Clerk(AgentFlow[Paused]):
-    """An agent that pays, after an approval."""
-
-    name = "clerk"
-
-    def instructions(self, context: RunContext, /) -> str:
-        del context
-        return "You are a clerk. Use the tool to pay. Answer in one short sentence."
-
-    def scopes(self) -> Sequence[ToolScope[Paused]]:
-        return [ScopedCollection(tools, require_approval)]
-
-
-@asynccontextmanager
-async def open_model(*, script: bool) -> AsyncGenerator[tuple[ChatProvider, ChatOptions]]:
-    """Open the local model, or a scripted one."""
-    if script:
-        call = FunctionCall("pay", {"to": "Bo", "cents": 500})
-        yield ScriptedProvider(["I will pay Bo. ", call], "That is settled.", by_history=True), ChatOptions()
-        return
-    from chat_llamacpp import LlamaCppBuilder  # noqa: PLC0415 - not needed with --script
-
-    async with LlamaCppBuilder().with_bundled_model().build() as model:
-        yield model, ChatOptions(temperature=0, max_tokens=60)
+from clerk import QUESTION, Clerk, open_model
 
 
 async def read_events(client: httpx.AsyncClient, method: str, path: str, body: object = None) -> tuple[str, Any]:
