@@ -12,6 +12,7 @@ from chat_core.wire.shapes import (
     is_object,
     mapping,
     parse_body,
+    parse_id,
     parse_object,
     require_list,
     require_object,
@@ -54,9 +55,10 @@ def test_whole_numbers_keeps_only_counts_that_are_whole_numbers() -> None:
     assert whole_numbers(None) == whole_numbers([1]) == {}
 
 
-def test_parse_body_and_parse_object_return_the_value_of_a_body() -> None:
+def test_parse_functions_return_the_value_of_a_body() -> None:
     assert parse_body(b"[1]", "toy") == [1]
     assert parse_object(b'{"a":1}', "toy") == {"a": 1}
+    assert parse_id(b'{"id":"batch_1"}', "toy") == "batch_1"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,9 @@ def test_parse_body_and_parse_object_return_the_value_of_a_body() -> None:
         pytest.param(parse_body, b"<html>", "toy: the response is not JSON", id="body-not-json"),
         pytest.param(parse_object, b"<html>", "toy: the response is not JSON", id="object-not-json"),
         pytest.param(parse_object, b"[]", "toy: the response must be a JSON object", id="not-an-object"),
+        pytest.param(parse_id, b"[]", "toy: the response must be a JSON object", id="id-not-an-object"),
+        pytest.param(parse_id, b"{}", "toy: `id` of the response must be a string .*, not None$", id="no-id"),
+        pytest.param(parse_id, b'{"id":""}', "toy: `id` of the response must be a string .*, not ''$", id="empty-id"),
     ],
 )
 def test_parse_functions_raise_invalid_response_error_with_the_body(

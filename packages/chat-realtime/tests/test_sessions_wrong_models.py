@@ -19,7 +19,7 @@ from chat_realtime.sessions import (
     ServerWarning,
     SessionSetup,
 )
-from chat_realtime.sessions.events import ReceivedEvent
+from chat_realtime.sessions.events import CallsCancelled, ReceivedEvent
 from chat_realtime.testing import SCENARIOS, GeminiDialect, OpenAIDialect, Subject, run_realtime_scenario
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +176,35 @@ async def test_a_session_that_does_not_send_its_handle_fails() -> None:
     with pytest.raises(AssertionError, match="a_session_resumes_on_another_connection: the session resumes with"):
         name = "a_session_resumes_on_another_connection"
         await run_realtime_scenario(SCENARIOS[name], Subject(model, GeminiDialect()))
+
+
+def without_cancellations(event: ReceivedEvent) -> Sequence[ReceivedEvent]:
+    return [] if isinstance(event, CallsCancelled) else [event]
+
+
+def the_last_cancellation_only(event: ReceivedEvent) -> Sequence[ReceivedEvent]:
+    return [CallsCancelled(event.call_ids[-1:])] if isinstance(event, CallsCancelled) else [event]
+
+
+def every_call_is_cancelled(event: ReceivedEvent) -> Sequence[ReceivedEvent]:
+    return [CallsCancelled(("call_1", *event.call_ids))] if isinstance(event, CallsCancelled) else [event]
+
+
+@pytest.mark.usefixtures("short_waits")
+@pytest.mark.parametrize(
+    ("scenario", "change"),
+    [
+        pytest.param("a_cancelled_call_has_no_result", without_cancellations, id="dropped"),
+        pytest.param("a_call_that_is_cancelled_before_it_starts_does_not_run", without_cancellations, id="runs"),
+        pytest.param("a_call_that_is_cancelled_before_it_starts_does_not_run", the_last_cancellation_only, id="sent"),
+        pytest.param("a_call_that_is_cancelled_before_it_starts_does_not_run", every_call_is_cancelled, id="too-many"),
+    ],
+)
+async def test_a_session_that_reads_cancellations_of_calls_wrong_fails(scenario: str, change: Change) -> None:
+    def model(base_url: str, /, *, manual: bool = False, written: bool = False) -> RealtimeModel:
+        assert not manual
+        right = GeminiLive("m", api_key="AIza-test-1", base_url=base_url, output="text" if written else "audio")
+        return WrongModel(right, [], change)
+
+    with pytest.raises(AssertionError, match=f"^{scenario}: "):
+        await run_realtime_scenario(SCENARIOS[scenario], Subject(model, GeminiDialect()))

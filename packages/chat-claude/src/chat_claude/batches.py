@@ -100,23 +100,6 @@ def in_doubt_error(candidates: Sequence[Batch], provider: str) -> BatchInDoubtEr
     return BatchInDoubtError(msg, candidates)
 
 
-def decode_id(body: bytes, provider: str) -> str:
-    """Return the id of the batch in a response.
-
-    Args:
-        body: body of the response.
-        provider: provider name for errors.
-
-    Raises:
-        InvalidResponseError: the response is not a batch.
-    """
-    id_ = parse_object(body, provider).get("id")
-    if isinstance(id_, str) and id_:
-        return id_
-    msg = f"{provider}: `id` of a batch must be a string, not {id_!r}"
-    raise InvalidResponseError(msg, path="id", raw=body)
-
-
 def decode_status(body: bytes, provider: str) -> BatchStatus:
     """Return the state of the batch in a response.
 

@@ -22,13 +22,13 @@ from chat_core.transport.values import Framing, Request
 from chat_core.wire.decoded import DecodedStream
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
+from chat_core.wire.shapes import parse_id
 
 from chat_claude.batches import (
     PAGE_SIZE,
     ListedBatch,
     batch_data,
     batch_request,
-    decode_id,
     decode_item,
     decode_list,
     decode_status,
@@ -220,7 +220,7 @@ class ClaudeProvider(TransportProvider):
             ChatError: the batch was rejected, or it is unknown whether the server has received it.
         """
         request = self._create_request(self._batches_path(), encode_batch(requests, name), NO_OPTIONS)
-        id_ = await self.fetch_decoded(request, partial(decode_id, provider=self._dialect.provider))
+        id_ = await self.fetch_decoded(request, partial(parse_id, provider=self._dialect.provider))
         return Batch(id_, name, batch_data(requests))
 
     async def find_batch(

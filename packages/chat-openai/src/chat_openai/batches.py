@@ -93,23 +93,6 @@ def encode_batch(file_id: str, name: str, url: str) -> bytes:
     return dump_bytes(fields)
 
 
-def decode_id(body: bytes, provider: str) -> str:
-    """Return the id of the file or the batch in a response.
-
-    Args:
-        body: body of the response.
-        provider: provider name for errors.
-
-    Raises:
-        InvalidResponseError: the response has no id.
-    """
-    id_ = parse_object(body, provider).get("id")
-    if isinstance(id_, str) and id_:
-        return id_
-    msg = f"{provider}: `id` must be a string, not {id_!r}"
-    raise InvalidResponseError(msg, path="id", raw=body)
-
-
 def decode_status(body: bytes, provider: str) -> BatchStatus:
     """Return the state of the batch in a response.
 

@@ -29,13 +29,12 @@ from chat_core.provider import (
 )
 from chat_core.transport.values import Request
 from chat_core.wire.endpoint import Endpoint
-from chat_core.wire.shapes import is_mapping
+from chat_core.wire.shapes import is_mapping, parse_id
 from chat_responses import BackgroundResponse, ResponsesOptions, ResponsesProvider
 
 from chat_openai.batches import (
     PAGE_SIZE,
     decode_files,
-    decode_id,
     decode_item,
     decode_list,
     decode_status,
@@ -193,7 +192,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
         body, content_type = encode_upload(encode_lines(requests, name, self.BATCH_URL), name)
         upload = self.endpoint.request("/files", body, None, stream=False)
         headers = tuple([(key, content_type if key == "content-type" else value) for key, value in upload.headers])
-        read = partial(decode_id, provider=self.metadata.name)
+        read = partial(parse_id, provider=self.metadata.name)
         file_id = await self._wire.fetch_decoded(replace(upload, headers=headers), read)
         request = self.endpoint.request("/batches", encode_batch(file_id, name, self.BATCH_URL), None, stream=False)
         return Batch(await self._wire.fetch_decoded(request, read), name)

@@ -134,3 +134,20 @@ def parse_object(body: bytes, provider: str) -> Json:
         return value
     msg = f"{provider}: the response must be a JSON object, but is JSON of another type"
     raise InvalidResponseError(msg, raw=body)
+
+
+def parse_id(body: bytes, provider: str) -> str:
+    """Parse the body of a response as a JSON object and return its field `id`, such as the ID of a new batch.
+
+    Args:
+        body: body of the response.
+        provider: provider name for errors.
+
+    Raises:
+        InvalidResponseError: the body is not a JSON object, or its `id` is not a string or is empty.
+    """
+    id_ = parse_object(body, provider).get("id")
+    if isinstance(id_, str) and id_:
+        return id_
+    msg = f"{provider}: `id` of the response must be a string that is not empty, not {id_!r}"
+    raise InvalidResponseError(msg, path="id", raw=body)

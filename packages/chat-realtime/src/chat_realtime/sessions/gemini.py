@@ -10,23 +10,24 @@ from typing import Final, Literal, final
 
 from chat_core import ProviderMeta, UsageError
 from chat_core.transport import DuplexTransport, Request
-from chat_core.wire.connection import ApiKey, Connection, read_environment, require_key, require_model
+from chat_core.wire.connection import ApiKey, require_model
 from chat_core.wire.endpoint import Endpoint
 
 from chat_realtime.sessions._audio import AudioFormat
 from chat_realtime.sessions._gemini_codec import GeminiCodec, GeminiSettings
-from chat_realtime.sessions._transports import duplex_transport
+from chat_realtime.sessions._native_model import NativeModel, create_connection, require_choice
 
 _DEFAULT_URL: Final = "https://generativelanguage.googleapis.com"
 _PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 _KEY_HEADER: Final = "x-goog-api-key"
+_KEY_VARIABLES: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _INPUT_RATE: Final = 16_000
 _OUTPUT_RATE: Final = 24_000
 """The rate of the output, see "Audio formats" on the page about the capabilities of the Live API."""
 
 
 @final
-class GeminiLive:
+class GeminiLive(NativeModel):
     """A model with the Live API of Gemini. Sessions are resumed on another connection when the server goes away.
 
     Args:
@@ -66,64 +67,27 @@ class GeminiLive:
         transport: DuplexTransport | None = None,
     ) -> None:
         require_model("GeminiLive", model)
-        for name, value, allowed in (
-            ("output", output, ("audio", "text")),
-            ("turn_detection", turn_detection, ("server", "manual")),
-        ):
-            if value not in allowed:
-                msg = f"{name} of GeminiLive must be one of {', '.join(map(repr, allowed))}, not {value!r}"
-                raise UsageError(msg)
+        require_choice("GeminiLive", "output", output, ("audio", "text"))
+        require_choice("GeminiLive", "turn_detection", turn_detection, ("server", "manual"))
         if input_format.encoding != "pcm16":
             msg = f"input_format of GeminiLive must be pcm16, not {input_format.encoding}"
             raise UsageError(msg)
-        key = api_key if api_key is not None else read_environment("GOOGLE_API_KEY", "GEMINI_API_KEY")
-        if key is None and base_url is None:
-            msg = "GeminiLive needs an API key: pass api_key=…, or set the environment variable GEMINI_API_KEY"
-            raise UsageError(msg)
-        connection = Connection()
-        if key is not None:
-            connection = connection.with_credentials(_KEY_HEADER, require_key("GeminiLive", key, "a key"))
-        connection = connection.with_headers(headers or {})
-        self._endpoint = Endpoint(base_url or _DEFAULT_URL, dict(connection.headers), connection.key)
-        self._metadata = ProviderMeta("gemini", model)
-        self._transport = transport
+        connection = create_connection(
+            "GeminiLive", _KEY_HEADER, api_key, headers, variables=_KEY_VARIABLES, needs_key=base_url is None
+        )
+        endpoint = Endpoint(base_url or _DEFAULT_URL, dict(connection.headers), connection.key)
+        is_manual = turn_detection == "manual"
+        output_format = AudioFormat("pcm16", _OUTPUT_RATE)
+        metadata = ProviderMeta("gemini", model)
+        super().__init__(metadata, endpoint, transport, input_format, output_format, is_manual=is_manual)
         self._settings = GeminiSettings(
-            model, output, voice, input_format, setup or {}, is_manual=turn_detection == "manual",
-            interrupts=interrupts, transcripts=transcripts,
+            model, output, voice, input_format, setup or {}, is_manual=is_manual, interrupts=interrupts,
+            transcripts=transcripts,
         )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"GeminiLive({self._metadata.model!r}, at {self._endpoint!r})"
-
-    @property
-    def metadata(self) -> ProviderMeta:
-        """The provider's name and model."""
-        return self._metadata
-
-    @property
-    def input_format(self) -> AudioFormat:
-        """Format of the user's audio."""
-        return self._settings.input_format
-
-    @property
-    def output_format(self) -> AudioFormat:
-        """Format of the model's audio."""
-        return AudioFormat("pcm16", _OUTPUT_RATE)
-
-    @property
-    def is_manual(self) -> bool:
-        """Whether the application marks the end of the user's speech with `commit()`."""
-        return self._settings.is_manual
-
-    def transport(self) -> DuplexTransport:
-        """Implement `RealtimeModel.transport`."""
-        if self._transport is None:
-            self._transport = duplex_transport("GeminiLive")
-        return self._transport
 
     async def request(self) -> Request:
         """Implement `RealtimeModel.request`."""
-        return await self._endpoint.authorize(self._endpoint.request(_PATH, b"", None, stream=True, method="GET"))
+        return await self._handshake(_PATH)
 
     def codec(self) -> GeminiCodec:
         """Implement `RealtimeModel.codec`."""

@@ -12,21 +12,22 @@ from urllib.parse import quote
 
 from chat_core import ProviderMeta, UsageError
 from chat_core.transport import DuplexTransport, Request
-from chat_core.wire.connection import AUTHORIZATION, ApiKey, Connection, read_environment, require_key, require_model
+from chat_core.wire.connection import AUTHORIZATION, ApiKey, require_model
 from chat_core.wire.endpoint import Endpoint
 
 from chat_realtime.sessions._audio import AudioFormat
+from chat_realtime.sessions._native_model import NativeModel, create_connection, require_choice
 from chat_realtime.sessions._openai_codec import OpenAICodec, OpenAISettings
-from chat_realtime.sessions._transports import duplex_transport
 
 _DEFAULT_URL: Final = "https://api.openai.com/v1"
+_KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
 _PCM_RATE: Final = 24_000
 """The only rate of PCM audio, see `audio.input.format` of `session.update`."""
 _G711_RATE: Final = 8_000
 
 
 @final
-class OpenAIRealtime:
+class OpenAIRealtime(NativeModel):
     """A model with the Realtime API of OpenAI.
 
     Args:
@@ -67,71 +68,32 @@ class OpenAIRealtime:
         transport: DuplexTransport | None = None,
     ) -> None:
         require_model("OpenAIRealtime", model)
-        for name, value, allowed in (
-            ("output", output, ("audio", "text")),
-            ("turn_detection", turn_detection, ("server", "semantic", "manual")),
-        ):
-            if value not in allowed:
-                msg = f"{name} of OpenAIRealtime must be one of {', '.join(map(repr, allowed))}, not {value!r}"
-                raise UsageError(msg)
+        require_choice("OpenAIRealtime", "output", output, ("audio", "text"))
+        require_choice("OpenAIRealtime", "turn_detection", turn_detection, ("server", "semantic", "manual"))
         for name, audio in (("input_format", input_format), ("output_format", output_format)):
             rate = _PCM_RATE if audio.encoding == "pcm16" else _G711_RATE
             if audio.rate != rate:
                 msg = f"{name} of OpenAIRealtime: {audio.encoding} has {rate} samples per second, not {audio.rate}"
                 raise UsageError(msg)
-        key = api_key if api_key is not None else read_environment("OPENAI_API_KEY")
-        if key is None and base_url is None:
-            msg = "OpenAIRealtime needs an API key: pass api_key=…, or set the environment variable OPENAI_API_KEY"
-            raise UsageError(msg)
-        connection = Connection()
-        if key is not None:
-            connection = connection.with_credentials(AUTHORIZATION, require_key("OpenAIRealtime", key, "a key"))
-        connection = connection.with_headers(headers or {})
+        connection = create_connection(
+            "OpenAIRealtime", AUTHORIZATION, api_key, headers, variables=_KEY_VARIABLES, needs_key=base_url is None
+        )
         fields = dict(connection.headers)
         if base_url is None:
-            self._endpoint = Endpoint.from_environment("OPENAI_BASE_URL", _DEFAULT_URL, fields, connection.key)
+            endpoint = Endpoint.from_environment("OPENAI_BASE_URL", _DEFAULT_URL, fields, connection.key)
         else:
-            self._endpoint = Endpoint(base_url, fields, connection.key)
-        self._metadata = ProviderMeta("openai", model)
-        self._transport = transport
+            endpoint = Endpoint(base_url, fields, connection.key)
+        metadata, is_manual = ProviderMeta("openai", model), turn_detection == "manual"
+        super().__init__(metadata, endpoint, transport, input_format, output_format, is_manual=is_manual)
         self._settings = OpenAISettings(
             output, voice, turn_detection, transcription_model, input_format, output_format, session or {},
             interrupts=interrupts,
         )  # fmt: skip
 
-    def __repr__(self) -> str:
-        return f"OpenAIRealtime({self._metadata.model!r}, at {self._endpoint!r})"
-
-    @property
-    def metadata(self) -> ProviderMeta:
-        """The provider's name and model."""
-        return self._metadata
-
-    @property
-    def input_format(self) -> AudioFormat:
-        """Format of the user's audio."""
-        return self._settings.input_format
-
-    @property
-    def output_format(self) -> AudioFormat:
-        """Format of the model's audio."""
-        return self._settings.output_format
-
-    @property
-    def is_manual(self) -> bool:
-        """Whether the application marks the end of the user's speech with `commit()`."""
-        return self._settings.turn_detection == "manual"
-
-    def transport(self) -> DuplexTransport:
-        """Implement `RealtimeModel.transport`."""
-        if self._transport is None:
-            self._transport = duplex_transport("OpenAIRealtime")
-        return self._transport
-
     async def request(self) -> Request:
         """Implement `RealtimeModel.request`."""
         path = f"/realtime?model={quote(self._metadata.model, safe='')}"
-        return await self._endpoint.authorize(self._endpoint.request(path, b"", None, stream=True, method="GET"))
+        return await self._handshake(path)
 
     def codec(self) -> OpenAICodec:
         """Implement `RealtimeModel.codec`."""

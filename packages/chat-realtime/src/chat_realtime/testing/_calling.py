@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chat_core import Completed, Paused, Pending, Rejected, ToolResult
+from chat_core import Completed, Paused, Pending, Rejected, TextDelta, ToolResult
 from chat_core.testing import MemoryConversation
 
 from chat_realtime import model_texts
@@ -129,26 +129,73 @@ async def calls_of_an_interrupted_response_do_not_run(subject: Subject) -> None:
 
 
 async def a_cancelled_call_has_no_result(subject: Subject) -> None:
-    """A waiting call that the server cancels gets no result on the wire, and the conversation continues."""
-    dialect, bank = subject.dialect, Bank()
+    """A running call that the server cancels is stopped and gets no result on the wire. The conversation continues."""
+    dialect, bank = subject.dialect, Bank(slow=5)
     if not dialect.has_cancellation:
         return
-    received: list[Mapping[str, str]] = []
+    outputs: list[str] = []
 
     async def script(peer: ServerPeer) -> None:
         await dialect.start(peer)
         await peer.expect(lambda message: dialect.text(message) == "Pay.", "the message")
-        calls = {"call_1": ("pay", '{"cents": 5}')}
-        await peer.send(*dialect.begin("resp_1"), *dialect.end("resp_1", calls), *dialect.cancel_calls("call_1"))
+        await peer.send(*dialect.begin("resp_1"), *dialect.end("resp_1", {"call_1": ("pay", '{"cents": 5}')}))
+        await bank.started.wait()
+        await peer.send(*dialect.cancel_calls("call_1"))
         await peer.send(*dialect.begin("resp_2"), *dialect.write("resp_2", "Yes?"), *dialect.end("resp_2"))
-        await peer.wait_closed()
-        received.extend([dialect.output(message) for message in peer.received])
+        await peer.expect(lambda message: dialect.text(message) == "Pay less.", "the next message")
+        await peer.send(*dialect.begin("resp_3"), *dialect.end("resp_3", {"call_2": ("pay", '{"cents": 4}')}))
+        await _outputs(peer, dialect, "call_2")
+        outputs.extend([call_id for message in peer.received for call_id in dialect.output(message)])
 
     async with loopback_server(script) as url, connect(subject.model(url), bank.chat, MemoryConversation()) as session:
         await session.send_text("Pay.")
         await read_until(session, TurnAdded, lambda event: event.turn.text == "Yes?")
-        require(all(tool.resolved for content in session.messages for tool in content.turns[-1].tools), "unresolved")
-    require(not session.messages.pending(), "the cancelled call is unresolved")
+        await session.send_text("Pay less.")
+        await read_until(session, ToolResult, lambda event: event.tool.call_id == "call_2")
+        tools = [tool for content in session.messages for turn in content.turns for tool in turn.tools]
+    require(bank.stopped == [5], f"the tool was not stopped: stopped {bank.stopped}, paid {bank.paid}")
+    require(bank.paid == [4], f"the tool paid {bank.paid} instead of [4]")
+    require(outputs == ["call_2"], f"the server received results of {outputs} instead of call_2 only")
+    statuses = [(tool.call_id, tool.failed, tool.resolved) for tool in tools]
+    require(statuses == [("call_1", True, True), ("call_2", False, True)], f"the history has the calls {statuses}")
+    reason = tools[0].result_text()
+    require(model_texts.INTERRUPTED_WHILE_RUNNING in reason, f"the result in the history is {reason!r}")
+
+
+async def a_call_that_is_cancelled_before_it_starts_does_not_run(subject: Subject) -> None:
+    """A cancelled call that has not started never runs. Other calls run, and only they have results on the wire."""
+    dialect, bank = subject.dialect, Bank(slow=5)
+    if not dialect.has_cancellation:
+        return
+    outputs: list[str] = []
+
+    async def script(peer: ServerPeer) -> None:
+        await dialect.start(peer)
+        await peer.expect(lambda message: dialect.text(message) == "Pay.", "the message")
+        calls = {"call_1": ("pay", '{"cents": 5}'), "call_2": ("pay", '{"cents": 6}')}
+        await peer.send(*dialect.begin("resp_1"), *dialect.end("resp_1", calls))
+        await bank.started.wait()
+        await peer.send(*dialect.begin("resp_2"), *dialect.end("resp_2", {"call_3": ("pay", '{"cents": 7}')}))
+        await peer.send(*dialect.cancel_calls("call_2", "call_3"))
+        await peer.send(*dialect.begin("resp_3"), *dialect.write("resp_3", "Stopped."), *dialect.end("resp_3"))
+        await _outputs(peer, dialect, "call_1")
+        await peer.expect(lambda message: dialect.text(message) == "Thanks.", "the last message")
+        outputs.extend([call_id for message in peer.received for call_id in dialect.output(message)])
+
+    async with loopback_server(script) as url, connect(subject.model(url), bank.chat, MemoryConversation()) as session:
+        await session.send_text("Pay.")
+        # The session has read the cancellation when it delivers the text that follows.
+        await read_until(session, TextDelta)
+        bank.release.set()
+        await read_until(session, TurnAdded, lambda event: event.turn.text == "Stopped.")
+        await session.send_text("Thanks.")
+        await read_until(session, TurnAdded, lambda event: event.turn.text == "Thanks.")
+        tools = {tool.call_id: tool for content in session.messages for turn in content.turns for tool in turn.tools}
+    require(sorted(bank.paid) == [5, 6], f"the tool paid {sorted(bank.paid)} instead of [5, 6]")
+    require(outputs == ["call_1"], f"the server received results of {outputs} instead of call_1 only")
+    require(all(tool.resolved for tool in tools.values()), "a call of the history is unresolved")
+    reason = tools["call_3"].result_text()
+    require(model_texts.INTERRUPTED_BEFORE_START in reason, f"the result in the history is {reason!r}")
 
 
 async def a_session_resumes_on_another_connection(subject: Subject) -> None:
@@ -194,5 +241,6 @@ SCENARIOS = (
     a_call_that_waited_is_resolved_by_the_next_session,
     calls_of_an_interrupted_response_do_not_run,
     a_cancelled_call_has_no_result,
+    a_call_that_is_cancelled_before_it_starts_does_not_run,
     a_session_resumes_on_another_connection,
 )

@@ -12,7 +12,9 @@ from typing import Any, final
 
 from chat_realtime.sessions._usage import ModalityUsage
 from chat_realtime.testing._loopback import Json, ServerPeer
+from chat_realtime.testing.dialect import missing_message_error
 
+_API = "Gemini's Live API"
 _USAGE: dict[str, Any] = {
     "promptTokenCount": 20,
     "responseTokenCount": 13,
@@ -76,9 +78,9 @@ class GeminiDialect:
         responses = message.get("toolResponse", {}).get("functionResponses", [])
         return {item["id"]: next(iter(item["response"].values())) for item in responses}
 
-    def truncated_at(self, message: Json) -> int | None:
-        """Implement `Dialect.truncated_at`."""
-        raise NotImplementedError(message)
+    def truncated_at(self, message: Json) -> int | None:  # noqa: ARG002 - the API has no such message
+        """Implement `Dialect.truncated_at`: no message of the client is a truncation."""
+        return None
 
     async def requested(self, peer: ServerPeer) -> None:
         """Implement `Dialect.requested`: the server responds by itself."""
@@ -135,9 +137,9 @@ class GeminiDialect:
         """Implement `Dialect.go_away`."""
         return [{"goAway": {"timeLeft": "10s"}}]
 
-    def warning(self, text: str) -> Sequence[Json]:
+    def warning(self, text: str) -> Sequence[Json]:  # noqa: ARG002 - the API has no such message
         """Implement `Dialect.warning`."""
-        raise NotImplementedError(text)
+        raise missing_message_error(_API, "reports a warning", "has_warnings")
 
 
 def _arguments(text: str) -> object:

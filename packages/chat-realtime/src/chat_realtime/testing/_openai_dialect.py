@@ -12,6 +12,9 @@ from typing import Any, final
 
 from chat_realtime.sessions._usage import ModalityUsage
 from chat_realtime.testing._loopback import Json, ServerPeer
+from chat_realtime.testing.dialect import missing_message_error
+
+_API = "OpenAI's Realtime API"
 
 _USAGE: dict[str, Any] = {
     "total_tokens": 33,
@@ -131,17 +134,17 @@ class OpenAIDialect:
         body = {"id": response, "object": "realtime.response", "status": status, "status_details": details}
         return {"type": "response.done", "response": body | {"output": output, "usage": _USAGE}}
 
-    def cancel_calls(self, *ids: str) -> Sequence[Json]:
+    def cancel_calls(self, *ids: str) -> Sequence[Json]:  # noqa: ARG002 - the API has no such message
         """Implement `Dialect.cancel_calls`."""
-        raise NotImplementedError(ids)
+        raise missing_message_error(_API, "cancels tool calls", "has_cancellation")
 
-    def resumable(self, handle: str) -> Sequence[Json]:
+    def resumable(self, handle: str) -> Sequence[Json]:  # noqa: ARG002 - the API has no such message
         """Implement `Dialect.resumable`."""
-        raise NotImplementedError(handle)
+        raise missing_message_error(_API, "resumes a session", "has_resumption")
 
     def go_away(self) -> Sequence[Json]:
         """Implement `Dialect.go_away`."""
-        raise NotImplementedError
+        raise missing_message_error(_API, "announces the end of a connection", "has_resumption")
 
     def warning(self, text: str) -> Sequence[Json]:
         """Implement `Dialect.warning`."""

@@ -60,13 +60,23 @@ class Subject:
 class Bank:
     """A chat with a tool under a policy: above 100 an approval is required, above 1,000 a call is rejected.
 
+    Args:
+        slow: an amount whose payment waits for `release`.
+
     Attributes:
         paid: the amounts that were paid.
+        stopped: the amounts whose payment was cancelled.
+        started: set when the payment of the slow amount has started.
+        release: lets the payment of the slow amount continue.
         chat: the chat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slow: int | None = None) -> None:
+        self._slow = slow
         self.paid: list[int] = []
+        self.stopped: list[int] = []
+        self.started: anyio.Event = anyio.Event()
+        self.release: anyio.Event = anyio.Event()
         tools = ToolCollection()
         tools.tool(self.pay)
         scope = ScopedCollection(tools, self._decide)
@@ -76,6 +86,13 @@ class Bank:
 
     async def pay(self, cents: int) -> str:
         """Pay an amount."""
+        if cents == self._slow:
+            self.started.set()
+            try:
+                await self.release.wait()
+            except anyio.get_cancelled_exc_class():
+                self.stopped.append(cents)
+                raise
         self.paid.append(cents)
         return f"paid {cents}"
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from chat_core import UsageError
+
 from chat_realtime.sessions._usage import ModalityUsage
 from chat_realtime.testing._loopback import Json, ServerPeer
 
 
 class Dialect(Protocol):
-    """Protocol for the server's messages of one realtime API. Methods return messages of the server."""
+    """Protocol for the server's messages of one realtime API. Methods return messages of the server.
+
+    The attributes `has_…` state which messages the API has. A scenario that needs another message checks nothing. The
+    methods for messages that the API lacks raise a `UsageError`, see `missing_message_error()`.
+    """
 
     has_truncation: bool
     """Whether the client tells the server which audio was not heard."""
@@ -121,17 +127,45 @@ class Dialect(Protocol):
         ...
 
     def cancel_calls(self, *ids: str) -> Sequence[Json]:
-        """Cancel tool calls."""
+        """Cancel tool calls.
+
+        Raises:
+            UsageError: `has_cancellation` is false.
+        """
         ...
 
     def resumable(self, handle: str) -> Sequence[Json]:
-        """Send a handle that resumes the session."""
+        """Send a handle that resumes the session.
+
+        Raises:
+            UsageError: `has_resumption` is false.
+        """
         ...
 
     def go_away(self) -> Sequence[Json]:
-        """Announce that the connection will be closed."""
+        """Announce that the connection will be closed.
+
+        Raises:
+            UsageError: `has_resumption` is false.
+        """
         ...
 
     def warning(self, text: str) -> Sequence[Json]:
-        """Report an error that does not end the session."""
+        """Report an error that does not end the session.
+
+        Raises:
+            UsageError: `has_warnings` is false.
+        """
         ...
+
+
+def missing_message_error(api: str, message: str, attribute: str) -> UsageError:
+    """Return the error for a message that an API does not have.
+
+    Args:
+        api: name of the API.
+        message: what the message does, such as `"cancels tool calls"`.
+        attribute: attribute of `Dialect` that states whether the API has the message.
+    """
+    msg = f"{api} has no message that {message}: check {attribute} of the dialect first"
+    return UsageError(msg)
