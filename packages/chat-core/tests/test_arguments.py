@@ -14,10 +14,13 @@ from chat_core.messages import (
     Content,
     File,
     FunctionCall,
+    Interrupted,
     Messages,
     Recalled,
     RecalledNote,
+    Running,
     Summary,
+    Suspended,
     Text,
     Tool,
     Turn,
@@ -27,6 +30,9 @@ from chat_core.testing import ScriptedProvider
 
 WRONG: Any = 5
 TEXT: Any = "x"
+NONE: Any = None
+EMPTY: Any = []
+UNHASHABLE: Any = [[]]
 MODEL = ScriptedProvider(["a summary"])
 
 
@@ -34,6 +40,23 @@ def running() -> Tool:
     tool = Tool(FunctionCall("pay"))
     tool.start()
     return tool
+
+
+def new_call() -> Tool:
+    return Tool(FunctionCall("pay"))
+
+
+def approved() -> Tool:
+    tool = new_call()
+    tool.approve()
+    return tool
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 REFUSED: dict[str, Callable[[], object]] = {
@@ -77,6 +100,33 @@ REFUSED: dict[str, Callable[[], object]] = {
     "instructions must be a string, not 5": lambda: Summarize(MODEL, 2, 1, instructions=WRONG),
     "secrets must be a dict from key IDs to secrets in bytes": lambda: ApprovalKeys("a", WRONG, may_decide=None),
     "skew must be a timedelta, not 5": lambda: ApprovalKeys("a", {"a": b"k" * 32}, may_decide=None, skew=WRONG),
+    "retired must be a collection of key IDs that are not in secrets, not 5": lambda: ApprovalKeys(
+        "a", {"a": b"k" * 32}, may_decide=None, retired=WRONG
+    ),
+    "retired must be a collection of key IDs that are not in secrets, not [[]]": lambda: ApprovalKeys(
+        "a", {"a": b"k" * 32}, may_decide=None, retired=UNHASHABLE
+    ),
+    "canonical must be a JSON object, such as {'city': 'Berlin'}, or None, not 5": lambda: Tool(
+        FunctionCall("pay"), canonical=WRONG
+    ),
+    "edited must be a JSON object, such as {'city': 'Berlin'}, or None, not []": lambda: Tool(
+        FunctionCall("pay"), edited=EMPTY
+    ),
+    "edited must be a JSON object that is not nested deeper than 1000 levels": lambda: Tool(
+        FunctionCall("pay"), edited={"value": nested(1001)}
+    ),
+    "attempt must be the number of the attempt, such as 1, not 'x'": lambda: Running("id", attempt=TEXT),
+    "attempt must be the number of the attempt, such as 1, not None": lambda: Suspended(Messages(), attempt=NONE),
+    "attempt must be the number of the attempt, such as 1, not []": lambda: Interrupted(attempt=EMPTY),
+    "of must be a string, not 5": lambda: new_call().await_approval(of=WRONG),
+    "canonical must be a JSON object, not 5": lambda: new_call().await_approval(canonical=WRONG),
+    "canonical must be JSON (str, finite numbers": lambda: new_call().await_result(canonical={"a": b""}),
+    "at must be a datetime with a time zone, such as": lambda: new_call().schedule(NONE),
+    "reason must be a string, not None": lambda: new_call().refuse(NONE),
+    "source must be 'policy' or 'expiry', not 'x'": lambda: new_call().refuse("no", TEXT),
+    "error must be a string or None, not 5": lambda: approved().reconsider(WRONG),
+    "extra must be a JSON object or None, not 5": lambda: Messages(extra=WRONG),
+    "id must be the id of a tool call, a string (unresolved tool calls: none), not []": lambda: Messages().tool(EMPTY),
 }
 """Calls by the error message that they raise."""
 
@@ -92,10 +142,30 @@ def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_the_expected_
     assert message in str(error.value)
 
 
+def test_a_call_is_unchanged_if_an_argument_of_the_engine_is_refused() -> None:
+    changes: list[Callable[[Tool], None]] = [
+        lambda tool: tool.await_approval(of=WRONG),
+        lambda tool: tool.await_approval(canonical=WRONG),
+        lambda tool: tool.await_result(canonical={"a": object()}),
+        lambda tool: tool.schedule(NONE),
+        lambda tool: tool.refuse(WRONG),
+    ]
+    for change in changes:
+        tool = new_call()
+        before = Tool(tool.call, id=tool.id)
+        with pytest.raises(UsageError):
+            change(tool)
+        assert tool == before
+
+
 def test_arguments_of_the_documented_types_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a", encoding="utf-8")
     file = File.from_path(tmp_path / "a.txt")
     assert File.from_path(str(tmp_path / "a.txt")) == file
+    for data in (bytearray(b"a"), memoryview(b"a")):
+        copied = File.from_bytes(data, "text/plain", name="a.txt")
+        assert copied == file
+        assert type(copied.data) is bytes
     note = RecalledNote("n", "s", datetime(2026, 11, 23, tzinfo=UTC), 1, "id")
     assert Recalled((note,)).notes == (note,)
     tool = running()

@@ -41,6 +41,7 @@ from chat_core.approvals.tokens import (
     require_allow,
     require_key,
     require_names,
+    require_retired,
     write_token,
 )
 from chat_core.clock import utc_clock, utc_now
@@ -119,9 +120,7 @@ class ApprovalKeys:
         if not isinstance(signing, str) or signing not in secrets:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"signing key {signing!r} is not in secrets: {', '.join(secrets) or 'secrets is empty'}"
             raise UsageError(msg)
-        if isinstance(retired, str) or not secrets.keys().isdisjoint(retired):
-            msg = f"retired must be a collection of key IDs that are not in secrets, not {retired!r}"
-            raise UsageError(msg)
+        require_retired(retired, secrets)
         if not isinstance(skew, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             raise argument_error("skew", "a timedelta", skew)
         if skew < timedelta(0):

@@ -291,6 +291,21 @@ def require_key(key: str, secret: object) -> None:
         raise UsageError(msg)
 
 
+def require_retired(retired: object, secrets: Mapping[str, bytes]) -> None:
+    """Raise `UsageError` unless `retired` is a collection of IDs of keys that have no secret.
+
+    Args:
+        retired: IDs of former keys.
+        secrets: secrets by key ID.
+    """
+    if isinstance(retired, Collection) and not isinstance(retired, str):
+        keys = [*cast("Collection[object]", retired)]
+        if all(isinstance(key, str) for key in keys) and secrets.keys().isdisjoint(keys):
+            return
+    msg = f"retired must be a collection of key IDs that are not in secrets, not {retired!r}"
+    raise UsageError(msg)
+
+
 def require_names(conversation: object, person: object) -> None:
     """Raise `UsageError` unless the conversation ID and the approver are strings.
 

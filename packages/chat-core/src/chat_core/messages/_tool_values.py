@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core._arguments import argument_error, require_optional_text
 from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
@@ -23,6 +23,7 @@ from chat_core.messages.status import (
     Failed,
     Interrupted,
     Pending,
+    Refuser,
     Rejected,
     Suspended,
     ToolEvent,
@@ -31,8 +32,12 @@ from chat_core.messages.status import (
 )
 
 if TYPE_CHECKING:
+    from chat_core.messages.function_call import FunctionCall
     from chat_core.messages.messages import Messages
     from chat_core.messages.tool import Tool
+
+_MOST_LEVELS = 1000
+"""Maximum nesting depth of stored arguments. Earlier versions accepted deeper arguments than this version."""
 
 
 def retried(status: ToolStatus) -> ToolStatus:
@@ -85,6 +90,19 @@ def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
     If the call had started, `started` contains its previous status.
     """
     return Rejected(reason, "cancelled", started=status if isinstance(status, (Interrupted, Suspended)) else None)
+
+
+def refused(reason: object, source: Refuser) -> Rejected:
+    """Return the new status of a call that the chat's policy rejects, or whose approval expired.
+
+    Raises:
+        UsageError: `reason` is not a string, or `source` is neither `"policy"` nor `"expiry"`.
+    """
+    if not isinstance(reason, str):
+        raise argument_error("reason", "a string", reason)
+    if source not in ("policy", "expiry"):
+        raise argument_error("source", "'policy' or 'expiry'", source)
+    return Rejected(reason, source)
 
 
 def now_or_aware(at: datetime | None) -> datetime:
@@ -187,6 +205,57 @@ def json_object(value: object, label: str = "arguments") -> Mapping[str, object]
     except ValueError as error:
         msg = f"{label} must be a JSON object that is not {error}"
         raise UsageError(msg) from error
+
+
+def frozen_arguments(value: object, label: str) -> Mapping[str, object]:
+    """Return a frozen copy of stored arguments, or the arguments themselves if they are frozen.
+
+    Args:
+        value: the arguments.
+        label: name of the value, for the error.
+
+    Raises:
+        UsageError: the arguments are not a JSON object, or they are nested too deeply.
+    """
+    if not isinstance(value, Mapping):
+        raise argument_error(label, "a JSON object, such as {'city': 'Berlin'}, or None", value)
+    try:
+        return freeze(cast("Mapping[str, object]", value), _MOST_LEVELS)
+    except ValueError as error:
+        msg = f"{label} must be a JSON object that is not {error}"
+        raise UsageError(msg) from error
+
+
+def canonical_arguments(value: object, call: FunctionCall) -> Mapping[str, object] | None:
+    """Return a frozen copy of validated arguments, or None if they equal the arguments of the model.
+
+    Args:
+        value: the validated arguments.
+        call: the call as the model made it.
+
+    Raises:
+        UsageError: the validated arguments are not a JSON object, or they are nested too deeply.
+    """
+    try:
+        if equal_as_json(dict(cast("Mapping[str, object]", value)), dict(call.arguments)):
+            return None
+    except (TypeError, ValueError):
+        pass  # `json_object()` describes the problem
+    return json_object(value, "canonical")
+
+
+def missing_tool(id: object, known: int, pending: Sequence[Tool]) -> KeyError | UsageError:  # noqa: A002 - a tool's field
+    """Return the error for an id that no tool call of a conversation has.
+
+    Args:
+        id: the id.
+        known: number of tool calls in the conversation.
+        pending: the unresolved tool calls.
+    """
+    unresolved = ", ".join([tool.id for tool in pending]) or "none"
+    if not isinstance(id, str):
+        return argument_error("id", f"the id of a tool call, a string (unresolved tool calls: {unresolved})", id)
+    return KeyError(f"no tool with id {id!r} among {known} tool calls; unresolved tool calls: {unresolved}")
 
 
 def result_text(tool: Tool) -> str:
@@ -298,7 +367,11 @@ def wait_again(status: ToolStatus, error: str | None) -> Pending:
     Args:
         status: the current status.
         error: why the edited arguments are invalid. If None, the strategy decides about the call again.
+
+    Raises:
+        UsageError: `error` is not a string.
     """
+    require_optional_text(error=error)
     if error is None:
         return Pending()
     return Pending("approval", expiry_of(status), error=error, of=approver_of(status))

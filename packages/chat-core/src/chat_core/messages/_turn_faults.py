@@ -84,8 +84,18 @@ _VIEW_PARTS: Final = (Summary, Rewind, Recalled)
 """Parts that only change the view of a model. The engine and applications create them."""
 
 
-def require_contents(contents: object) -> Iterable[Content]:
-    """Return the contents of a conversation, or raise `UsageError` if they are not a list or another iterable."""
+def require_contents(contents: object, extra: object) -> Iterable[Content]:
+    """Return the contents of a conversation.
+
+    Args:
+        contents: a list of contents, or another iterable.
+        extra: unknown fields of the stored conversation.
+
+    Raises:
+        UsageError: `contents` is not an iterable, or `extra` is not a JSON object.
+    """
+    if extra is not None and not isinstance(extra, Mapping):
+        raise argument_error("extra", "a JSON object or None", extra)
     if not isinstance(contents, Iterable):
         raise argument_error("contents", "a list of contents, such as [Content.of('user', '…')]", contents)
     return cast("Iterable[Content]", contents)
@@ -101,7 +111,7 @@ def require_content(content: object, make: MakeMessages) -> None:
     Raises:
         UsageError: `content` is not a `Content`, or a turn is refused by `require_turn()`.
     """
-    if not isinstance(content, Content):
+    if type(content) is not Content and not isinstance(content, Content):
         hint = ": for messages in the format of OpenAI, call Messages.from_dicts()" if isinstance(content, dict) else ""
         msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
         raise UsageError(msg)
@@ -128,7 +138,7 @@ def require_turn(role: object, turn: object, make: MakeMessages) -> None:
     if role not in ROLES:
         msg = f"role must be one of {', '.join(ROLES)}, not {role!r}"
         raise UsageError(msg)
-    if not isinstance(turn, Turn):
+    if type(turn) is not Turn and not isinstance(turn, Turn):
         msg = f"a conversation consists of turns, such as Turn([Text('…')]), not {reprlib.repr(turn)}"
         raise UsageError(msg)
     if not turn.owned and (fault := find_turn_fault(turn, make, of_provider=False)) is not None:
@@ -146,17 +156,12 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
             `Recalled`, and tool calls with inner conversations, whose turns were checked when they were added. Their
             data is not checked here, because `to_json()` refuses data that is not JSON, and writes NaN as null.
     """
+    metadata = turn.metadata
+    unusual = metadata is not None and (
+        type(metadata) is not Metadata or metadata.extra or metadata.unread or type(metadata.usage) is not Usage
+    )
     try:
-        metadata = turn.metadata
-        if (
-            type(metadata) is not Metadata
-            or metadata.extra
-            or metadata.unread
-            or type(metadata.usage) is not Usage
-            or turn.by is not None
-            or turn.client_id is not None
-            or turn.extra is not None
-        ):
+        if unusual or turn.by is not None or turn.client_id is not None or turn.extra is not None:
             _require_fields(turn, data=of_provider)
         for index, part in enumerate(turn.parts):
             if type(part) is Text and type(part.text) is str and part.opaque is None and part.extra is None:

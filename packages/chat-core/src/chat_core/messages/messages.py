@@ -11,7 +11,7 @@ from operator import eq
 from typing import ClassVar, Self, final
 
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, UsageError
-from chat_core.messages._tool_values import json_object, new_tool_id, pending_error
+from chat_core.messages._tool_values import json_object, missing_tool, new_tool_id, pending_error
 from chat_core.messages._turn_faults import require_content, require_contents, require_turn
 from chat_core.messages._viewed_turns import ViewedTurns
 from chat_core.messages.codec import copy_turn, read, turn_from_dict, turn_to_dict, write
@@ -72,7 +72,7 @@ class Messages(ViewedTurns):
         self._busy = False
         self.grants: Grants = Grants()
         self.extra: Extra = extra
-        for content in require_contents(contents):
+        for content in require_contents(contents, extra):
             self._append_content(content)
 
     @classmethod
@@ -180,13 +180,12 @@ class Messages(ViewedTurns):
     def _append_content(self, content: Content, *, checked: bool = False) -> None:
         if not checked:
             require_content(content, Messages._from_stored)
-        if not content.turns:
-            return
-        for turn in content.turns:
+        turns = content.turns
+        for turn in turns:
             own = [self._tools.get(tool.id) is tool for tool in turn.tools]
             copies = turn.owned and own and not any(own)
             self.append(content.role, copy_turn(turn, Messages._from_stored) if copies else turn, checked=True)
-        if content.extra:
+        if content.extra and turns:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
 
@@ -352,13 +351,12 @@ class Messages(ViewedTurns):
 
         Raises:
             KeyError: no such tool call exists.
+            UsageError: an id is not a string.
         """
         try:
             tool = self._tools[id]
-        except KeyError:
-            waiting = ", ".join([tool.id for tool in self.pending()]) or "none"
-            msg = f"no tool with id {id!r} among {len(self._tools)} tool calls; unresolved tool calls: {waiting}"
-            raise KeyError(msg) from None
+        except (KeyError, TypeError):
+            raise missing_tool(id, len(self._tools), self.pending()) from None
         if not path:
             return tool
         if tool.inner is None:

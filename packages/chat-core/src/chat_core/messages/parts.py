@@ -132,18 +132,22 @@ class File:
         return cls.from_bytes(path.read_bytes(), mime, name=path.name)
 
     @classmethod
-    def from_bytes(cls, data: bytes, mime: str | None = None, *, name: str | None = None) -> Self:
+    def from_bytes(
+        cls, data: bytes | bytearray | memoryview, mime: str | None = None, *, name: str | None = None
+    ) -> Self:
         """Create a `File` from the content of a file.
 
         Args:
-            data: content of the file.
+            data: content of the file. A `bytearray` or a `memoryview` is copied.
             mime: MIME type; determined from the content, then from the name, if omitted.
             name: file name.
 
         Raises:
             UsageError: neither the content nor the name shows the MIME type, or an argument has the wrong type.
         """
-        if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if isinstance(data, (bytearray, memoryview)):
+            data = bytes(data)
+        elif not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             raise argument_error("data", "bytes, such as text.encode() or path.read_bytes()", data)
         require_optional_text(mime=mime, name=name)
         found = mime or detect_mime(data, name)

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.parts import Extra, File
 
@@ -85,6 +86,9 @@ class Running:
     write_ahead: bool = False
     of: str | None = None
 
+    def __post_init__(self) -> None:
+        _require_attempt(self.attempt)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,9 @@ class Suspended:
     attempt: int = 1
     extra: Extra = field(default=None, repr=False)
     of: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_attempt(self.attempt)
 
 
 @final
@@ -128,6 +135,14 @@ class Interrupted:
     expires_at: datetime | None = None
     at: datetime | None = None
     of: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_attempt(self.attempt)
+
+
+def _require_attempt(attempt: object) -> None:
+    if type(attempt) is not int:
+        raise argument_error("attempt", "the number of the attempt, such as 1", attempt)
 
 
 @final

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from chat_core import model_texts
-from chat_core.frozen import freeze
+from chat_core._arguments import require_time
 from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 FINAL_STATUSES = (Completed, Failed, Rejected)
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
 _STATUSES_WITH_INNER = (*_STARTED_STATUSES, Failed)
-_MOST_LEVELS = 1000
-"""Maximum nesting depth of stored arguments. Earlier versions accepted deeper arguments than this version."""
 
 
 @final
@@ -89,8 +87,12 @@ class Tool:
         self.id: str = id or call_id or values.new_tool_id()
         self.call_id: str | None = call_id
         self._status: ToolStatus = status or NEW_CALL
-        self.canonical: Mapping[str, object] | None = None if canonical is None else freeze(canonical, _MOST_LEVELS)
-        self.edited: Mapping[str, object] | None = None if edited is None else freeze(edited, _MOST_LEVELS)
+        self.canonical: Mapping[str, object] | None = canonical
+        if canonical is not None:
+            self.canonical = values.frozen_arguments(canonical, "canonical")
+        self.edited: Mapping[str, object] | None = edited
+        if edited is not None:
+            self.edited = values.frozen_arguments(edited, "edited")
         self.decisions: tuple[Decision, ...] = decisions
         self.idempotency_key: str = idempotency_key
         self.attempts: int = max(attempts, status.attempt) if isinstance(status, _STARTED_STATUSES) else attempts
@@ -339,10 +341,8 @@ class Tool:
             canonical: validated arguments, which the approver sees and the tool receives.
             of: role or name of the principal that must decide.
         """
-        values.require_zone(expires_at)
-        wait = Pending("approval", expires_at, of=of)
-        self._transition(ToolEvent.AWAIT_APPROVAL, lambda old: values.begin_wait(old, wait))
-        self._set_canonical(canonical)
+        values.check_decision(expires_at, of=of)
+        self._wait(ToolEvent.AWAIT_APPROVAL, Pending("approval", expires_at, of=of), canonical)
 
     def await_result(
         self, expires_at: datetime | None = None, *, canonical: Mapping[str, object] | None = None
@@ -354,8 +354,7 @@ class Tool:
             canonical: validated arguments, which the source of the result receives.
         """
         values.require_zone(expires_at)
-        self._transition(ToolEvent.AWAIT_RESULT, lambda old: values.begin_wait(old, Pending("result", expires_at)))
-        self._set_canonical(canonical)
+        self._wait(ToolEvent.AWAIT_RESULT, Pending("result", expires_at), canonical)
 
     def schedule(self, at: datetime, *, canonical: Mapping[str, object] | None = None) -> None:
         """Make the call wait until a time. If the call already waits, the terms of that wait stay in effect.
@@ -364,17 +363,15 @@ class Tool:
             at: time from which the call may run, with a time zone.
             canonical: validated arguments, which the tool will receive.
         """
-        values.require_zone(at)
-        self._transition(ToolEvent.SCHEDULE, lambda old: values.begin_wait(old, Pending("schedule", None, at)))
-        self._set_canonical(canonical)
+        require_time("at", at)
+        self._wait(ToolEvent.SCHEDULE, Pending("schedule", None, at), canonical)
 
-    def _set_canonical(self, canonical: Mapping[str, object] | None) -> None:
-        if (
-            canonical is not None
-            and self.canonical is None
-            and not values.equal_as_json(dict(canonical), dict(self.call.arguments))
-        ):
-            self.canonical = values.json_object(canonical)
+    def _wait(self, event: ToolEvent, wait: Pending, canonical: Mapping[str, object] | None) -> None:
+        if canonical is not None:
+            canonical = values.canonical_arguments(canonical, self.call)
+        self._transition(event, lambda old: values.begin_wait(old, wait))
+        if self.canonical is None:
+            self.canonical = canonical
 
     def refuse(self, reason: str, source: Literal["policy", "expiry"] = "policy") -> None:
         """Reject the call on behalf of the chat's policy.
@@ -384,7 +381,7 @@ class Tool:
             source: `"policy"` if a strategy rejected the call, `"expiry"` if its approval expired.
         """
         event = ToolEvent.EXPIRE if source == "expiry" else ToolEvent.REJECT
-        self._transition(event, lambda _: Rejected(reason, source))
+        self._transition(event, lambda _: values.refused(reason, source))
 
     def reconsider(self, error: str | None = None) -> None:
         """Revoke the approval of the call, so that the call must be decided again.
@@ -393,10 +390,7 @@ class Tool:
             error: why the approver's edited arguments are invalid. The call waits for an approver again, on the terms
                 of the earlier wait, and keeps these arguments. Without an error, the chat's strategy decides again.
         """
-        self._transition(
-            ToolEvent.RECONSIDER,
-            lambda old: values.wait_again(old, error),
-        )
+        self._transition(ToolEvent.RECONSIDER, lambda old: values.wait_again(old, error))
 
     def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:
         """Record that the tool is about to start, and return the new status. A suspended chat resumes its attempt.
