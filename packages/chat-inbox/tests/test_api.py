@@ -200,7 +200,7 @@ async def test_decision_without_a_version_returns_400(client: Client, store: Mem
     answer = await client.post(f"{CALL}/approve", {})
 
     assert answer.status == 400
-    assert answer.json["errors"] == {"version": "this is needed"}
+    assert answer.json["errors"] == {"version": "this field is required"}
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
 
 

@@ -195,7 +195,7 @@ def test_further_properties_are_edited_as_a_json_object() -> None:
 
     assert edited(schema, {"a": "", "b": 1}, **{"further properties": '{"c": 2}'})[0] == {"a": "", "c": 2}
     assert edited(schema, {"a": "", "b": 1}, **{"further properties": "[1]"})[1] == [
-        ": further properties are a JSON object: { … }"
+        ": write the further properties as a JSON object: { … }"
     ]
 
 

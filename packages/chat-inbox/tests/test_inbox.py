@@ -158,7 +158,7 @@ async def test_unexpected_error_returns_500_without_details(store: MemoryStore, 
 
 async def test_unknown_url_returns_404(client: Client) -> None:
     assert "There is nothing at this address." in (await client.get("/nothing")).text
-    assert "does not take such a request" in (await client.request("DELETE", "/")).text
+    assert "does not accept this HTTP method" in (await client.request("DELETE", "/")).text
 
 
 def test_allow_everyone_returns_true() -> None:

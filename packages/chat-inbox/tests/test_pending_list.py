@@ -53,9 +53,9 @@ def test_query_matches_calls(params: dict[str, str], matches: bool) -> None:
     [
         pytest.param({"age": "year"}, "age must be one of hour, day, week, or be left out, not 'year'", id="age"),
         pytest.param({"sort": "x"}, "sort must be one of oldest, newest, tool", id="sort"),
-        pytest.param({"page": "0"}, "page must be a number from 1, not '0'", id="page-zero"),
-        pytest.param({"page": "²"}, "page must be a number from 1", id="page-not-ascii"),
-        pytest.param({"page": "1234567"}, "page must be a number from 1", id="page-too-long"),
+        pytest.param({"page": "0"}, "page must be a whole number of at least 1, not '0'", id="page-zero"),
+        pytest.param({"page": "²"}, "page must be a whole number of at least 1", id="page-not-ascii"),
+        pytest.param({"page": "1234567"}, "page must be a whole number of at least 1", id="page-too-long"),
     ],
 )
 def test_unknown_values_of_a_query_are_refused(params: dict[str, str], message: str) -> None:

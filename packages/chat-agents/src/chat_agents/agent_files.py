@@ -21,12 +21,12 @@ def read_agents(
 
     A file begins with front matter between two lines `---`, with one `field: value` per line. The fields are `name`,
     `description`, `tools` (names separated by commas, or `[]`), `model` and `max_iterations`. Only `name` and
-    `description` are required. The text after the front matter has the instructions.
+    `description` are required. The text after the front matter contains the agent's instructions.
 
     Args:
         folder: the folder with the files. Folders inside it are not searched.
-        models: models by the name that files use in `model`.
-        budget: budget of each agent.
+        models: models that the files can select. The keys are the names that appear in their `model` field.
+        budget: limits of each delegation to one of these agents.
 
     Raises:
         UsageError: a file is malformed or names an unknown model. The error message names the file and the line.

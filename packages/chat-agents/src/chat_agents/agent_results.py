@@ -28,7 +28,7 @@ class AgentResult:
     Attributes:
         text: text that the model of the flow receives: the result or, if that is too long, a part or a summary.
         payload: the full result, with its counts, for the front end and for `read_result`.
-        usage: tokens that were used for the summary.
+        usage: tokens used to write the summary.
     """
 
     text: str
@@ -46,11 +46,11 @@ async def make_result(
     """Return the result of an agent that has answered.
 
     Args:
-        delegation: the settings.
-        running: the delegation.
+        delegation: settings with the maximum lengths of results and summaries.
+        running: the finished delegation, whose turns and calls are counted.
         name: name of the agent.
-        id: id with which `read_result` finds the result.
-        text: the answer.
+        id: id to pass to `read_result` to read more of the result.
+        text: the agent's answer, in full length.
     """
     shown, offset = shorten(text, delegation.max_result)
     summary, usage = None, Usage()

@@ -21,7 +21,7 @@ _EXECUTE: Final = Execute()
 
 @final
 class AgentScope(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """The tools of one of the flow's scopes that an agent may use.
+    """The part of a flow's tool scope that an agent may use.
 
     The policy of the scope, the policy of the agent and the parent policy all apply to a call.
     """

@@ -42,7 +42,7 @@ def import_arche(document: str | bytes) -> AgentSession:
 
     The `metadata` of the document becomes the state of the conversation.
 
-    To store it: `await import_arche(document).copy_to(store)`.
+    To store the session, call `await import_arche(document).copy_to(store)`.
 
     Args:
         document: the session as JSON.

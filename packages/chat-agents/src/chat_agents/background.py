@@ -57,15 +57,15 @@ AgentState: TypeAlias = Literal["running", "waiting", "done", "failed", "cancell
 
 _LOG = logging.getLogger("chat_agents")
 _MANY_ATTEMPTS: Final = 1_000_000
-"""Maximum number of attempts of a job. If a job failed for good, the outcome of its agent would never be posted."""
+"""Maximum number of attempts of a job. It is high because the outcome of an agent is lost if its last attempt fails."""
 _MOST_FAILURES: Final = 5
-"""Number of failures of the model or the store after which an agent has failed."""
+"""Number of model or store failures after which an agent is considered failed."""
 _WAITS = (InterruptedToolsError, PendingToolsError, PolicyError)
-"""Errors of a run that can continue after a decision."""
+"""Errors that end a run until a tool call is decided."""
 _LEFT = (ConflictError, LeaseLostError, ConversationClosedError, ToolMissingError)
-"""Errors after which another worker, or this worker later, can run the agent."""
+"""Errors after which the agent can be run later, or by another worker."""
 _PROGRESS: Final = "delegation_progress"
-"""Key of the data that change with each run of an agent: its active time and its number of failures."""
+"""Key of the stored data that each run of an agent updates: the active time and the number of failures."""
 _SAVE_SECONDS: Final = 5
 """Time in seconds that a worker has to store the active time of its agent when the worker is stopped."""
 
@@ -181,7 +181,7 @@ class BackgroundAgents(Generic[PauseT_co]):
     # --- A worker ------------------------------------------------------------------------------------------------
 
     async def _queue_due(self) -> None:
-        """Queue a job for each agent that can continue, because a call was decided or its scheduled time has come."""
+        """Queue a job for each agent that can continue because a call was decided or its scheduled time was reached."""
         cursor: str | None = None
         while page := await self._store.due(limit=100, after=cursor):
             cursor = page[-1].cursor
@@ -226,7 +226,7 @@ class BackgroundAgents(Generic[PauseT_co]):
 
         Args:
             id: id of the agent.
-            mark: the description of the agent.
+            mark: metadata of the agent, as `_read_mark()` returns it.
             inject: values by type.
         """
         if not await self._has_session(mark):
@@ -327,7 +327,7 @@ class BackgroundAgents(Generic[PauseT_co]):
     # --- Descriptions ----------------------------------------------------------------------------------------------
 
     async def _read_mark(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name
-        """Return the description that `start_agent()` stored with a conversation, or `None` for other conversations."""
+        """Return the metadata that `start_agent()` stored with a conversation, or `None` for other conversations."""
         mark = (await self._store.meta(id)).data.get(RESULT)
         if not isinstance(mark, Mapping):
             return None

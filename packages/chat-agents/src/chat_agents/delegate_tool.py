@@ -55,7 +55,7 @@ NewBuilder = Callable[[ChatProvider | None, DelegationLimits], ReadyChatBuilder[
 """Function that returns a chat builder with the settings of the engine, for the given model or the engine's model."""
 
 MAX_KEPT_RESULT: Final = 8 * 1024 * 1024
-"""Limit on the stored results of one call, in bytes of JSON."""
+"""Maximum size of the stored results of one call, in bytes of JSON."""
 STARTED: Final = "delegation_started"
 """Type of the data that a front end receives when an agent begins to work in the background."""
 _PROPERTIES: Final[Mapping[str, object]] = {

@@ -30,7 +30,7 @@ class Budget:
     or a restart does not reset it.
 
     Attributes:
-        tokens: input and output tokens. The request that exceeds the limit is the last request.
+        tokens: input and output tokens. After a request that exceeds the limit, no further request is sent.
         calls: tool calls, except rejected calls. Further calls are rejected.
         seconds: time during which the agent runs. Time in which its calls wait for a decision is not counted.
 
@@ -64,7 +64,7 @@ class SubAgent(Generic[PauseT_co]):
             the flow.
         model: the model of the agent. `None` means the model of the engine.
         max_turns: how many model responses the agent may use. The last response must be the answer.
-        policy: policy for the calls of the agent. It is asked in addition to the policies of the flow's scopes.
+        policy: policy for the calls of the agent. It applies in addition to the policies of the flow's scopes.
         budget: limits of each delegation to the agent.
 
     Raises:
@@ -102,7 +102,7 @@ class Delegation(Generic[PauseT_co]):
         agents: the agents that the model can choose, by name.
         parent_policy: policy for every call of every agent, in addition to all other policies. The most restrictive
             decision applies.
-        max_depth: how many delegations may be inside each other. With 1, agents cannot delegate.
+        max_depth: maximum nesting depth of delegations. With 1, agents cannot delegate.
         max_result: maximum number of characters of a result that the model receives at once.
         summarizer: model that summarizes longer results. If it is `None` or fails, longer results are shortened.
         max_summary: maximum number of characters of a summary.

@@ -70,7 +70,7 @@ class _FlowChats(Generic[PauseT_co]):
 
     Attributes:
         builder: the builder of the chat of `AgentRun`.
-        without_instructions: the chat of `AgentRun`, which evaluates the instructions before it stores the message.
+        without_instructions: the chat that `AgentRun` uses. The run evaluates the instructions itself.
         with_instructions: the chat that `AgentEngine.chat()` returns.
         background: the agents that work in the background, if the flow has any.
         next_flows: the flows to which this flow can hand over.
@@ -116,13 +116,13 @@ class AgentEngine:
         return self._config
 
     def chat(self, flow: AgentFlow[PauseT], /) -> StreamingChat[ChatResponse, PauseT]:
-        """Return a flow as a chat with the instructions, tools and limits of its runs.
+        """Return a chat with the instructions, tools and limits of a flow.
 
-        Use it where a chat is expected: behind a protocol of chat-streams, for dry runs and direct tool calls. Its
+        Use it with an API that takes a chat, such as the protocols of chat-streams, dry runs and direct tool calls. Its
         events are those of chat-core.
 
         Args:
-            flow: the flow whose instructions, tools and limits the chat has.
+            flow: the flow to convert.
 
         Raises:
             UsageError: two tools of the flow have the same name, or the flow has a `Handoff`, which a chat of one flow
@@ -200,7 +200,7 @@ class AgentEngine:
         """Return the agents of a flow that work in the background, to run, list and cancel them.
 
         Args:
-            flow: the flow, whose `delegation()` has a store for background agents.
+            flow: a flow whose `delegation()` has a store for background agents.
 
         Raises:
             UsageError: the flow has no background agents.

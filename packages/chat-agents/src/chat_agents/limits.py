@@ -29,7 +29,7 @@ from chat_agents.delegation import SubAgent
 from chat_agents.usage import RESULT
 
 SECONDS: Final = "active_seconds"
-"""Field of stored data with the seconds for which an agent was active.
+"""Name of the stored field that contains the active time of an agent in seconds.
 
 In a response, the time is counted from the previous response or from the last resumption of the agent. In the call that
 runs the agent, or in the description of its conversation, the time is counted from the last response to the pause.
@@ -38,7 +38,7 @@ CALL_OVER_LIMIT: Final = "The call did not run: the agent may not make further c
 
 
 class LimitReachedError(Exception):
-    """Error for an agent that has used up its turns or a budget. The message is written for the model."""
+    """An agent has used all of its turns or its budget. The message is written for the model."""
 
 
 @final
@@ -52,8 +52,8 @@ class RunningDelegation:
         tokens: limit on tokens, or `None`.
         calls: limit on tool calls, or `None`.
         seconds: limit on active time, or `None`.
-        earlier: active time in seconds since the last response, up to the last pause. It is not stored with a response.
-        since: monotonic time from which on active time is not counted yet.
+        earlier: active time in seconds between the last response and the last pause, which no response contains.
+        since: monotonic time up to which the active time has been counted.
         closing: turns of this agent and of agents inside it that may not be stored yet, each with its conversation.
     """
 
@@ -68,7 +68,7 @@ class RunningDelegation:
 
     @classmethod
     def of(cls, messages: Messages, stored: Mapping[str, object] | None) -> RunningDelegation:
-        """Return the running delegation for an agent's conversation, whose state `initial_state()` created.
+        """Return the running delegation for a conversation whose state was created by `initial_state()`.
 
         Args:
             messages: conversation of the agent.
@@ -100,7 +100,7 @@ class RunningDelegation:
         return self.calls - count_calls(self.messages) - unstored
 
     def with_active_time(self, stored: Mapping[str, object] | None) -> dict[str, object]:
-        """Return an object to store when the agent pauses: `stored`, with the active time since the last response.
+        """Return a copy of `stored` with the active time since the last response, to store when the agent pauses.
 
         Args:
             stored: the object that was stored before, if any.
@@ -109,7 +109,7 @@ class RunningDelegation:
         return {**(stored or {}), SECONDS: self.earlier}
 
     def add_active_time(self, turn: Turn) -> None:
-        """Add the active time that is not stored yet to a model response.
+        """Store the active time since the previous response in a model response.
 
         Args:
             turn: the response, before it is stored.
@@ -220,7 +220,7 @@ def _count_inner_calls(tool: Tool) -> int:
 
 @final
 class DelegationLimits(Middleware):
-    """Middleware for the models of agents. It enforces the limits of the delegation and of all outer delegations."""
+    """Middleware for the models of agents, which enforces the limits of the current and all outer delegations."""
 
     __slots__ = ()
 

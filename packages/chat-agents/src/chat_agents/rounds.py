@@ -39,7 +39,7 @@ def count_rounds(messages: Messages) -> int:
 
 @final
 class RoundLimit(Middleware):
-    """Middleware that limits rounds of tool calls. Rounds are counted in the history, also for resumed runs."""
+    """Middleware that limits rounds of tool calls. Rounds before a pause count, because they are in the history."""
 
     __slots__ = ("_closing_answer", "_limit")
 

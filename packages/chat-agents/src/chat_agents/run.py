@@ -1,6 +1,6 @@
 """`AgentRun`, one run of a flow on a session, as a stream of events.
 
-A run is a `ChatStream` of the flow's chat whose events are translated. Its block opens the session, adds the user's
+A run translates the events of a `ChatStream` of the flow's chat. Entering the run opens the session, adds the user's
 message and enters the chat's stream, in this order. The chat's engine does everything else: it claims the stored
 conversation, stores each step, calls the model and runs tools.
 
@@ -63,7 +63,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 _LOG = logging.getLogger("chat_agents")
 _REFUSALS = (UsageError, ConflictError, ConversationClosedError, UnknownConversationError)
-"""Errors with which a run is refused before it has changed the session."""
+"""Errors that `AgentRun` raises, without a change to the session, instead of reporting an `Error` event."""
 _LEFT = "the run of the call ended early"
 _CANCELLED = "The user sent another message before the call was complete."
 
@@ -71,7 +71,7 @@ _CANCELLED = "The user sent another message before the call was complete."
 @final
 @dataclass(frozen=True, slots=True)
 class RunSettings(Generic[PauseT_co]):
-    """The parts of an `AgentEngine` that a run uses.
+    """Settings and objects that an `AgentEngine` passes to a run.
 
     Attributes:
         flow: the flow whose instructions and tools the run uses.

@@ -26,7 +26,7 @@ from chat_agents.usage import Imported, SessionUsage
 VERSION: Final = 1
 _IMPORTED: Final = "imported"
 _COPIED: Final = "chat_agents"
-"""Field of a stored session's application data, with the session's fields from before it was copied into the store."""
+"""Key in a stored session's application data. Its value contains the fields that the session had before `copy_to()`."""
 _FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "last_active", _IMPORTED, "messages"})
 
 
@@ -39,12 +39,12 @@ class AgentSession:
     Titles, lists, closing and deletion of stored sessions are methods of the store.
 
     Attributes:
-        id: id of the session, in a store the id of the conversation.
+        id: id of the session. For a stored session, also the id of its conversation.
         flow: name of the flow with which the session was opened.
         owner: the user who owns the session, if known.
         created_at: when the session was created.
         last_active: when the last run ended or, in a store, when something was last stored.
-        extra: unknown fields of the document of the session.
+        extra: fields of the session document that this version does not know.
     """
 
     def __init__(
@@ -346,7 +346,7 @@ def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty:
 
     Args:
         fields: JSON object with the text.
-        name: field of the text.
+        name: name of the field.
         path: place of the object in the document.
         empty: whether the text may be empty.
 
@@ -365,7 +365,7 @@ def read_time(fields: Mapping[str, object], name: str) -> datetime:
 
     Args:
         fields: JSON object with the time in the format of ISO 8601.
-        name: field of the time.
+        name: name of the field.
 
     Raises:
         InvalidDocumentError: the field is missing, or has no time with a time zone.

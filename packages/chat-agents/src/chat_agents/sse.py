@@ -1,4 +1,4 @@
-"""Events of an agent as server-sent events, byte for byte as arche writes them."""
+"""Encoding of agent events as server-sent events, with the same bytes as arche."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def drop_duplicate_tools(sources: Sequence[ToolScope[PauseT]], names: Iterable[s
 
 @final
 class _Part(ToolScope[PauseT_co], Generic[PauseT_co]):
-    """A selection of the tools of another scope, under the policy of that scope."""
+    """Some of the tools of another scope, with that scope's policy."""
 
     __slots__ = ("_definitions", "_scope")
 

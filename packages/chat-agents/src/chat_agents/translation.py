@@ -1,4 +1,4 @@
-"""Converter from the events and errors of a chat to the events of an agent."""
+"""Conversion of the events and errors of a chat into the events of an agent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Translation:
         return [Data(RESULT, turn.extra[RESULT]) for turn in new if turn.extra and RESULT in turn.extra]
 
     def pause(self, paused: Paused, messages: Messages) -> Sequence[ToolStatus]:
-        """Return the status of each call that a paused run waits for.
+        """Return a `waiting` status for each call that a paused run waits for.
 
         Args:
             paused: the outcome of the run, with the calls that wait.

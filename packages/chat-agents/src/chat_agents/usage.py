@@ -18,7 +18,7 @@ UNKNOWN: Final = "unknown"
 @final
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """The number of requests and of the tokens that they used. Supports `+`.
+    """Counts of requests and of the tokens that they used. Two counts can be added with `+`.
 
     Attributes:
         calls: model responses, and failed requests.
@@ -76,7 +76,7 @@ class SessionUsage:
 
         Args:
             messages: the conversation.
-            after: number of turns at its beginning that are not counted.
+            after: number of turns at the beginning that are not counted.
         """
         found: dict[str, TokenUsage] = {}
         for model, usage in _iterate_requests(messages, after):
@@ -118,11 +118,11 @@ class SessionUsage:
 @final
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Usage that another library has recorded for the first turns of a session.
+    """Usage of the first turns of a session, as recorded by another library.
 
     Attributes:
         usage: the recorded usage.
-        turns: number of these turns.
+        turns: number of turns that this usage covers.
     """
 
     usage: SessionUsage = field(default_factory=SessionUsage)

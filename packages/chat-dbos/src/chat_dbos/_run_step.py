@@ -1,6 +1,7 @@
-"""One step of a workflow: it runs a chat on a stored conversation and returns the outcome.
+"""The workflow step that runs a chat on a stored conversation and returns the outcome.
 
-DBOS stores the outcome of each step, so it contains only small JSON values. The conversation itself is in the store.
+DBOS stores the outcome of each step, so an outcome contains only small JSON values. The conversation itself is in the
+store.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Halted(TypedDict):
 
 
 class Busy(TypedDict):
-    """The outcome of a run that could not start or continue, because another run has the lease of the conversation."""
+    """The outcome of a run that could not start or continue because another run holds the conversation's lease."""
 
     kind: Literal["busy"]
 
@@ -63,7 +64,8 @@ async def run_conversation(
     Args:
         store: the store that contains the conversation.
         conversation_id: id of the conversation in the store.
-        work: runs the chat on the open conversation with `complete()` or `call()`, and returns the result.
+        work: function that runs the chat on the open conversation with `complete()` or `call()`, and returns the
+            result.
     """
     try:
         await store.load(conversation_id)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class WorkflowTasks:
-    """A registry of the tasks in this process that run workflows, and of those that are running a chat now."""
+    """A registry of this process's workflow tasks, and of those among them that are running a chat."""
 
     def __init__(self) -> None:
         self._all: set[asyncio.Task[object]] = set()

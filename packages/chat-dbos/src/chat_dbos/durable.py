@@ -24,7 +24,10 @@ from chat_dbos.errors import ConversationFailedError
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
 _RESTARTS = 1_000
-"""Recovery attempts per workflow. Workflows that wait through many deployments would exceed the default of 100."""
+"""Maximum recovery attempts per workflow.
+
+A workflow that waits through many deployments can exceed the default of 100.
+"""
 _SHORTEST_WAIT = 1.0
 
 
@@ -45,7 +48,8 @@ class WorkflowTiming:
         first: delay after the first failure. It doubles with each failure, and is at least a provider's `retry_after`.
         longest: upper limit of that delay.
         busy: delay before the next attempt if another run holds the conversation.
-        look_every: interval at which a paused conversation is run again without a message, in case a message was lost.
+        look_every: interval at which a paused conversation is run again even if no message arrives, because a message
+            can be lost.
     """
 
     attempts: int = 8
@@ -147,8 +151,8 @@ class DurableChats:
     async def wake_due(self) -> int:
         """Wake the workflow of every conversation that is due, and return how many were woken.
 
-        This finds decisions after which `decided()` was not called, because a program without DBOS made them or the
-        process died too early. Call this method when a worker starts, and periodically.
+        Use it to handle decisions after which `decided()` was not called, because a program without DBOS made them or
+        the process died before the call. Call this method when a worker starts, and periodically.
         """
         return sum([await decided(item.conversation) for item in await self._store.due()])
 
@@ -187,7 +191,7 @@ class DurableChats:
     async def _start_workflow(
         self, conversation_id: str, chat: str, revision: int, *, replacing: str | None = None
     ) -> WorkflowHandleAsync[Finished]:
-        """Start a workflow for a conversation at this revision, and return its handle.
+        """Start a workflow for a conversation at the given revision, and return its handle.
 
         Concurrent calls with the same revision start only one workflow.
 

@@ -13,7 +13,7 @@ from chat_core.errors import ChatError
 
 @final
 class ConversationFailedError(ChatError):
-    """The runs of a conversation failed permanently or too often. The conversation is intact, and can be started again.
+    """A conversation failed permanently, or too many times in a row. It is unchanged, and can be started again.
 
     In a process other than the one that ran the workflow, DBOS raises a `PortableWorkflowError` with the same message
     and `data` instead.

@@ -23,7 +23,7 @@ WORKFLOW_VERSION = "chat-dbos-1"
 
 _NEEDS_SUBSECOND_TIMES: Final = sys.version_info >= (3, 12)
 _HAS_SUBSECOND_TIMES: Final = sqlite3.sqlite_version_info >= (3, 42)
-"""From Python 3.12 on, DBOS uses a time function that SQLite has since version 3.42, and fails without it."""
+"""Whether SQLite has the time function that DBOS requires from Python 3.12 on. SQLite 3.42 introduced it."""
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Messages that wake the workflow of a conversation after a decision, from any process.
 
-Decisions are stored in the store only. A message just asks the workflow to run again: a lost message delays it until
-its next poll, and a duplicate costs one run that does nothing.
+Decisions are stored only in the store. A message asks the workflow to run again: if a message is lost, the workflow
+runs at its next poll, and a duplicate message causes one run that does nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dbos import DBOS, DBOSClient, WorkflowStatus
 
 TOPIC = "decided"
 LIVE = ["PENDING", "ENQUEUED", "DELAYED"]
-"""The statuses of a workflow that has not ended."""
+"""Statuses of workflows that have not ended."""
 
 
 async def decided(conversation_id: str, client: DBOSClient | None = None) -> int:
@@ -40,7 +40,7 @@ async def workflows_of(
     Args:
         conversation_id: id of the conversation in the store.
         client: needed in a process that does not run DBOS. Default: the DBOS of this process.
-        live: whether to return only workflows that have not ended.
+        live: whether to return only workflows that have not ended, instead of all workflows.
     """
     return await (DBOS if client is None else client).list_workflows_async(
         workflow_id_prefix=prefix_of(conversation_id),
@@ -51,5 +51,5 @@ async def workflows_of(
 
 
 def prefix_of(conversation_id: str) -> str:
-    """Return the prefix, unique to a conversation, that the ids of all its workflows have."""
+    """Return the common prefix of the ids of a conversation's workflows. No other conversation has the same prefix."""
     return f"chat/{quote(conversation_id, safe='')}/"

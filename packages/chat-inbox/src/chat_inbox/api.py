@@ -86,12 +86,15 @@ class Api:
         return _etag_response(request, self._build_call_document(person, snapshot, _call_path(request)))
 
     async def follow_waiting(self, request: Request) -> Response:
-        """Return an event stream that reports changes of the list of waiting calls. The events contain no calls."""
+        """Return an event stream that reports changes to the list of waiting calls.
+
+        The events do not contain the calls.
+        """
         await self._require_person(request)
         return self._streams.respond(request, self._service.runs.list_channel, None)
 
     async def follow(self, request: Request) -> Response:
-        """Return an event stream that reports the text and the changes of one conversation."""
+        """Return an event stream with the streamed text of one conversation and notifications of its changes."""
         person = await self._require_person(request)
         conversation = _conversation_id(request)
         await self._service.snapshot(person, conversation)
@@ -110,7 +113,7 @@ class Api:
         return json_response(self._conversation_document(person, snapshot), 202)
 
     def _decision_handler(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that records decisions with this action, such as `approve`."""
+        """Return an endpoint that records decisions with the given action, such as `approve`."""
 
         async def decide(request: Request) -> Response:
             require_same_origin(request)
@@ -177,7 +180,7 @@ def json_response(content: object, status: int = 200, kind: str = "application/j
     Args:
         content: JSON value.
         status: HTTP status code.
-        kind: media type of the response.
+        kind: media type for the `Content-Type` header.
     """
     body = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return Response(body, status_code=status, media_type=kind)
@@ -229,7 +232,7 @@ async def _json_body(request: Request) -> Mapping[str, object]:
     except (ValueError, RecursionError) as error:
         raise HTTPError(400, f"The body is not JSON: {error}.") from error
     if not isinstance(body, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
+        raise HTTPError(400, f"The body must be a JSON object, not {type(body).__name__}.")
     return cast("dict[str, object]", body)
 
 
@@ -258,9 +261,9 @@ def _parse_choice(action: Action, body: Mapping[str, object]) -> tuple[str, bool
     for name, kind in fields.items():
         value = body.get(name)
         if name in body and not isinstance(value, kind) and not (value is None and name in ("note", "reason")):
-            errors[name] = f"this must be {_TYPE_NAMES[kind]}"
+            errors[name] = f"this must be {_TYPE_NAMES[kind]}, not {value!r:.60}"
     missing = [name for name in ("version", _REQUIRED_FIELD.get(action)) if name is not None and name not in body]
-    errors |= dict.fromkeys(missing, "this is needed")
+    errors |= dict.fromkeys(missing, "this field is required")
     if errors:
         raise HTTPError(400, "The body is not valid for this decision; nothing was decided.", errors=errors)
     text = body.get("reason", body.get("error"))

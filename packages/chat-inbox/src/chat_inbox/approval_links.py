@@ -153,7 +153,7 @@ class ApprovalLinks:
 
 
 def _to_http_error(error: ChatError) -> HTTPError:
-    """Convert the error with which an approval link was refused to an HTTP error."""
+    """Convert the error that a refused approval link caused to an HTTP error."""
     if isinstance(error, ApprovalRefusedError):
         decision = error.decision
         who_decided = f" {decision.by or 'Somebody'} has decided." if decision is not None else ""

@@ -1,4 +1,4 @@
-"""The operations of an inbox, shared by the pages, the JSON API and the approval links: list, decide and resume."""
+"""The operations list, decide and resume, which the pages, the JSON API and the approval links share."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ class Choice:
 
 @final
 class ApprovalService:
-    """A service that reads and decides stored conversations on behalf of authenticated people.
+    """A service with which authenticated people read stored conversations and decide their tool calls.
 
     Args:
         store: store of the conversations.
-        find_chat: returns the chat that continues a conversation, given its id, or None if this process has none.
-        authorize: checks the access to a conversation.
-        may_decide: checks whether a person may decide a call.
+        find_chat: function that returns the chat for a conversation id, or None if this process has no such chat.
+        authorize: function that decides whether a person may access a conversation.
+        may_decide: function that decides whether a person may decide a call.
         now: clock that returns aware datetimes.
-        may_see: checks the access to a conversation, besides `authorize`.
+        may_see: further condition for access to a conversation, in addition to `authorize`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ApprovalService:
         return found[:limit]
 
     async def snapshot(self, person: Principal, conversation: str) -> Snapshot:
-        """Load a conversation from the store, if the person may see it.
+        """Load a conversation that the person may see from the store.
 
         Args:
             person: the person who asks for the conversation.
@@ -160,7 +160,7 @@ class ApprovalService:
             raise HTTPError(404, "There is no such call in this conversation: load the page again.") from None
 
     def may_decide(self, person: Principal, snapshot: Snapshot, path: tuple[str, ...], tool: Tool) -> bool:
-        """Return whether the rule of the application and the policy of the chat let a person decide a call.
+        """Return whether a person may decide a call, under the application's rule and the chat's policy.
 
         Args:
             person: the person who wants to decide the call.
@@ -193,11 +193,11 @@ class ApprovalService:
         """Raise an error if a call is no longer in the state that the person saw.
 
         Args:
-            tool: call as it is stored.
-            version: version of the call on the person's page.
+            tool: the stored call.
+            version: version of the call that the person's page showed.
 
         Raises:
-            HTTPError: the versions differ. The message names the person who decided, if a person did.
+            HTTPError: the versions differ. The message names the person who made the other decision, if any.
         """
         if compute_version(tool) != version:
             raise HTTPError(409, format_conflict(tool))
@@ -300,5 +300,5 @@ class ApprovalService:
             raise HTTPError(409, "This inbox cannot continue the conversation: a worker of the application does that.")
 
     async def store_cursor(self) -> str:
-        """Return the current change cursor of the store. Data that is read afterwards is at least as new."""
+        """Return the store's current change cursor. Data read after this call is at least as new as the cursor."""
         return (await self.store.changes()).cursor

@@ -1,4 +1,4 @@
-"""Read-only views of argument values: a short line, and the full text of a value that does not fit on it."""
+"""Read-only views of argument values: a one-line preview, and the full text of longer values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat_inbox.form_schemas import parse_schema
 from chat_inbox.forms import format_json
 
 PREVIEW_LENGTH: Final = 120
-"""The number of characters of a value that is shown without a click."""
+"""Maximum number of characters of a value that are visible before the user expands it."""
 
 
 @final
@@ -25,7 +25,7 @@ class ArgumentView:
     Attributes:
         name: name of the argument.
         preview: the value, or its beginning, on one line.
-        full: the whole value if `preview` shows less than it, otherwise None.
+        full: the whole value if `preview` is truncated, otherwise None.
         length: number of characters of the whole value.
         hint: description of the argument in the schema of the tool.
     """
@@ -42,8 +42,8 @@ def view_text(text: str, name: str = "", *, limit: int = PREVIEW_LENGTH) -> Argu
 
     Args:
         text: text to show.
-        name: name of the value.
-        limit: number of characters of the preview.
+        name: label of the value.
+        limit: maximum length of the preview in characters.
     """
     line = " ".join(text.split())
     if line == text.strip() and len(line) <= limit:
@@ -70,7 +70,10 @@ def view_arguments(
 
 
 def _view_value(name: str, value: object, hint: str) -> ArgumentView:
-    """Return the view of one value. Text that looks like another JSON value, or that has margins, is quoted."""
+    """Return the view of one value.
+
+    A text is quoted if it looks like another JSON value or begins or ends with white space.
+    """
     if isinstance(value, str) and not _is_ambiguous(value):
         return replace(view_text(value, name), hint=hint)
     line = escape_invisible(json.dumps(value, ensure_ascii=False))
@@ -80,7 +83,7 @@ def _view_value(name: str, value: object, hint: str) -> ArgumentView:
 
 
 def _is_ambiguous(text: str) -> bool:
-    """Return whether a text could be mistaken for another JSON value, or has characters or margins without a glyph."""
+    """Return whether a text looks like another JSON value, or has invisible characters or outer white space."""
     if not text or text != text.strip() or has_invisible(text.replace("\r", "\n")):
         return True
     try:
@@ -90,7 +93,7 @@ def _is_ambiguous(text: str) -> bool:
 
 
 def find_request(messages: Messages, call_id: str) -> str:
-    """Return the last text of the user before an outermost call, or an empty string if there is none.
+    """Return the user's last text before a call of the outermost conversation, or an empty string if there is none.
 
     Args:
         messages: history that contains the call.

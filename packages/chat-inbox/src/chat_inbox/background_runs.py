@@ -1,9 +1,9 @@
 """Background runs of conversations, and the channels that report their events to open pages.
 
-Each conversation has one channel, which buffers the events since the last change that is in the store. A page that
-connects late or reconnects receives the events that it missed. If the channel no longer has them, the page receives
-`changed` and reads the conversation again. This bounds memory by about one model response per conversation, and a
-slow page never slows a run down.
+Each conversation has one channel, which buffers the events since the last stored change. A page that connects late or
+reconnects receives the events that it missed. If the channel no longer has them, the page receives `changed` and reads
+the conversation again. This bounds memory by about one model response per conversation, and a slow page never slows a
+run down.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from chat_inbox.tool_calls import walk_calls
 
 _log = logging.getLogger("chat_inbox")
 _MAX_EVENTS: Final = 4000
-"""The number of buffered events above which a channel drops the older half."""
+"""Maximum number of buffered events. A channel that exceeds it drops the older half."""
 _MAX_CHANNELS: Final = 1000
-"""The number of channels at which channels without a run and without followers are dropped."""
+"""Number of channels above which channels without a run and without followers are dropped."""
 
 Outcome: TypeAlias = Literal["answered", "paused", "failed", "elsewhere"]
 
@@ -63,13 +63,13 @@ class PageEvent:
 @final
 @dataclass(slots=True)
 class Channel:
-    """A buffer with the events and the run state of one conversation, for the pages that follow it.
+    """The buffered events and the run state of one conversation, for the pages that follow it.
 
     Attributes:
         number: number of the last event.
         messages: history of the active run; None if no run is active in this process.
         running: whether a run is active in this process.
-        outcome: how the last run ended; None before the first run and during a run.
+        outcome: outcome of the last run; None before the first run and during a run.
         detail: sentence about the outcome.
         restart_requested: whether a decision was stored since the active run last read the conversation.
         followers: number of open event streams.
@@ -100,7 +100,7 @@ class Channel:
         return self._log[number - first :] if first <= number <= self.number else None
 
     async def wait(self, number: int) -> None:
-        """Wait until the number of the last event differs from `number`."""
+        """Wait until an event with a number other than `number` is the last event."""
         while self.number == number:
             self._published = self._published or anyio.Event()
             await self._published.wait()
@@ -121,7 +121,7 @@ class Channel:
             self._published = None
 
     def publish_change(self) -> None:
-        """Publish `changed`, and drop the earlier events, because the conversation contains their content now."""
+        """Publish `changed`, and drop the earlier events. The stored conversation contains their content now."""
         self._log.clear()
         self.publish("changed")
 
@@ -140,7 +140,7 @@ class Channel:
         """Mark the run as ended, after its results were stored.
 
         Args:
-            outcome: how the run ended.
+            outcome: name of the outcome.
             detail: sentence about the outcome.
         """
         self.messages, self.running = None, False
@@ -150,7 +150,7 @@ class Channel:
         self.publish("ended", outcome=outcome, detail=detail)
 
     def handle_event(self, event: object) -> None:
-        """Publish the page event for an event from the stream of a run, if pages need it."""
+        """Publish a page event for an event of a run, if pages need it."""
         match event:
             case TextDelta(text) | StructuredDelta(text):
                 self._text.append(text)
@@ -311,7 +311,7 @@ class BackgroundRuns:
             await self._take_over_after_run(conversation)
 
     async def _take_over_after_run(self, conversation: str) -> None:
-        """Wait until another process ends its run, then start a run in this process if that run missed a decision."""
+        """Wait for the end of another process's run. If that run missed a decision, start a run in this process."""
         self._takeovers.add(conversation)
         try:
             cursor = (await self._store.changes()).cursor
@@ -326,7 +326,7 @@ class BackgroundRuns:
             self._takeovers.discard(conversation)
 
     async def _has_approved_call(self, conversation: str) -> bool:
-        """Return whether the conversation has a call that is approved but has not run."""
+        """Return whether the conversation has an approved call that has not run."""
         messages = (await self._store.load(conversation)).messages
         return any(isinstance(tool.status, Approved) for _, tool in walk_calls(messages))
 

@@ -1,4 +1,4 @@
-"""Decisions about several calls at once: the selected calls of a submitted form, and what became of each."""
+"""Decisions about several calls at once: the calls that a submitted form selects, and the outcome for each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat_inbox.tool_calls import Path, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 MAX_SELECTED: Final = 100
-"""The maximum number of calls that one form can decide."""
+"""Maximum number of calls that one form can decide."""
 
 
 @final
@@ -38,12 +38,12 @@ class Selection:
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one selected call.
+    """The outcome of a decision about one selected call.
 
     Attributes:
         selection: the selected call.
         name: name of the tool, or an empty string if the user may not see the call.
-        problem: why the call was not decided; None if it was.
+        problem: reason why the call was not decided; None if it was decided.
     """
 
     selection: Selection

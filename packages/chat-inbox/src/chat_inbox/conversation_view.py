@@ -49,9 +49,9 @@ _ROLES = {"user": "User", "model": "Model", "system": "Instructions"}
 _AUTHORS = {"engine": "Library", APPLICATION: "Application"}
 """The labels of turns that neither a user nor a model wrote."""
 DEFAULT_TURNS = 40
-"""The number of turns that a page shows by default."""
+"""Number of turns that a page shows by default."""
 REQUEST_LENGTH = 240
-"""The number of characters of the user's request that a call shows without a click."""
+"""Maximum number of characters of the user's request that a call shows before the user expands it."""
 
 
 @final
@@ -60,7 +60,7 @@ class DecisionView:
     """The template data of a decision.
 
     Attributes:
-        text: who decided what, such as `ana approved it`.
+        text: the decision as text, such as `ana approved it`.
         at: time in ISO format, if it is known.
         when: the time as text, in UTC.
         note: note of the approver, or an empty string.
@@ -81,10 +81,10 @@ class CallView:
         key: path of the call, as it appears in URLs and forms.
         anchor: id of the HTML element.
         version: version that a decision must repeat.
-        values: read-only views of the arguments that run or ran.
+        values: read-only views of the arguments with which the call runs or has run.
         description: description of the tool; empty if the call waits for nothing or its tool is unknown.
         request: last message of the user before the call; None if there is none, or if the conversation is not shown.
-        asked: JSON of the model's own arguments, if an approver replaced them.
+        asked: the model's original arguments as JSON, if an approver replaced them.
         terms: remaining time as text.
         expires: deadline or start time in ISO format.
         expires_when: the same time as text, in UTC.

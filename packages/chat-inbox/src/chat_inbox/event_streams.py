@@ -13,7 +13,7 @@ from chat_inbox.background_runs import Channel
 from chat_inbox.store_watcher import StoreWatcher
 
 _MAX_DIGITS: Final = 20
-"""The number of digits from which an event number is rejected, before it is converted to an integer."""
+"""Event numbers with this many digits or more are rejected before they are converted to an integer."""
 
 
 @final

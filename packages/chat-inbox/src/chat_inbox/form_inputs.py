@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 DateKind: TypeAlias = Literal["date", "time", "datetime"]
 
 INPUT_TYPES: Final[Mapping[str, str]] = {"date": "date", "time": "time", "datetime": "datetime-local"}
-"""The type of the HTML control for each kind."""
+"""HTML input type for each kind of control."""
 _FORMATS: Final[Mapping[object, DateKind]] = {"date": "date", "time": "time", "date-time": "datetime"}
 _EXAMPLES: Final[Mapping[DateKind, str]] = {
     "date": "a date, such as 2030-01-31",
@@ -25,7 +25,7 @@ _PATTERN: Final = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)?[Tt ]?((?P<minutes>\d\d:\d\d)(?P<seconds>:\d\d)?)?(?P<zone>[Zz]|[+-]\d\d:\d\d)?"
 )
 _EXACT_BELOW: Final = 2**53
-"""The limit below which a number control counts exactly."""
+"""Bound below which browsers represent every integer exactly."""
 
 
 def is_exact_number(text: str) -> bool:
@@ -34,14 +34,14 @@ def is_exact_number(text: str) -> bool:
 
 
 def read_date(schema_format: object, value: str) -> tuple[DateKind, str, str] | None:
-    """Return the control for a string, or None if no date or time control represents it exactly.
+    """Return the date or time control that represents a string exactly, or None if no control does.
 
     Args:
         schema_format: `format` of the JSON Schema: `date`, `time` or `date-time` (RFC 3339).
         value: the string; may be empty.
 
     Returns:
-        The kind, the text of the control, and the time zone that `write_date` appends.
+        The kind and the text of the control, and the time zone that `write_date()` must append.
     """
     kind = _FORMATS.get(schema_format) if isinstance(schema_format, str) else None
     if kind is None:
@@ -69,7 +69,7 @@ def write_date(kind: DateKind, text: str, zone: str) -> str:
         zone: time zone to append, such as `Z` or `+02:00`.
 
     Raises:
-        ValueError: the text is no such date or time. The message says what is expected.
+        ValueError: the text is not a valid date or time. The message describes the expected format.
     """
     parsed = _parse(kind, text)
     if parsed is None:
@@ -92,7 +92,7 @@ def describe_zone(kind: str, zone: str) -> str:
 
 
 def _parse(kind: DateKind, text: str) -> date | time | datetime | None:
-    """Return the date or time that a text represents, or None if it represents none."""
+    """Return the date or time that a text represents, or None if the text is invalid."""
     try:
         match kind:
             case "date":

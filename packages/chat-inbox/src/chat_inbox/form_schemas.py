@@ -12,18 +12,20 @@ SchemaKind: TypeAlias = Literal["string", "integer", "number", "boolean", "objec
 
 _KINDS: Final = ("string", "integer", "number", "boolean", "object", "array")
 _MAX_REFERENCES: Final = 32
-"""The maximum number of references that are followed from one place. The limit ends cycles of references."""
+"""Maximum number of consecutive references that are followed. The limit ends cycles of references."""
 
 
 @final
 @dataclass(frozen=True)
 class FieldSchema:
-    """A JSON Schema, reduced to what a form needs. Subschemas are parsed on access, as a schema can contain itself.
+    """The parts of a JSON Schema that a form needs.
+
+    Subschemas are parsed on access, because a schema can contain itself.
 
     Attributes:
         raw: the schema, with references resolved.
         root: the document in which references are resolved.
-        kind: the only type besides null, or `other` if the schema allows none or several.
+        kind: the only type apart from null, or `other` if the schema allows no other type or several.
         nullable: whether null is allowed.
         options: the values of `enum` or `const`, both values of a boolean, or None.
         branches: the alternatives of `anyOf`, `oneOf` or a list of types.
@@ -62,7 +64,7 @@ class FieldSchema:
 
     @property
     def help(self) -> str:
-        """The help text of a field: the description and the bounds in the schema."""
+        """The help text of a field: its description and its bounds from the schema."""
         description = self.raw.get("description")
         texts = [description.strip()] if isinstance(description, str) and description.strip() else []
         texts += [f"{label} {self.raw[key]}" for key, label in _BOUNDS.items() if key in self.raw]

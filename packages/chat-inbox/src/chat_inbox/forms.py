@@ -35,11 +35,11 @@ class Absent(Enum):
 
 ABSENT: Final = Absent.ABSENT
 LONG_TEXT: Final = 60
-"""The number of characters above which a text gets a multi-line control."""
+"""Texts with more characters than this get a multi-line control."""
 MAX_ITEM_FIELDS: Final = 50
-"""The length of the longest list whose items get separate fields. A longer list is edited as JSON."""
+"""Maximum number of items for which a list has separate fields. A longer list is edited as JSON."""
 _MAX_ADDED_ITEMS: Final = 200
-"""The maximum number of items that one submitted form can add to a list."""
+"""Maximum number of items that one submitted form can add to a list."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
 
@@ -56,14 +56,14 @@ class Field:
         location: keys and indexes of the value in the arguments.
         original: value when the form was built; `ABSENT` if there was none.
         schema: schema of the value.
-        states: states that the user can choose: a value, null, or left out.
+        states: states that the user can choose: a value, null, or absent.
         state: selected state.
         text: content of the control; for a choice, the key of the selected option.
         initial_text, initial_state: text and state when the form was built.
         choices: key, label and value of each option.
         children: fields of a group.
         zone: time zone of a date and time, such as `Z`.
-        holds_rest: whether this field holds the properties of its group that have no field of their own.
+        holds_rest: whether this field contains all properties of its group that have no separate field.
         error: validation message; empty if the field is valid.
     """
 
@@ -86,13 +86,13 @@ class Field:
 
     @property
     def help(self) -> str:
-        """The help text for the user, taken from the schema."""
+        """The help text from the schema."""
         zone = describe_zone(self.kind, self.zone)
         return " · ".join([text for text in (self.schema.help, zone) if text])
 
     @property
     def input_type(self) -> str:
-        """The type of the HTML `input` element, which is `text` if another type would change or hide the text."""
+        """The type of the HTML `input` element. It is `text` if any other type would change or hide the content."""
         if self.kind in INPUT_TYPES:
             return "text" if self.error else INPUT_TYPES[self.kind]
         return "number" if self.kind in ("integer", "number") and is_exact_number(self.text) else "text"
@@ -157,7 +157,7 @@ def build_form(schema: Mapping[str, object] | None, arguments: Mapping[str, obje
 
 
 def _build_field(position: _Position, value: object, schema: FieldSchema, *, optional: bool) -> Field:
-    """Build the form field for a value. If no control suits its schema, build a field in which it is edited as JSON."""
+    """Build the form field for a value. If no control is suitable for its schema, the value is edited as JSON."""
     states: list[State] = ["value"]
     if schema.nullable or value is None:
         states.append("null")
@@ -381,7 +381,7 @@ def _read_object(form: Field, posted: Mapping[str, str]) -> object:
             if value is not ABSENT:
                 values[cast("str", child.location[-1])] = value
         elif not isinstance(value, dict):
-            child.error = child.error or "further properties are a JSON object: { … }"
+            child.error = child.error or "write the further properties as a JSON object: { … }"
         else:
             values.update(cast("dict[str, object]", value))
     before = cast("dict[str, object]", form.original)  # groups are built from objects only

@@ -9,12 +9,12 @@ from typing import final
 
 @final
 class HTTPError(Exception):
-    """An error for a request that is refused and changes nothing.
+    """An error response to a request. The request has changed nothing.
 
     Attributes:
         status: HTTP status code.
-        detail: message for people: the reason, and what to do.
-        errors: messages about single fields, by the path of the field in the arguments.
+        detail: message for the user, with the reason and a suggestion.
+        errors: messages about individual fields, by the field's path in the arguments.
     """
 
     def __init__(self, status: int, detail: str, *, errors: Mapping[str, str] | None = None) -> None:

@@ -47,9 +47,9 @@ def allow_everyone(_person: str, _in_charge: str | None, /) -> bool:
 class Inbox:
     """An ASGI application with pages and a JSON API for deciding the waiting tool calls of a store.
 
-    Served directly, it opens and closes with the lifespan of the server. Mounted in another application, it needs that
-    application's lifespan: `Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan)`, or `async with inbox`
-    in a lifespan function. The caller owns the store: closing the inbox does not close it.
+    If a server serves the inbox directly, the server's lifespan opens and closes it. In another application, mount it
+    and pass its lifespan to that application: `Starlette(routes=[Mount("/inbox", inbox)], lifespan=inbox.lifespan)`, or
+    `async with inbox` in a lifespan function. The caller owns the store: closing the inbox does not close it.
 
     Args:
         store: store of the conversations.
@@ -61,12 +61,12 @@ class Inbox:
             the application. There is no default.
         authorize: returns whether a person may see a conversation, given the person in charge of it. By default, every
             authenticated person may see all conversations. Nobody can decide calls that they may not see.
-        may_see: returns whether a person may see a stored conversation, besides `authorize`. The list always shows the
-            calls that a person may decide, so this function must return True for their conversations.
+        may_see: further condition for seeing a stored conversation, in addition to `authorize`. The list always shows
+            the calls that a person may decide, so this function must return True for their conversations.
         secret: key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
             it is random.
         approvals: keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
-        grace_seconds: time that active runs have to finish when the inbox closes. After it they are cancelled.
+        grace_seconds: time in seconds that active runs have to finish when the inbox closes. Then they are cancelled.
         now: clock that returns aware datetimes.
 
     Raises:
@@ -176,7 +176,7 @@ class Inbox:
 
 
 def _chat_finder(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Callable[[str], AnyChat | None]:
-    """Return a function that returns the chat for a conversation id, given one chat or such a function."""
+    """Return a function that finds the chat for a conversation id. A function is returned unchanged."""
     if callable(chat):
         return chat
     if chat is not None and not isinstance(chat, Chat):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
@@ -205,7 +205,7 @@ async def _handle_unexpected_error(request: Request, _error: Exception) -> Respo
 
 _STATUS_DETAILS: Final = {
     404: "There is nothing at this address.",
-    405: "This address does not take such a request: decisions are sent by POST, and everything else is read by GET.",
+    405: "This address does not accept this HTTP method: use POST to decide, and GET to read.",
 }
 
 

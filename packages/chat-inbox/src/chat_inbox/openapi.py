@@ -23,7 +23,7 @@ def _with_description(schema: Json, text: str) -> Json:
 
 
 def _object_schema(properties: dict[str, object], optional: tuple[str, ...] = ()) -> Json:
-    """Return the JSON Schema of an object that has these properties and no others."""
+    """Return the JSON Schema of an object that has the given properties and no others."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 

@@ -88,7 +88,7 @@ class Pages:
     # --- Deciding -------------------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
-        """Store a submitted decision and redirect to the conversation. If it has errors, render the form again."""
+        """Store a submitted decision and redirect to the conversation. If the form has errors, render it again."""
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
@@ -202,7 +202,7 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
         The decision, or None if the form has errors or the user added a list item.
 
     Raises:
-        HTTPError: the form names no known action.
+        HTTPError: the form does not contain a known action.
     """
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
@@ -263,7 +263,7 @@ async def read_posted_form(request: Request) -> Posted:
         raise HTTPError(415, "This address accepts only forms of the inbox's pages. Programs use the JSON API.")
     body = await read_body(request)
     if body.count(b"&") >= _MAX_FIELDS:  # checked before the fields are parsed, to bound the memory
-        raise HTTPError(413, f"A form may have {_MAX_FIELDS} fields at most.")
+        raise HTTPError(413, f"The form has more than {_MAX_FIELDS} fields: submit fewer fields.")
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The list of pending approvals: its search, filters, order and paging, and the rows of one page."""
+"""The list of pending approvals: search, filters, sort order, pages and rows."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from chat_inbox.tool_calls import Path, compute_version, format_relative_time, f
 from chat_inbox.url_keys import encode_key, quote_key
 
 PAGE_SIZE: Final = 25
-"""The number of calls on one page of the list."""
+"""Number of calls on one page of the list."""
 AGES: Final = {
     "": ("any time", timedelta()),
     "hour": ("more than 1 hour", timedelta(hours=1)),
     "day": ("more than 1 day", timedelta(days=1)),
     "week": ("more than 7 days", timedelta(days=7)),
 }
-"""The labels and the shortest ages of the filter by age."""
+"""Labels and minimum ages of the age filter, by key."""
 SORTS: Final = {
     "": "deadline, earliest first",
     "oldest": "oldest first",
     "newest": "newest first",
     "tool": "tool",
 }
-"""The labels of the orders."""
+"""Labels of the sort orders, by key."""
 _MAX_PAGE_DIGITS: Final = 6
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PendingQuery:
-    """The search, the filters, the order and the page number in the URL of the list.
+    """The search text, filters, sort order and page number from the URL of the list.
 
     Attributes:
-        text: text that a call must contain, in any case; empty for all calls.
+        text: text that a call must contain, ignoring case; empty for all calls.
         tool: name of the tool; empty for all tools.
         conversation: id of the conversation; empty for all conversations.
         person: name of the user to whom the conversation is assigned; empty for all users.
@@ -77,17 +77,19 @@ class PendingQuery:
                 expected = ", ".join([key for key in known if key])
                 raise HTTPError(400, f"{name} must be one of {expected}, or be left out, not {value[:60]!r}.")
         if not (page.isascii() and page.isdigit() and len(page) <= _MAX_PAGE_DIGITS and int(page)):
-            raise HTTPError(400, f"page must be a number from 1, not {page[:60]!r}.")
+            raise HTTPError(400, f"page must be a whole number of at least 1, not {page[:60]!r}: open the list again.")
         text, tool, conversation, person = [
             params.get(name, "").strip() for name in ("q", "tool", "conversation", "person")
         ]
         return cls(text, tool, conversation, person, age, sort, int(page))
 
     def encode(self, page: int = 1) -> str:
-        """Return the query string of a page of the same list, with its `?`, or an empty string.
+        """Return the query string for a page of the same list, including the `?`.
+
+        It is empty if all values are defaults.
 
         Args:
-            page: page number.
+            page: number of the page, counted from 1.
         """
         values = {
             "q": self.text,
@@ -103,12 +105,12 @@ class PendingQuery:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a search or a filter can hide calls."""
+        """Whether a search text or a filter is set."""
         return replace(self, sort="", page=1) != PendingQuery()
 
     @property
     def needs_age(self) -> bool:
-        """Whether the filter or the order needs the time at which each call was made."""
+        """Whether the age filter or the sort order needs the time of each call."""
         return bool(self.age) or self.sort in ("oldest", "newest")
 
     def matches(self, item: Waiting) -> bool:
@@ -147,11 +149,11 @@ def asked_at(messages: Messages, path: Path) -> datetime | None:
 def order_calls(
     items: Sequence[Waiting], query: PendingQuery, snapshots: Mapping[str, Snapshot | None], now: datetime
 ) -> list[Waiting]:
-    """Return the calls that match the age of a query, in its order.
+    """Return the calls that match the age filter of a query, in the query's sort order.
 
     Args:
-        items: calls that match the other filters, earliest deadline first.
-        query: filter and order.
+        items: calls that match all other filters, earliest deadline first.
+        query: the query with the age filter and the sort order.
         snapshots: conversations by id, if `query.needs_age`. A call whose conversation is missing counts as new.
         now: current time, as an aware datetime.
     """
@@ -172,7 +174,7 @@ def order_calls(
 @final
 @dataclass(frozen=True, slots=True)
 class PendingRow:
-    """The template data of a call in the list, or on the page that confirms a decision about several calls.
+    """The template data of one call, for the list and for the page that confirms a decision about several calls.
 
     Attributes:
         url: URL of the call, relative to the inbox.
@@ -185,7 +187,7 @@ class PendingRow:
         asked, moment: time of the call, and its deadline or start time, in ISO format.
         asked_text, terms: the same times relative to now.
         asked_when, moment_when: the same times in UTC.
-        late: whether `moment` has passed.
+        late: whether `moment` is in the past.
         content_version: identifier of everything that the row shows.
     """
 

@@ -1,4 +1,4 @@
-"""The pages with the list of pending approvals, and with decisions about several calls at once."""
+"""The page that lists the pending approvals, and the page that confirms decisions about several calls."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class PendingPages:
         return render_signed(request, self._tokens, person, "bulk_confirm.html", status, **context)
 
     async def _load(self, person: Principal, items: Sequence[Waiting]) -> dict[str, Snapshot | None]:
-        """Load the conversations of some calls. A conversation that the person may not see is None."""
+        """Load the conversations of some calls, with None for each conversation that the person may not see."""
         snapshots: dict[str, Snapshot | None] = {}
         for conversation in dict.fromkeys([item.conversation for item in items]):
             try:
@@ -147,7 +147,7 @@ class PendingPages:
 
 
 def _read_action(posted: Posted) -> Action:
-    """Return the decision that a submitted form names, or raise an error with status 400."""
+    """Return the decision in a submitted form, or raise an error with status 400."""
     action = _ACTIONS.get(posted.get("action", ""))
     if action is None:
         raise HTTPError(400, "Choose one of the buttons of the form: nothing was decided.")
@@ -155,5 +155,8 @@ def _read_action(posted: Posted) -> Action:
 
 
 def _options(every: str, names: Sequence[str], chosen: str) -> Sequence[tuple[str, str]]:
-    """Return the values and labels of a filter: none, and each name once. The chosen name is always listed."""
+    """Return the values and labels of a filter: an empty value, then each name once.
+
+    The selected name is always included.
+    """
     return [("", every), *[(name, name) for name in sorted({*names, chosen} - {""})]]

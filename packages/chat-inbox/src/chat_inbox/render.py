@@ -40,7 +40,10 @@ def _show_invisible(value: object) -> object:
 
 @cache
 def _load_asset(name: str) -> tuple[bytes, str]:
-    """Return the content of a static file and its hash. The hash is part of the URL, so browsers may cache forever."""
+    """Return the content of a static file and its hash.
+
+    The URL contains the hash, so browsers may cache the file forever.
+    """
     data = (files("chat_inbox") / "static" / name).read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:12]
 

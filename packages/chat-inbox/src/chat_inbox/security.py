@@ -3,7 +3,7 @@
 A posted form must pass two checks. The browser must report that a page of the same origin sent it, in `Sec-Fetch-Site`
 or, without that header, in `Origin`. The form must also carry a token: the HMAC of a random cookie and the name of the
 signed-in person, keyed with the secret of the application. Another site can read neither the cookie nor the page, and
-it cannot sign a cookie that it plants.
+it cannot create a valid token for a cookie that it sets.
 
 The JSON API makes the same origin check and accepts only `application/json`, which pages of other sites cannot send
 without a CORS preflight.
@@ -160,10 +160,10 @@ async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
 
     Args:
         request: the request to read from.
-        limit: largest number of bytes.
+        limit: maximum size in bytes.
 
     Raises:
-        HTTPError: the body is larger.
+        HTTPError: the body exceeds the limit.
     """
     chunks: list[bytes] = []
     size = 0
@@ -171,6 +171,6 @@ async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         async for chunk in stream:
             size += len(chunk)
             if size > limit:
-                raise HTTPError(413, f"A request may have {limit} bytes at most.")
+                raise HTTPError(413, f"The body of the request has more than {limit} bytes: send a shorter one.")
             chunks.append(chunk)
     return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""A watcher that notifies open pages of changes that other processes make in the store."""
+"""A watcher that notifies open pages of changes to the store by other processes."""
 
 from __future__ import annotations
 

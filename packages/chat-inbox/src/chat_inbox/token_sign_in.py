@@ -1,4 +1,4 @@
-"""Sign-in with a token in the URL that a command prints, for an inbox that one person uses on this machine."""
+"""Sign-in for a single local user, with a token in the URL that the command prints."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _HEADERS: Final = {"cache-control": "no-store", "referrer-policy": "no-referrer"
 class TokenSignIn:
     """A sign-in method with a random token. Requests without the token, or the cookie set from it, are refused.
 
-    Any process on this machine can reach a port of 127.0.0.1, and so can a proxy. The token keeps both out. The first
-    request has the token in its URL, and the response moves it to a cookie. Programs send the token in the header
-    `Authorization: Bearer`.
+    Any process or proxy on this machine can connect to a port of 127.0.0.1. Without the token, its requests are
+    refused. The first request has the token in its URL, and the response moves it to a cookie. Programs send the token
+    in the header `Authorization: Bearer`.
 
     Only requests from this machine to a loopback host name are accepted, because a page of another site can point its
     own domain name to 127.0.0.1 (DNS rebinding).
@@ -38,8 +38,8 @@ class TokenSignIn:
         print(sign_in.address("http://127.0.0.1:8470/"))
 
     Args:
-        person: name that decisions are recorded under.
-        token: the token; random by default.
+        person: name under which decisions are recorded.
+        token: the token that requests must contain; random by default.
     """
 
     def __init__(self, person: str, token: str | None = None) -> None:
@@ -47,7 +47,10 @@ class TokenSignIn:
         self._token = secrets.token_urlsafe(32) if token is None else token
 
     def address(self, url: str) -> str:
-        """Return `url`, which must have no query, with the token added. Opening this address signs the person in."""
+        """Return `url`, which must have no query, with the token added.
+
+        Opening the result in a browser signs the person in.
+        """
         return f"{url}?{PARAMETER}={self._token}"
 
     def may_decide(self, principal: Principal, _wait: Wait, /) -> bool:

@@ -1,4 +1,4 @@
-"""Descriptions of tool calls: status texts for people, and JSON for programs."""
+"""Descriptions of tool calls: status texts for users, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTION_TEXTS = {
 
 
 def waits_for(tool: Tool) -> WaitsFor | None:
-    """Return the kind of decision that a call waits for, or None if it waits for none."""
+    """Return the kind of decision that a call waits for, or None if it does not wait for a decision."""
     if isinstance(tool.status, Interrupted):
         return "interrupted"
     return tool.status.kind if isinstance(tool.status, Pending) else None
@@ -62,9 +62,10 @@ def waiting_calls(messages: Messages) -> list[tuple[Path, Tool]]:
 
 
 def compute_version(tool: Tool) -> str:
-    """Return an identifier for the status and arguments of a call, which a decision must repeat.
+    """Return a version identifier of a call's status and arguments. A decision must contain it.
 
-    The identifier changes whenever the call changes, so that a decision applies only to what the approver saw.
+    The identifier changes whenever the call changes, so a decision cannot apply to a state that the approver did not
+    see.
     """
     state = [tool.revision, type(tool.status).__name__, dict(tool.effective_arguments)]
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
@@ -87,7 +88,7 @@ def format_status(tool: Tool) -> str:
 
 
 def format_conflict(tool: Tool) -> str:
-    """Return the message for an approver whose decision came too late, with the name of the person who decided."""
+    """Return the message for an approver whose decision was too late. It names the person who decided the call."""
     if waits_for(tool) is not None and not tool.decisions:
         return f"{tool.name} has changed since this page was made; review the call again, then decide."
     if not tool.decisions:
@@ -104,7 +105,7 @@ def format_decision(decision: Decision, what: str = "it") -> str:
 
     Args:
         decision: decision to describe.
-        what: object of the sentence.
+        what: object of the sentence, such as `it`.
     """
     edited = " with other arguments" if decision.arguments is not None else ""
     return f"{_ACTION_TEXTS[decision.action].format(what)}{edited}"
@@ -157,7 +158,7 @@ def build_call_document(tool: Tool, path: Path, call: str, *, may_decide: bool) 
         tool: call to convert.
         path: call ids, from the outermost call to this one.
         call: the path as it appears in URLs.
-        may_decide: whether the person who asks may decide the call.
+        may_decide: whether the requesting person may decide the call.
     """
     status = tool.status
     pending = status if isinstance(status, Pending) else None

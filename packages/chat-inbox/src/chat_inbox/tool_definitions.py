@@ -10,7 +10,7 @@ from chat_core.tools import InvalidArgumentsError, ToolDefinition
 
 
 def resolve_names(messages: Messages, path: Sequence[str]) -> tuple[str, ...]:
-    """Return the name of the called tool for each call id in a path.
+    """Return the tool name of each call in a path.
 
     Args:
         messages: history that contains the calls.
@@ -50,7 +50,7 @@ def find_argument_errors(definition: ToolDefinition, arguments: Mapping[str, obj
 
 
 def _split_by_path(text: str) -> dict[str, str]:
-    """Return the errors in a text with lines `- path: error`, by path. Without such lines, use the path `""`."""
+    """Parse lines of the form `- path: error`, and return the errors by path. If there are none, use the path `""`."""
     errors: dict[str, str] = {}
     for line in text.splitlines():
         path, colon, message = line.removeprefix("- ").partition(": ")

@@ -1,4 +1,4 @@
-"""Conversation ids and call paths as single segments of a URL path."""
+"""Encoding of conversation ids and call paths as single URL path segments."""
 
 from __future__ import annotations
 

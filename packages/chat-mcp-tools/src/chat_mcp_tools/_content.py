@@ -37,7 +37,7 @@ def output_of(result: types.CallToolResult, max_structured_bytes: int = MAX_STRU
 
 
 def value_of(result: types.CallToolResult) -> object:
-    """Return the value of a tool result: a list of its items, the only item itself, or None if it is empty.
+    """Return the value of a tool result: a list of its items, a single item by itself, or None if it is empty.
 
     The items are the structured content, followed by texts, files and links in order. Servers often repeat structured
     content in text blocks, for clients that read only text. Text blocks that equal the structured content or one of its

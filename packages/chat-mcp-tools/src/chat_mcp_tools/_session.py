@@ -1,4 +1,4 @@
-"""A session with an MCP server, which runs in a separate task.
+"""A session with an MCP server. The session runs in a separate task.
 
 The transports of the MCP SDK are task groups: a failing transport cancels everything in its group. The session
 therefore has its own task, which only waits. If the transport fails, tool calls fail, but the chat run continues.
@@ -48,7 +48,7 @@ class Session:
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Connect, and stay connected until `close()` is called or the connection fails.
 
-        The task reports that it has started as soon as the connection is open or has failed.
+        The start of the task is reported when the connection is open or has failed.
         """
         try:
             async with Client(connect(self._server, self._max_response_bytes), cache=None) as client:
@@ -109,7 +109,7 @@ class Session:
         """Call a tool and return its result. If the caller is canceled, the server is notified.
 
         Args:
-            tool: the server's name for the tool.
+            tool: name of the tool on the server.
             arguments: JSON values by parameter name.
             context: receives the progress that the server reports.
             max_structured_bytes: limit on the structured content for the front end.

@@ -18,7 +18,7 @@ class McpAnnotations:
 
     Attributes:
         server: name of the server.
-        tool: the server's name for the tool, without a prefix.
+        tool: name of the tool on the server, without a prefix.
         title: display name.
         read_only: whether the tool changes nothing.
         destructive: whether the tool may overwrite or delete, not only add. False for read-only tools.

@@ -30,7 +30,7 @@ class StdioServer:
 
     Args:
         command: program to run.
-        args: its arguments.
+        args: command line arguments for the program.
         env: environment variables in addition to `HOME`, `PATH` and similar variables. The server does not inherit the
             environment of this process, which may contain secrets.
         cwd: working directory.

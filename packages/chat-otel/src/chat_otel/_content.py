@@ -1,4 +1,4 @@
-"""JSON span attributes with messages and tool values, recorded only if `record_content` is enabled."""
+"""Span attributes that contain messages and tool values as JSON. They are recorded only with `record_content=True`."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _PROVIDERS: Final = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""Provider names in the conventions, by names in this library, where the two differ."""
+"""Map from provider names of this library to those of the conventions, where they differ."""
 
 _RESPONSES: Final = "-responses"
 

@@ -197,7 +197,7 @@ class OpenTelemetry:
 
 
 class InvalidResultError(Exception):
-    """Error type for a tool result without a JSON form, which is never raised: only its name is recorded."""
+    """Error type of a tool result that cannot be represented as JSON. It is never raised: only its name is recorded."""
 
 
 @final
@@ -243,7 +243,7 @@ class _Current:
 
 @final
 class _Run:
-    """Observation of a run. Ending it ends the span of the run."""
+    """Handle for a run in progress. Ending the handle ends the span."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -259,7 +259,7 @@ class _Run:
 
 @final
 class _Call:
-    """Observation of a model call, which ends the span of the call."""
+    """Handle for a model call in progress. Ending the handle ends the span."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
@@ -275,7 +275,7 @@ class _Call:
 
 @final
 class _Tool:
-    """Handle for a tool body in progress, which ends the span of the tool."""
+    """Handle for a tool body in progress. Ending the handle ends the span."""
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 

@@ -24,7 +24,7 @@ class FailedTask(TypedDict):
 
 
 class WaitingTask(TypedDict):
-    """The outcome of an attempt that waits for a decision. At the time `until`, the task must be tried again."""
+    """The outcome of an attempt that waits for a decision. The task must be attempted again at the time `until`."""
 
     kind: Literal["waiting"]
     until: str | None
@@ -32,7 +32,7 @@ class WaitingTask(TypedDict):
 
 
 class HeldTask(TypedDict):
-    """The outcome of a task that did not start because a dependency failed (`skipped`) or waits (`blocked`)."""
+    """The outcome of a task that did not start because a dependency failed (`skipped`) or is waiting (`blocked`)."""
 
     kind: Literal["skipped", "blocked"]
     because: str

@@ -1,8 +1,9 @@
-"""A program of a model in the sandbox, and the provider that turns its function calls into tool calls.
+"""Programs that a model writes and a sandbox runs, and the provider that turns their function calls into tool calls.
 
-The conversation of the program is its record: the first message is the program, each model turn contains the calls that
-the program makes at the same time, and the last model turn contains the outcome. To resume, the program is run again
-from the start and receives the recorded results. Clock and random numbers are fixed, so it must make the same calls.
+The program has its own conversation, which records the execution: the first message is the program, each model turn
+contains the calls that the program makes at the same time, and the last model turn contains the outcome. To resume, the
+program is run again from the start and receives the recorded results. The clock and the random numbers are fixed, so
+the program makes the same calls again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MAX_SHOWN: Final = 500
 """Maximum length of the calls in an error message, in characters."""
 _CLOCK: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _FINISH_SECONDS: Final = 1.0
-"""Time that the sandbox has to stop a program which exceeded its time limit, before its process is killed."""
+"""Seconds until the process of the sandbox is killed, after its program exceeded the time limit and did not stop."""
 
 
 @final
@@ -57,7 +58,8 @@ class CodeLimits:
 
     Attributes:
         calls: maximum number of tool calls.
-        seconds: maximum computing time, without the time of tool calls. A resumed program has this time again.
+        seconds: maximum computing time, without the time of tool calls. The time starts again when a program is
+            resumed.
         memory_bytes: maximum memory.
         argument_bytes: maximum size of the arguments of all calls together, as JSON.
         output_bytes: maximum size of the printed text, and of the result as JSON.
@@ -98,10 +100,10 @@ class CalledFunction:
 @final
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a program.
+    """The result of a program that has ended.
 
     Attributes:
-        result: value of the last expression or of `return`, as JSON.
+        result: value of the last expression or of the `return` statement, as JSON.
         printed: printed text.
         error: message if the program failed, otherwise None.
     """
@@ -116,13 +118,13 @@ Calls: TypeAlias = tuple[CalledFunction, ...]
 
 @final
 class Program:
-    """A program in a sandbox process of its own.
+    """A program that runs in its own sandbox process.
 
     Args:
-        source: the program.
+        source: Python source code of the program.
         tools: declarations of the tools that the program may call, by function name.
         limits: limits of the program.
-        inputs: JSON values that the program finds in variables, by name.
+        inputs: JSON values of the program's variables, by name.
     """
 
     def __init__(
@@ -151,11 +153,11 @@ class Program:
         self._snapshot = None
 
     def advance(self, steps: Sequence[Sequence[Tool]]) -> Calls | Ended:
-        """Run the program to its next calls or its end. Blocks the thread while the program computes.
+        """Run the program until its next calls or its end. This blocks the thread while the program computes.
 
         Args:
-            steps: the recorded calls of all steps, with their results. The steps that this object has not run yet are
-                replayed: the program must make exactly the recorded calls. Calls without a result end the replay.
+            steps: the recorded calls of all steps, with their results. Steps that this object has not run yet are
+                replayed: the program must make exactly the recorded calls. The replay ends at calls without a result.
         """
         try:
             return self._advance(steps)
@@ -213,7 +215,7 @@ class Program:
         return self._snapshot.resume(results)
 
     def _follow(self, step: Callable[[], SyncSnapshot]) -> Calls | Ended:
-        """Run the program until it awaits calls or ends."""
+        """Resume the program until it awaits calls or ends, and return these calls or the result."""
         import pydantic_monty  # noqa: PLC0415
 
         snapshot = step()
@@ -263,7 +265,7 @@ class Program:
 
 @final
 class ProgramModel:
-    """A provider whose model is a program: its turns contain the calls that the program makes.
+    """A provider that runs a program instead of a model. Its turns contain the calls that the program makes.
 
     Args:
         tools: declarations of the tools that the program may call, by function name.
@@ -302,7 +304,9 @@ class ProgramModel:
         return Turn(calls, finish_reason="tool_calls", metadata=metadata)
 
     async def check_replay(self, messages: Messages) -> str | None:
-        """Run the program to its waiting calls. Return a message if it does not make the recorded calls, else None.
+        """Run the program to its waiting calls.
+
+        Return None, or an error message if it does not make the recorded calls.
 
         Args:
             messages: the conversation of the program.
@@ -335,7 +339,7 @@ def require_interpreter(user: str) -> None:
     """Raise if the packages of the extra `code` are missing.
 
     Args:
-        user: what needs the interpreter, for the message.
+        user: name of the feature that needs the interpreter, for the error message.
 
     Raises:
         UsageError: the interpreter is not installed.
@@ -346,7 +350,7 @@ def require_interpreter(user: str) -> None:
 
 
 def _steps(messages: Messages) -> list[list[Tool]]:
-    """Return the calls of each step of a program. The last turn of an ended program has no calls and is no step."""
+    """Return the calls of each step of a program. The last turn of an ended program has no calls and is not a step."""
     turns = [turn for content in messages if content.role == "model" for turn in content.turns]
     return [tools for turn in turns if (tools := list(turn.tools))]
 
@@ -393,9 +397,9 @@ def _bind(
 
 
 def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
-    """Return a value of the program as JSON. Tuples become lists.
+    """Convert a value of the program to JSON. Tuples become lists.
 
-    The value may contain one list many times, so its size is checked before it is copied.
+    A value can contain the same list many times, so its size is checked before it is copied.
 
     Raises:
         ProgramError: the value is not JSON, or has more than `max_bytes` bytes.
@@ -429,14 +433,14 @@ def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
 
 
 def _least_size(value: object) -> int:
-    """Return a number of bytes that the JSON of a value has at least, without its items."""
+    """Return the minimum length of a value's JSON in bytes, without the items of lists and dicts."""
     if isinstance(value, str):
         return len(value)
     return value.bit_length() // 4 if isinstance(value, int) else 1
 
 
 def _settled(tool: Tool) -> ExternalSettledResult:
-    """Return the outcome of a tool call for the program: a value, or an exception that the program may catch."""
+    """Convert the outcome of a tool call for the program: to a value, or to an exception that the program may catch."""
     status = tool.status
     if isinstance(status, Completed):
         return {"return_value": json.loads(json.dumps(status.result))}
@@ -448,7 +452,7 @@ def _settled(tool: Tool) -> ExternalSettledResult:
 
 
 def _stub(name: str) -> Callable[[], None]:
-    """Return a function that stands for a tool in the sandbox, so that a program can assign it to a variable."""
+    """Return a function that represents a tool in the sandbox, so that a program can assign the tool to a variable."""
 
     def function() -> None: ...
 

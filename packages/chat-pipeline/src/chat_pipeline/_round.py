@@ -28,7 +28,7 @@ from chat_pipeline.templates import render
 MAX_LEVELS: Final = 200
 """Maximum nesting of the output of a task."""
 _LOOK_FOR_CANCEL: Final = 1.0
-"""Interval in seconds at which a run checks whether it was cancelled."""
+"""Interval in seconds between checks whether the run was cancelled."""
 
 
 @final
@@ -40,9 +40,9 @@ class Round:
         run_id: id of the run.
         workflow: the workflow.
         runtimes: runtimes by name.
-        given: the input of the run.
+        given: input of the run.
         outcomes: outcomes of earlier rounds by task id.
-        slots: limits the number of tasks that are executed at once.
+        slots: semaphore that limits how many tasks are executed at the same time.
         seconds: remaining time of the run.
         max_bytes: maximum size of the output of a task.
     """
@@ -59,7 +59,7 @@ class Round:
     _deadline: float = field(default=0.0, init=False)
 
     async def run(self) -> tuple[float, dict[str, Outcome]]:
-        """Execute the open tasks. Return the start time of the round and the outcomes of all tasks."""
+        """Execute the tasks that have not ended. Return the start time of the round and the outcomes of all tasks."""
         # The recorded start keeps its value when DBOS repeats the round after a crash.
         begin = await DBOS.run_step_async({"name": "begin"}, _now)
         self._deadline = begin + self.seconds
@@ -182,7 +182,7 @@ def step_name(task_id: str) -> str:
 
 
 def task_of(name: str) -> str | None:
-    """Return the id of the task whose step has this name, or None if the step belongs to no task."""
+    """Return the id of the task whose step has this name, or None if the step does not belong to a task."""
     return name.removeprefix("task ") if name.startswith("task ") else None
 
 

@@ -83,7 +83,7 @@ class _Scanner:
         return path
 
     def _current(self, path: Path) -> Path:
-        """Return the path of the newest element, if `path` is an array of tables."""
+        """If `path` is an array of tables, return the path of its last element. Return any other path unchanged."""
         length = self._array_lengths.get(path)
         return path if length is None else (*path, length - 1)
 

@@ -43,8 +43,8 @@ class WasiHost:
     """The WASI functions for one execution of a module.
 
     Args:
-        stdin: the standard input.
-        seed: seed of the random bytes, so each attempt of a task receives the same random bytes.
+        stdin: content of the standard input.
+        seed: seed of the random bytes. Each attempt of a task uses the same seed.
         stdout_bytes: maximum size of the standard output.
         stderr_bytes: maximum size of the standard error output.
     """
@@ -203,7 +203,7 @@ class _Memory:
 
 
 def _refuse_with(kind: wasmtime.FuncType) -> Callable[..., object]:
-    """Return a function that refuses every call."""
+    """Return a function that answers every call with an error number."""
     results = len(kind.results)
 
     def refuse(*_arguments: object) -> object:

@@ -77,7 +77,7 @@ class _ChatRuntime(Runtime):
         return conversation_id
 
     async def _run(self, conversation_id: str, work: _Work) -> Waiting | None:
-        """Run a chat on a stored conversation. Return None if the run ended."""
+        """Run a chat on a stored conversation. Return `Waiting`, or None if the run has ended."""
         outcome = await run_conversation(self._store, conversation_id, work)
         if outcome["kind"] == "answered":
             return None
@@ -148,8 +148,8 @@ class ChatRuntime(_ChatRuntime):
 class AgentRuntime(_ChatRuntime):
     """The runtime `agent`, which gives a task to an agent and returns the agent's answer.
 
-    An agent is a chat with instructions and tools, such as `AgentEngine.chat(flow)` of chat-agents. Its calls are under
-    its policy, so the task may wait for decisions. The output is the text of the last turn.
+    An agent is a chat with instructions and tools, such as `AgentEngine.chat(flow)` of chat-agents. The policy of the
+    agent applies to its calls, so the task may wait for decisions. The output is the text of the last turn.
 
     Args:
         store: holds the conversations of the tasks.

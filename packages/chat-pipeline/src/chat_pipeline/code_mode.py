@@ -50,13 +50,13 @@ Functions:
 def code_tool(
     *scopes: ToolScope[PauseT_co], name: str = "run_code", limits: CodeLimits | None = None
 ) -> CodeTool[PauseT_co]:
-    """Return a tool that runs a program of the model, which calls other tools as functions.
+    """Return a tool with which the model runs a program that calls other tools as functions.
 
     Each call of the program is decided by the strategy of its scope, as if the model had made the call directly. If a
-    call must wait, the program and the chat pause. The waiting call is inside the call of this tool, whose argument
-    `program` is the program. After the decision, in any process, the program is run again from its start: it receives
-    the recorded results of its earlier calls, and no tool runs twice. If it does not make the recorded calls again, it
-    fails and runs nothing.
+    call must wait, the program and the chat pause. The waiting call is nested in the call of this tool, whose argument
+    `program` contains the program. After the decision, in any process, the program is run again from its start: it
+    receives the recorded results of its earlier calls, and no tool runs twice. If it does not make the recorded calls
+    again, it fails and no further call runs.
 
     Args:
         scopes: the tools that the program may call.
@@ -162,7 +162,7 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
 
 
 def _functions(declarations: Sequence[ToolDeclaration]) -> dict[str, ToolDeclaration]:
-    """Return the declarations by the names of their functions in the program."""
+    """Return the declarations of the tools, by the name of the function in the program."""
     found: dict[str, ToolDeclaration] = {}
     for declaration in declarations:
         name = declaration.name.replace("-", "_").replace(".", "_")
@@ -180,7 +180,7 @@ def _functions(declarations: Sequence[ToolDeclaration]) -> dict[str, ToolDeclara
 
 
 def _signature(name: str, declaration: ToolDeclaration) -> str:
-    """Return the declaration of a tool as the head of a Python function, with its description as a comment."""
+    """Return the declaration of a tool as a Python function signature, with its description as a comment."""
     properties = cast("Mapping[str, Mapping[str, object]]", declaration.parameters.get("properties", {}))
     required = cast("Sequence[str]", declaration.parameters.get("required", ()))
     ordered = sorted(properties, key=lambda item: item not in required)

@@ -54,7 +54,7 @@ class Workflow:
 
     Attributes:
         name: name of the workflow.
-        description: description for readers.
+        description: description of the purpose.
         tasks: the tasks. Each task comes after its dependencies.
         timeout_secs: time limit of a run in seconds, without the time in which it waits for decisions.
         source: the TOML text of the workflow.

@@ -63,7 +63,7 @@ class _FileRuntime(Runtime):
         return frozenset(self._folders)
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
-        """Yield a problem if the path leaves its folder."""
+        """Yield a problem if the path is invalid or refers to a file outside its folder."""
         path = config.get("path")
         if isinstance(path, str) and not has_expression(path):
             try:
@@ -202,7 +202,10 @@ def _parent(folder: Folder, parts: list[str], *, create: bool) -> Generator[int]
 
 @contextmanager
 def _translated(path: str) -> Generator[None]:
-    """Convert `OSError` to `TaskError`. The message contains `path` instead of the path on this machine."""
+    """Convert `OSError` to `TaskError`.
+
+    The message contains `path` from the workflow, and not the path on this machine.
+    """
     try:
         yield
     except OSError as error:

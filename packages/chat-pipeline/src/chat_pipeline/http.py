@@ -34,7 +34,7 @@ _FORBIDDEN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encod
 _RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CHUNK: Final = 65_536
 _USER: Final = re.compile(r"^((?:https?:)?/*).*@", re.DOTALL)
-"""The user and the password in a URL, which errors must not contain."""
+"""Pattern for the user and the password in a URL, which are removed from error messages."""
 
 
 @final
@@ -209,12 +209,12 @@ class _Connection:
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # without the end of TLS, which would wait
 
     def require_time(self) -> None:
-        """Raise `TimeoutError` if the connection was stopped, because what was read may be incomplete."""
+        """Raise `TimeoutError` if the connection was stopped, because the received data may be incomplete."""
         if self._stopped:
             raise TimeoutError
 
     def error_name(self, error: Exception) -> str:
-        """Return the name of an error. Each error after the time limit is a `TimeoutError`."""
+        """Return the class name of an error, or `TimeoutError` for any error after the time limit."""
         return TimeoutError.__name__ if self._stopped else type(error).__name__
 
     def close(self) -> None:

@@ -39,8 +39,8 @@ class PipelineLimits:
     Attributes:
         tasks_at_once: maximum number of tasks of one run that are executed at the same time.
         output_bytes: maximum size of the output of a task, as JSON.
-        look_every: interval in seconds at which a waiting run is tried again, in case the message of `wake_run()` was
-            lost.
+        look_every: interval in seconds at which a waiting run is tried again without a message, because a message of
+            `wake_run()` can be lost.
     """
 
     tasks_at_once: int = 4
@@ -276,7 +276,7 @@ class Pipelines:
         return {task: outcome["kind"] for task, outcome in outcomes.items()}
 
     def _delay(self, outcomes: Mapping[str, Outcome]) -> float:
-        """Return the seconds after which the run must be tried again even without a decision."""
+        """Return the number of seconds after which a waiting run is tried again even if no decision was made."""
         ends = [item["until"] for item in outcomes.values() if item["kind"] == "waiting" and item["until"] is not None]
         if not ends:
             return self._limits.look_every

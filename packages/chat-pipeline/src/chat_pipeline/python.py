@@ -45,7 +45,7 @@ class Python(Runtime):
             yield ("program",), f"'program' has {len(program)} characters; at most {self._limits.program_chars}"
 
     async def run(self, call: TaskCall) -> JsonValue:
-        """Execute the program in a process of its own.
+        """Execute the program in its own process.
 
         Raises:
             TaskError: the program failed, exceeded a limit, or its result is not JSON.

@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 MissedRuns: TypeAlias = Literal["skip", "run-once"]
 
 MISSED: Final = ("skip", "run-once")
-"""What happens with runs that were missed because no process was running."""
+"""Allowed values of `Schedule.missed`."""
 _FIELDS: Final = 5
 _LATE: Final = timedelta(minutes=1)
 """Delay after which a run counts as missed."""

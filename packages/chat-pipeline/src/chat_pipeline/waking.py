@@ -10,7 +10,7 @@ from dbos import DBOS, DBOSClient
 
 TOPIC: Final = "decided"
 LIVE: Final = ["PENDING", "ENQUEUED", "DELAYED"]
-"""The DBOS statuses of workflows that have not ended."""
+"""DBOS statuses of workflows that have not ended."""
 _CONVERSATION: Final = re.compile(r"pipeline/([A-Za-z0-9_-]{1,64})/([A-Za-z0-9_-]{1,64})\Z")
 
 

@@ -349,7 +349,7 @@ class _Reader:
         return found
 
     def _check_references(self, index: int, task: Task, ancestors: frozenset[str], known: Mapping[str, int]) -> None:
-        """Report templates that cannot be parsed or that read the output of a task that is not a dependency."""
+        """Report templates that cannot be parsed, or that use the output of a task which is not a dependency."""
         for path, text in texts_of(dict(task.config)):
             where = ("workflow", "tasks", index, "config", *path)
             try:

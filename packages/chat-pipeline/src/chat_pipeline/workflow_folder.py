@@ -1,4 +1,4 @@
-"""`WorkflowFolder`, the workflows in a folder: reloaded when files change, and started by schedules and events."""
+"""`WorkflowFolder`, which loads workflows from a folder, and starts them at scheduled times and on events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WorkflowFolder:
         return dict(self._errors)
 
     def reload(self) -> bool:
-        """Read the files that have changed, and forget those that were removed. Return whether anything changed.
+        """Read the changed files, and drop the workflows of removed files. Return whether anything changed.
 
         An invalid file is reported in `errors`, and the last valid version of its workflow remains. Runs that have
         started keep the version with which they started.

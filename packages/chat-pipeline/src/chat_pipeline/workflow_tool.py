@@ -1,4 +1,4 @@
-"""`WorkflowTool`: a tool with which a model creates and runs workflows, after an approval of the whole definition."""
+"""`WorkflowTool`, with which a model creates and runs workflows after the whole definition has been approved."""
 
 from __future__ import annotations
 

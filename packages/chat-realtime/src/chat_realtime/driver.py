@@ -1,4 +1,4 @@
-"""The background task of a talk, which runs the chat repeatedly and hands the events to the reader."""
+"""The background task of a talk, which runs the chat repeatedly and passes the events to the reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 
 RunningTools: TypeAlias = Literal["finish", "cancel"]
-"""What happens to tool calls when the user speaks while they run."""
+"""Setting that determines what happens to running tool calls when the user speaks."""
 
 
 @final
@@ -37,10 +37,10 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
     """The loop that runs the chat for a talk.
 
     Args:
-        open_stream: returns the stream of the next run. The stream reads its input from `live`.
+        open_stream: function that returns the stream of the next run. The stream reads its input from `live`.
         messages: the conversation.
-        live: the input of the user.
-        running_tools: what happens to tool calls when the user speaks while they run.
+        live: the input of the user. running_tools: whether tool calls finish or are cancelled when the user speaks
+            while they run.
         max_interruptions: maximum number of interrupted responses in a row.
 
     Attributes:
@@ -96,12 +96,12 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         self._notifier.notify()
 
     def end(self) -> None:
-        """Accept no more input, and end the talk as soon as all input is answered."""
+        """Stop accepting input, and end the talk when all input has been answered."""
         self.live.close()
         self._notifier.notify()
 
     def cancel(self) -> None:
-        """Accept no more input, and end the talk now."""
+        """Stop accepting input, and end the talk at once."""
         if self.cancelled:
             return
         self.cancelled = True
@@ -114,7 +114,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
     # --- The loop ---------------------------------------------------------------------------------------------
 
     async def drive(self) -> None:
-        """Run the chat until the talk ends. Errors of the chat are handed to the reader."""
+        """Run the chat until the talk ends. Errors of the chat are passed to the reader."""
         try:
             is_due = self._needs_response()
             while await self._wait_for_work(is_due=is_due):
@@ -147,7 +147,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         return not (paused or self.messages.busy or self.messages.pending())
 
     async def _run(self) -> bool:
-        """Run the chat once and deliver its events. Return whether the next run is due."""
+        """Run the chat once and deliver its events. Return whether another run must follow."""
         self._begin_run()
         last: Done[OutT_co] | PauseT_co | RunFailure | None = None
         stream = self._open_stream()
@@ -183,7 +183,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         await self.handoff.put(event)
 
     async def _finish_run(self, last: Done[OutT_co] | PauseT_co | RunFailure | None) -> bool:
-        """Deliver the last event of a run. Return whether the next run is due."""
+        """Deliver the last event of a run. Return whether another run must follow."""
         if isinstance(last, RunFailure):
             self._halted = True
             await self.handoff.put(last)

@@ -9,4 +9,4 @@ from chat_core import UsageError
 
 @final
 class TalkEndedError(UsageError):
-    """Input was sent to a talk that was cancelled or ended, or whose block has exited. The input was not queued."""
+    """Input was sent to a talk that had been cancelled, ended or closed. The input was not queued."""

@@ -1,4 +1,4 @@
-"""The two sides of a talk, for use in different tasks."""
+"""`TalkInput` and `TalkOutput`, the two sides of a talk, for use in different tasks."""
 
 from __future__ import annotations
 

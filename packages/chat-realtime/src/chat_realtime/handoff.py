@@ -13,7 +13,7 @@ T = TypeVar("T", bound=object)
 
 @final
 class Handoff(Generic[T]):
-    """A slot for one item. The writer waits until the reader has taken the item. Until then, the item can be withdrawn.
+    """A slot for one item. The writer waits until the reader takes the item, and can withdraw the item before that.
 
     Args:
         notifier: wakes the reader and the writer after each change.
@@ -29,7 +29,7 @@ class Handoff(Generic[T]):
 
     @property
     def has_reader(self) -> bool:
-        """Whether a task waits for an item."""
+        """Whether a task is waiting for an item."""
         return self._has_reader
 
     async def put(self, item: T) -> None:
@@ -47,7 +47,7 @@ class Handoff(Generic[T]):
         self._notifier.notify()
 
     def close(self) -> None:
-        """Close the handoff. The reader can still take the current item."""
+        """Close the handoff. The reader can still take an item that is in the slot."""
         self._closed = True
         self._notifier.notify()
 

@@ -1,4 +1,4 @@
-"""The input of a talk that the engine has not read yet, and the text that the user has received."""
+"""`TalkLiveInput`, the queue of user input for the engine, which also records the text that the user has received."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TalkLiveInput:
             raise _ended_error()
 
     def close(self) -> None:
-        """Accept no more input, and refuse the turns that wait for space in the queue. The queued turns remain."""
+        """Stop accepting input, and refuse the turns that wait for space in the queue. Queued turns remain."""
         self._closed = True
         for waiting in self._waiting:
             waiting.refused = True
@@ -100,7 +100,7 @@ class TalkLiveInput:
             self._delivered.clear()
 
     def begin_run(self) -> None:
-        """Forget the delivered text of the last run."""
+        """Clear the delivered text of the previous run."""
         self._delivered.clear()
 
     def delivered_text(self) -> str:

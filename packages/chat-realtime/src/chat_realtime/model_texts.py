@@ -17,7 +17,7 @@ WAITING: Final = (
 
 
 def outcome(name: str, result: str) -> str:
-    """Return the message that reports the outcome of a call whose result was not available at first.
+    """Return the message that reports the outcome of a call which first had an interim result.
 
     Args:
         name: name of the tool.

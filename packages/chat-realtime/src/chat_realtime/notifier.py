@@ -17,7 +17,7 @@ class Notifier:
         self._event: anyio.Event | None = None
 
     def notify(self) -> None:
-        """Wake all tasks that wait."""
+        """Wake all waiting tasks."""
         if self._event is not None:
             self._event.set()
             self._event = None

@@ -56,9 +56,9 @@ def converse(
         options: options of each run, merged over those of the chat.
         inject: values by type, for `Injected` parameters of tools.
         owner: the user who owns the conversation. Only for plain `Messages`.
-        running_tools: what happens to tool calls when the user speaks while they run. With `"finish"`, the calls
-            finish, and the next request to the model contains their results and the input. With `"cancel"`, the calls
-            that run or have not started fail, and the next request is sent at once.
+        running_tools: how running tool calls are treated when the user speaks. With `"finish"`, the calls finish, and
+            the next request to the model contains their results and the input. With `"cancel"`, the calls that run or
+            have not started fail, and the next request is sent at once.
         max_queued: maximum number of inputs that are not yet part of the conversation. When the queue is full, `send()`
             waits.
         max_interruptions: maximum number of interrupted responses in a row. The next response is then completed before
@@ -170,7 +170,7 @@ class Talk(Generic[OutT_co, PauseT_co]):
         self._driver.resume()
 
     def end(self) -> None:
-        """Accept no more input.
+        """Stop accepting input.
 
         The iteration stops when all queued input is answered, or when no run is possible because tool calls wait.
         """

@@ -1,4 +1,4 @@
-"""Abilities of a router's models, abilities that a request needs, and the options that a model receives."""
+"""Functions that compare the abilities of models with the needs of a request, and filter a request's options."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from chat_router.errors import NoCapableModelError
 _BY_KIND: Final = {"image": "images", "audio": "audio", "application": "documents"}
 _NAMES: Final = ("tools", "images", "audio", "documents", "structured", "streaming")
 _REQUIRED: Final = ("tools", "images", "audio", "documents", "streaming")
-"""Abilities without which a request fails. Without `structured`, a provider asks for the schema in another way."""
+"""Abilities without which a request fails.
+
+`structured` is not among them: without it, a provider describes the schema.
+"""
 
 
 def united(abilities: Iterable[Abilities]) -> Abilities:
-    """Return the abilities of a router: those that at least one of its models has.
+    """Return the abilities of a router, which are all abilities that at least one of its models has.
 
     Args:
         abilities: abilities of the models.
@@ -45,7 +48,7 @@ def _unite(values: list[bool | None]) -> bool | None:
 
 
 def united_meta(metas: Sequence[ProviderMeta]) -> ProviderMeta:
-    """Return the metadata of a router of models with the given metadata."""
+    """Return the metadata of a router, given the metadata of its models."""
     dimensions = {meta.dimensions for meta in metas}
     characters = [meta.max_embedding_characters for meta in metas if meta.max_embedding_characters is not None]
     return ProviderMeta(
@@ -66,7 +69,7 @@ def united_meta(metas: Sequence[ProviderMeta]) -> ProviderMeta:
 class Needs:
     """Checks that exclude models that cannot serve a request.
 
-    Only abilities that a model declares as missing are checked, so that most requests cost nothing.
+    Only abilities that at least one model declares as missing are checked, so most requests need no check.
 
     Attributes:
         candidates: the models of the router.
@@ -78,12 +81,12 @@ class Needs:
 
     @classmethod
     def of(cls, candidates: tuple[Candidate, ...]) -> Needs:
-        """Return the checks for a router of these models."""
+        """Return the checks for a router with the given candidates."""
         missing = [name for item in candidates for name in _REQUIRED if getattr(item.meta.abilities, name) is False]
         return cls(candidates, frozenset(missing))
 
     def capable(self, messages: Messages, tools: ToolDeclarations, *, streamed: bool) -> tuple[Candidate, ...]:
-        """Return the models that have the abilities that a request needs, or that may have them.
+        """Return the models that have the abilities needed by a request, or do not declare whether they have them.
 
         Args:
             messages: conversation of the request.
@@ -141,7 +144,7 @@ def _files(messages: Messages) -> list[File]:
 
 
 def can_be_longer(failed: ProviderMeta, other: ProviderMeta) -> bool:
-    """Return whether a request that is too long for a model may fit into the context window of another model.
+    """Return whether a request that exceeds a model's context window may fit into that of another model.
 
     Args:
         failed: metadata of the model that refused the request.
@@ -155,7 +158,7 @@ def fits(error: Exception, failed: ProviderMeta, other: ProviderMeta) -> bool:
     """Return whether another model may serve a request that failed with `error`.
 
     Args:
-        error: error of the failed model.
+        error: the error that the model raised.
         failed: metadata of the failed model.
         other: metadata of the other model.
     """

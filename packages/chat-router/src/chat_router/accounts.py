@@ -16,10 +16,10 @@ from chat_core.wire.endpoint import Endpoint
 from chat_router.candidate import Candidate
 
 _ACCOUNT_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|organization|project|account", re.IGNORECASE)
-"""Names of headers that say on whose behalf a request is sent."""
+"""Pattern for the names of headers that identify the account of a request."""
 
 _DEPLOYMENT: Final = re.compile(r"/deployments/[^/]+$")
-"""End of a path with the name of a model: all deployments of an Azure resource belong to one account."""
+"""Pattern for the end of an Azure path, which names a deployment. All deployments of a resource share an account."""
 
 
 def require_distinct_accounts(candidates: Sequence[Candidate]) -> None:

@@ -1,4 +1,4 @@
-"""Circuit breaker: a model that fails several times in a row receives no requests until it had time to recover."""
+"""Circuit breaker, which sends no requests to a model for some time after several failures in a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Health: TypeAlias = Literal["closed", "open", "half-open"]
 """The state of a circuit: requests pass (`closed`), no requests pass (`open`), or one test request passes."""
 
 PROBE_WAIT = 1.0
-"""Seconds after which a request asks again whether the test request of another one has succeeded."""
+"""Seconds after which a request checks again whether the current test request has succeeded."""
 
 
 @final
@@ -24,8 +24,8 @@ class Breaker:
 
     Attributes:
         failures: number of failures in a row after which no more requests are sent to a model.
-        recovery_seconds: seconds until one test request is sent to such a model. If it succeeds, the model is used
-            again. If it fails, the time starts again.
+        recovery_seconds: seconds until one test request is sent to such a model. If the request succeeds, the model is
+            used again. If it fails, the waiting time starts again.
         clock: function that returns the time in seconds. Tests replace it.
 
     Raises:
@@ -123,7 +123,7 @@ class Circuit:
                 self._permit += 1
 
     def release(self, permit: int) -> None:
-        """Record that a request ended without showing whether the model works, such as a cancelled request."""
+        """Record that a request ended without evidence about the model, for example because it was cancelled."""
         with self._lock:
             if permit == self._permit:
                 self._probing_since = None

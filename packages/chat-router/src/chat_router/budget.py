@@ -34,7 +34,7 @@ class Budget:
     Attributes:
         run: limit for everything since the last user message, or `None`.
         session: limit for the whole conversation, or `None`.
-        output_tokens: output tokens that a call may use if `max_tokens` is not set.
+        output_tokens: number of output tokens that a call is expected to use if `max_tokens` is not set.
 
     Raises:
         UsageError: no limit is set, or a value is negative.
@@ -68,7 +68,7 @@ class Budget:
             raise UsageError(msg)
 
     def affordable(self, request: RouteRequest, models: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return the candidates of a request whose next call fits into the remaining budget.
+        """Return the candidates whose next call fits into the remaining budget.
 
         Args:
             request: the request. The cost of its failed attempts is included.
@@ -148,7 +148,7 @@ def _cost_of_response(turn: Turn, models: Sequence[Candidate]) -> Decimal:
 def _dearest_cost(usage: Usage, models: Sequence[Candidate]) -> Decimal:
     """Return the cost of tokens at the price of the most expensive model.
 
-    The model that used the tokens is unknown.
+    Used for tokens whose model is unknown.
     """
     return max([_require_cost(item, usage) for item in models])
 

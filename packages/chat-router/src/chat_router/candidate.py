@@ -1,4 +1,4 @@
-"""The candidates for a request: models of a router with their health, latency and price."""
+"""`Candidate`, a model of a router with its health, latency and price."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from chat_router.breaker import Breaker, Circuit, Health
 from chat_router.prices import Price, known_cost, price_of
 
 LATENCY_SECONDS: Final = 300.0
-"""Seconds after which a measured latency is forgotten, so that a model that was slow is used again."""
+"""Seconds after which a measured latency expires, so that a model that was slow is tried again."""
 _SMOOTHING: Final = 0.3
-"""Weight of the last measurement in the latency."""
+"""Weight of the newest measurement in the average latency."""
 
 
 @final
@@ -53,9 +53,9 @@ class Candidate:
 
     @property
     def latency(self) -> float | None:
-        """Average seconds until the first event of a stream or the end of another response; `None` if unknown.
+        """Average seconds until the first event, or until the end of a response without a stream; `None` if unknown.
 
-        Recent responses count more. A value is forgotten 300 seconds after the last response.
+        Newer responses have more weight. The value expires 300 seconds after the last response.
         """
         if self._latency is not None and self._clock() - self._measured_at > LATENCY_SECONDS:
             return None
@@ -84,7 +84,7 @@ class Candidate:
         return known_cost(usage, self.meta.model) if self.price is None else self.price.cost(usage)
 
     def wrote(self, provider: str | None, model: str | None) -> bool:
-        """Return whether a response comes from this model. Providers may append a date to the name of a model.
+        """Return whether this model wrote a response. Providers may append a date to the name of a model.
 
         Args:
             provider: name of the provider in the metadata of the response.

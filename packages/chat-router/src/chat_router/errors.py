@@ -1,4 +1,4 @@
-"""Errors of routers, and the error classes after which the router tries another model."""
+"""Errors of routers, and lists of the error classes that affect fallback and circuit breakers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ FALLBACK_ERRORS: Final[tuple[type[ChatError], ...]] = (
     UnsupportedOptionError,
     UnsupportedPartError,
 )
-"""Errors that another model may not have. All other errors would occur with any model, or concern what was said."""
+"""Errors that may not occur with another model.
+
+Any other error would also occur there, or is caused by the conversation.
+"""
 
 BLAMELESS_ERRORS: Final = (ContextLengthError, NoModelAvailableError, UsageError)
-"""Errors that do not show that a model is out of order."""
+"""Errors that are not evidence of an outage of the model."""

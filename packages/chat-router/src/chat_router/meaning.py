@@ -14,7 +14,7 @@ from chat_router.request import RouteRequest
 
 _LOG = logging.getLogger("chat_router")
 _MAX_QUESTIONS: Final = 256
-"""Number of messages whose vectors are kept, because each step of a run asks about the same message."""
+"""Number of message vectors that are cached. Each step of a run needs the vector of the same message."""
 
 
 @final

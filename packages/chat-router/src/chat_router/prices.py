@@ -9,7 +9,7 @@ from typing import Final, final
 from chat_core import ProviderMeta, Usage, UsageError
 
 PER: Final = 1_000_000
-"""Number of tokens that a price is for."""
+"""Number of tokens to which a price applies."""
 
 
 @final
@@ -17,7 +17,7 @@ PER: Final = 1_000_000
 class Price:
     """The price of a model in US dollars per million tokens, as `Price("3", "15")`.
 
-    A router finds it in `ProviderMeta.data` under the name `"price"`:
+    A router reads the price from `ProviderMeta.data["price"]`:
 
         model = model.with_metadata(data={"price": Price("3", "15")})
 

@@ -122,7 +122,7 @@ class Router:
         budget: Budget | None = None,
         fallback_errors: tuple[type[ChatError], ...] = FALLBACK_ERRORS,
     ) -> Any:
-        """Create the router for the methods that all models have.
+        """Create a router of the subclass with the methods that all models have.
 
         Args:
             models: the models, in order of preference. A router can contain routers.
@@ -235,7 +235,7 @@ class ChatRouter(CompletionRouter):
 
 
 class EmbeddingsRouter(Router):
-    """A router of servers of one embedding model."""
+    """A router of servers that provide the same embedding model."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Selection of the model for a request, and the effects of its outcome on later requests."""
+"""Selection of the model for a request, and recording of the outcome for later requests."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Selector:
         return tuple(reversed(found))
 
     def record_failure(self, error: ChatError, candidate: Candidate) -> None:
-        """Remember which model an error comes from, and name the model in the error.
+        """Remember the model that raised an error, and add the model's name to the error.
 
         Args:
             error: the error that the model raised. Its metadata is changed.
@@ -173,7 +173,7 @@ class Selector:
 
 @final
 class Selected:
-    """The model that serves a request. It receives one outcome: `succeed()`, `fail()` or `release()`.
+    """The model that serves a request. Call exactly one of `succeed()`, `fail()` and `release()` when the request ends.
 
     Attributes:
         candidate: the model.
@@ -213,7 +213,7 @@ class Selected:
         return options_for(self.candidate.meta, options)
 
     def measure(self) -> None:
-        """Measure the latency, at the first event or at the end of the response."""
+        """Record the latency. Called at the first event, or at the end of a response without a stream."""
         if not self._is_measured:
             self._is_measured = True
             self.candidate.measure(self._started_at)
@@ -224,13 +224,15 @@ class Selected:
         self.candidate.circuit.succeed(self._permit)
 
     def release(self) -> None:
-        """Record that the request ended without an outcome, unless an outcome is recorded already."""
+        """Record that the request ended without an outcome, unless an outcome was already recorded."""
         if not self._is_ended:
             self._is_ended = True
             self.candidate.circuit.release(self._permit)
 
     def fail(self, error: ChatError) -> None:
-        """Record that the request failed, and set whether another model can serve it at once.
+        """Record that the request failed.
+
+        If another model can serve the request, make the error retryable without a delay.
 
         Args:
             error: the error, which is changed.
@@ -251,7 +253,7 @@ class Selected:
         error.fallback = can_go_on or (may_fall_back and self._has_other_model(error))
 
     def _has_other_model(self, error: ChatError) -> bool:
-        """Return whether another model is available now that has not failed permanently in this call."""
+        """Return whether another model is available, apart from models that have failed permanently in this call."""
         failed = {id(candidate) for candidate, _ in self._failures} | {id(self.candidate)}
         others = [
             item for item in self._order if id(item) not in failed and fits(error, self.candidate.meta, item.meta)

@@ -19,7 +19,7 @@ from chat_router.candidate import Candidate
 from chat_router.request import RouteRequest, Strategy
 
 _OUTPUT_TOKENS: Final = 1_000
-"""Number of output tokens with which the prices of models are compared, if `max_tokens` is not set."""
+"""Number of output tokens for which prices are compared if `max_tokens` is not set."""
 
 
 def _given_order(request: RouteRequest, /) -> Sequence[Candidate]:
@@ -55,13 +55,13 @@ def _count_keywords(text: str, meta: ProviderMeta) -> int:
 class ByAbility:
     """Strategy that prefers models that declare all abilities that the request needs.
 
-    Models that declare a needed ability as missing never receive the request, whatever the strategy. This strategy
-    also puts a model later for each needed ability that it does not declare, and if it does not enforce the schema of
+    Models that declare a needed ability as missing never receive the request, whatever the strategy. This strategy also
+    ranks a model lower for each needed ability that it does not declare, and if it does not enforce the schema of
     structured output. Models whose context window is smaller than the request come last.
     """
 
     def __call__(self, request: RouteRequest, /) -> Sequence[Candidate]:
-        """Return the models, those with fewer missing or unknown abilities first."""
+        """Return the models ordered by the number of their missing or unknown abilities, fewest first."""
         needed = needed_abilities(request.messages, request.tools, streamed=False)
         if request.structured_output is not None:
             needed.add("structured")
@@ -115,12 +115,12 @@ class ByLatency:
 class Sticky:
     """Strategy that prefers the model of the last response in the conversation.
 
-    Caches of the provider stay useful, and a resumed conversation stays with its model in any process. If that model is
-    unavailable, another model responds, and the conversation then stays with the other model.
+    This strategy makes use of provider caches, and a resumed conversation keeps its model in any process. If that model
+    is unavailable, another model responds, and the conversation then stays with the other model.
 
     Attributes:
         otherwise: strategy for conversations without a response, and for the order of the other models. Default: the
-            given order.
+            order of the router.
     """
 
     otherwise: Strategy = _given_order
@@ -150,7 +150,7 @@ class Weighted:
     random: Callable[[], float] = field(default=random.random, repr=False)
 
     def __call__(self, request: RouteRequest, /) -> Sequence[Candidate]:
-        """Return the models in a random order, in which models with a higher weight are first more often."""
+        """Return the models in a random order. A model with a higher weight is more likely to be first."""
         # The algorithm of Efraimidis and Spirakis: a weighted order without replacement.
         keys = {id(item): self._key(_weight(item.meta)) for item in request.candidates}
         return sorted(request.candidates, key=lambda item: -keys[id(item)])

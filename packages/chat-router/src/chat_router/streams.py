@@ -1,4 +1,4 @@
-"""Streams that report to a router when they begin, end or fail."""
+"""Streams that report their beginning, end or failure to a router."""
 
 from __future__ import annotations
 

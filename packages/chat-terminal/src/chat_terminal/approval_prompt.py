@@ -13,7 +13,7 @@ from chat_core.approvals import has_invisible
 from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
-"""Applies one of the user's decisions to a conversation."""
+"""Function that applies one of the user's decisions to a conversation."""
 
 _VERBS: Final = {
     "approval": ("yes", "edit", "no", "later"),
@@ -22,10 +22,10 @@ _VERBS: Final = {
 }
 
 _ALIASES: Final = {"approval": {"approve": "yes", "reject": "no"}}
-"""Other words for the answers to each kind of wait. Their beginnings are accepted, too."""
+"""Synonyms of the answers to each kind of wait. An unambiguous prefix of a synonym is accepted, too."""
 
 _METHODS: Final = {"yes": "approve", "no": "reject"}
-"""The methods of `Tool` for answers with another name."""
+"""Method of `Tool` for each answer whose name differs from the method's name."""
 
 _QUESTIONS: Final = {"reject": "  why", "fail": "  why", "complete": "  what came of it"}
 
@@ -135,12 +135,12 @@ class _VerbType(click.ParamType[str]):
 
 
 class _ValueType(click.ParamType[object]):
-    """Click parameter type that replaces an argument by a value of the same JSON type.
+    """Click parameter type for a new value of a call argument. The value must have the same JSON type as the original.
 
     Args:
         original: current value, which is returned if the user does not change the shown text.
         shown: the shown text.
-        is_plain: whether `original` is text that is shown and typed as it is; otherwise JSON is typed.
+        is_plain: whether the user types plain text, because `original` is text; otherwise the user types JSON.
     """
 
     name = "value"
@@ -167,7 +167,7 @@ class _ValueType(click.ParamType[object]):
 
 
 def _json_type(value: object) -> str:
-    """Return the JSON type of a value with an article. All numbers have one type: the tool checks for integers."""
+    """Return the name of a value's JSON type, with an article. Integers and other numbers have the same name."""
     if isinstance(value, bool):
         return "true or false"
     names: dict[type, str] = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object"}

@@ -15,8 +15,8 @@ _SIMILARITY: Final = 0.75
 def require_question(words: Sequence[str], commands: Mapping[str, click.Command]) -> None:
     """Raise an error if the words look like a misspelled command and not like a question.
 
-    A lone word that is similar to a command is refused, and so is a word that is similar to a group and precedes one of
-    its commands.
+    A single word that is similar to a command is refused. So is a word that is similar to a command group and is
+    followed by one of the group's commands.
 
     Args:
         words: arguments of the command line, none of which is a known command.

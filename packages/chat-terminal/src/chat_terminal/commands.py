@@ -42,10 +42,10 @@ The token limit and the system prompt apply to every local model, the temperatur
 
 _ARGUMENTS: Final = "chat_terminal.words"
 _SESSION: Final = "chat_terminal.session"
-"""Keys of `Context.meta` for the command line and the name of the session, which failure reports need."""
+"""Keys of `Context.meta` under which the command line and the session name are stored for failure reports."""
 
 _SESSION_SETTINGS: Final = ("model", "base_url", "tools")
-"""Options that a session remembers for later questions."""
+"""Names of the options that are stored with a session and reused for later questions."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -132,7 +132,7 @@ _STORE: Final = click.option(
     callback=_use_store,
     help="The file of the sessions.",
 )
-"""Lets every command accept `--store` after its name as well."""
+"""The option `--store` of every command, so that it can also follow the command's name."""
 
 
 def _model_options(command: F) -> F:
@@ -351,7 +351,7 @@ def search_sessions(sessions: Sessions, /, *, words: tuple[str, ...], as_json: b
 
     Args:
         sessions: session file.
-        words: words that must occur as typed, with one space between them.
+        words: words to find. They must occur in this order, separated by one space.
         as_json: whether to print one JSON object per session.
     """
     for session, line in anyio.run(find_sessions, sessions, " ".join(words)):
@@ -407,7 +407,7 @@ def forget(sessions: Sessions, /, session: str) -> int:
 
 
 def _require_session_name(session: str | None, *, resume_last: bool) -> None:
-    """Raise if the options do not select one session with a visible name."""
+    """Raise an error if the options select no session or several, or if the session name has no visible characters."""
     if resume_last and session is not None:
         msg = f"--continue is for the last session, and --session for {session!r}: use one of them"
         raise click.UsageError(msg)

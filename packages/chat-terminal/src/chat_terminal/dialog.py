@@ -16,7 +16,10 @@ from chat_terminal.runner import Runner
 
 _READ_SIZE: Final = 65536
 _MAX_QUEUED: Final = sys.maxsize
-"""The queue is never full, so a line is either in the queue or still in `_typed`, whenever `send()` is cancelled."""
+"""Maximum number of queued lines.
+
+The queue never fills, so a cancelled `send()` leaves its line in the queue or in `_typed`.
+"""
 
 
 @final

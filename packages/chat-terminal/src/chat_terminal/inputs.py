@@ -1,4 +1,4 @@
-"""Input for the model from command line arguments, pipes and attached files."""
+"""Construction of the model's input from command line arguments, piped input and files."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class KeyFile:
 
         Args:
             vendor: vendor name.
-            key: the key.
+            key: API key to store.
 
         Raises:
             click.ClickException: the file cannot be read, or other users can read it.

@@ -1,4 +1,4 @@
-"""Lookup of the model that is named on the command line: `provider:name`, or the local model."""
+"""Lookup of the model that the command line names: `provider:name`, or the local model."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def _load_provider(reference: str) -> ChatProvider:
-    """Import a module and return the provider object in it that `reference`, `MODULE:NAME`, names."""
+    """Import a module and return the provider object to which a `MODULE:NAME` reference refers."""
     found = _load_object(reference)
     if not isinstance(found, StreamProvider):
         msg = f"python:{reference} is not a streaming model: pass python:MODULE:NAME, where MODULE is a name or a file"
@@ -185,6 +185,6 @@ def _load_provider(reference: str) -> ChatProvider:
 
 
 def _load_object(reference: str) -> object:
-    """Import a module and return the object in it that `reference`, `MODULE:NAME`, names, or None."""
+    """Import a module and return the object to which a `MODULE:NAME` reference refers, or None."""
     module, _, name = reference.rpartition(":")
     return getattr(load_module(module), name, None) if module else None

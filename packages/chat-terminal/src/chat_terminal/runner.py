@@ -1,4 +1,4 @@
-"""Runner for a session: it streams the response, prompts for decisions and stores every step."""
+"""Runner for sessions, which streams responses, prompts for decisions and stores every step."""
 
 from __future__ import annotations
 

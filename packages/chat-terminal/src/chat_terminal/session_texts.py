@@ -1,4 +1,4 @@
-"""The texts and calls of a session as lines, and a search in the lines of all sessions."""
+"""Formatting of a session's texts and calls as lines, and a search in the lines of all sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chat_terminal.screen import format_call
 from chat_terminal.sessions import Session, Sessions
 
 _WIDTH: Final = 100
-"""The number of characters around a match that are shown."""
+"""Number of characters that are shown around a match."""
 
 
 def format_content(content: Content) -> list[str]:
@@ -30,7 +30,7 @@ def format_content(content: Content) -> list[str]:
 
 
 async def find_sessions(sessions: Sessions, text: str) -> list[tuple[Session, str]]:
-    """Return the sessions that contain a text in any case, last used first, each with the part around the first match.
+    """Return the sessions that contain a text in any case, last used first. Each has an excerpt around the first match.
 
     Args:
         sessions: session file. Every conversation is loaded.

@@ -28,7 +28,7 @@ _TABLE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session in the list of sessions.
+    """An entry in the list of sessions.
 
     Attributes:
         id: name of the session, and id of its conversation.

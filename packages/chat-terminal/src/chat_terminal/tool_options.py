@@ -21,7 +21,7 @@ from chat_core.tools import ToolScope
 from chat_terminal.models import load_module
 
 Approve: TypeAlias = Literal["ask", "all", "none"]
-"""Value of `--approve` for calls without a policy: prompt the user, run all, or leave all undecided."""
+"""Value of `--approve`, which applies to calls without a policy: prompt the user, run all, or leave all undecided."""
 
 
 def load_scopes(references: Iterable[str], approve: Approve) -> list[ToolScope[Paused]]:

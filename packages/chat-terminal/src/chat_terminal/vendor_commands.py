@@ -62,7 +62,7 @@ async def _describe_vendor(vendor: str, stored: Collection[str]) -> tuple[bool, 
 
 @click.group(help="Store API keys, in a file that only you can read.")
 def keys() -> None:
-    """Group the commands about API keys."""
+    """Manage stored API keys."""
 
 
 @keys.command("set", help="Store the key of a vendor, such as openai. The key is typed or piped, and never printed.")

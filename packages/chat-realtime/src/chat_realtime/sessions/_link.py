@@ -1,4 +1,4 @@
-"""The connection of a session, which is replaced by another one if the session can be resumed."""
+"""The connection of a session. If the session can be resumed, a new connection replaces a lost one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Link:
         notifier: wakes the tasks that wait for the connection.
 
     Attributes:
-        is_idle: whether no response is active. A server that goes away is left as soon as this is True.
+        is_idle: whether no response is active. If the server has announced its end, the session then reconnects.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Link:
                 await handle(event)
 
     def leave_if_idle(self) -> None:
-        """Leave a server that announced its end, if no response is active and the session can be resumed."""
+        """Reconnect if the server has announced its end, no response is active, and the session can be resumed."""
         if self._is_leaving and self.is_idle and self._handle is not None and self._scope is not None:
             self._is_leaving, self._connection, self._codec = False, None, None
             self._scope.cancel()
@@ -152,9 +152,9 @@ class Link:
             await self._notifier.wait()
 
     async def send_now(self, encode: Callable[[RealtimeCodec], Sequence[str]]) -> bool:
-        """Send messages, and return whether that succeeded. Unlike `send()`, do not wait for a connection.
+        """Send messages, and return whether they were sent. Unlike `send()`, this does not wait for a connection.
 
-        The task that receives uses this method, because it cannot reconnect while it waits.
+        The receiving task uses this method, because it could not reconnect while it waits.
 
         Args:
             encode: function of the codec that returns the messages.

@@ -1,4 +1,4 @@
-"""The recorder, which appends the turns of a session to its conversation in order, and runs its tool calls."""
+"""`Recorder`, which appends the turns of a session to its conversation in order, and runs its tool calls."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Recorder(Generic[PauseT_co]):
     # --- Called by the session --------------------------------------------------------------------------------
 
     def add(self, slot: Slot) -> None:
-        """Append a slot. While the session closes, no further turn is recorded."""
+        """Append a slot. After the session has begun to close, the slot is ignored."""
         if not self._closing:
             self.slots.add(slot)
             self._notifier.notify()
@@ -118,14 +118,14 @@ class Recorder(Generic[PauseT_co]):
         self.add(CallsSlot(Turn(tools, finish_reason="tool_calls", metadata=self._metadata(ended))))
 
     def cancel_calls(self, call_ids: Sequence[str]) -> None:
-        """Stop calls whose results the server no longer needs. A tool that runs is cancelled if all of them are."""
+        """Cancel calls whose results the server no longer needs. Running tools are cancelled only together."""
         self.cancelled |= {*call_ids}
         if self._running_scope is not None and self._running and self._running <= self.cancelled:
             self._running_scope.cancel()
         self._notifier.notify()
 
     def close(self) -> None:
-        """Record the remaining turns, and end. A running tool is cancelled, and further calls do not start."""
+        """Record the remaining turns, and stop. A running tool is cancelled, and no further call starts."""
         self._closing = True
         for slot in self.slots:
             if isinstance(slot, InputSlot):
@@ -135,7 +135,7 @@ class Recorder(Generic[PauseT_co]):
         self._notifier.notify()
 
     async def start(self) -> PauseT_co | None:
-        """Run the unresolved calls of an earlier session or run. Return the pause if calls wait."""
+        """Run the unresolved calls of an earlier session or run. If calls must wait, return the pause."""
         pause = await self._target.resolve_calls()
         self.waiting = {tool.id for tool in self.messages.pending()}
         return pause
@@ -146,7 +146,7 @@ class Recorder(Generic[PauseT_co]):
         """Record slots until `close()` was called and no slot is left.
 
         Args:
-            wire: sends to the server.
+            wire: the object that sends to the server.
 
         Raises:
             ChatError: the store or the tool pass failed.
@@ -229,7 +229,7 @@ class Recorder(Generic[PauseT_co]):
         await wire.send_outputs([call_output(tool) for tool in slot.tools if tool.call_id not in self.cancelled])
 
     async def _resume(self, wire: Wire) -> None:
-        """Apply the decisions about waiting calls, and report their outcomes as a turn of the engine."""
+        """Apply the decisions about waiting calls, and append a turn that reports their outcomes."""
         if self._closing:
             return
         pause: PauseT_co | None = None
@@ -249,7 +249,7 @@ class Recorder(Generic[PauseT_co]):
             await self._deliver(pause)
 
     async def _append(self, role: Role, turn: Turn) -> None:
-        """Append a turn, durably, and tell the reader."""
+        """Append a turn, store it, and notify the reader."""
         await self._in_checkpoint(lambda checkpoint: checkpoint.append_turn(role, turn))
         await self._deliver(TurnAdded(role, turn))
 
@@ -272,7 +272,7 @@ class Recorder(Generic[PauseT_co]):
 
 
 def call_output(tool: Tool) -> CallOutput:
-    """Return the result of a call for the server. A call that waits has an interim result.
+    """Return the result of a call for the server. A waiting call has an interim result.
 
     Args:
         tool: the call.

@@ -1,4 +1,4 @@
-"""The turns of a session that are not yet part of its conversation, in order."""
+"""Ordered slots for the turns of a session that are not yet part of its conversation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SpeechSlot:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is known what the user has heard."""
+        """Whether it is known how much the user has heard."""
         return self.speech.is_settled
 
 
@@ -109,9 +109,9 @@ class Slots:
         return next((slot for slot in found if not slot.is_ready), None)
 
     def next_ready(self) -> Slot | None:
-        """Return the slot to record next, or `None` if all must wait.
+        """Return the slot to record next, or `None` if all slots must wait.
 
-        Tool calls do not wait until earlier speech was heard. Neither do the user messages before these calls.
+        Tool calls, and the user messages before them, do not wait until the user has heard earlier speech.
         """
         has_work = any(isinstance(slot, (CallsSlot, ResumeSlot)) for slot in self._slots)
         for slot in self._slots:
@@ -130,6 +130,6 @@ class Slots:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until a response counts as heard without any further event, or `None`."""
+        """Seconds until a response counts as heard if no other event occurs, or `None`."""
         waiting = [slot.speech for slot in self._slots if isinstance(slot, SpeechSlot) and not slot.is_ready]
         return waiting[0].seconds_left if waiting and waiting[0].ended is not None else None

@@ -75,10 +75,10 @@ class Speech:
         return 0 if self._start is None else max(0, min(self._playback.heard - self._start, self._received))
 
     def cut(self) -> dict[str, int]:
-        """End the response where the user has heard it.
+        """End the response at the position up to which the user has heard it.
 
         Returns:
-            The heard bytes of each message of which the user has not heard all.
+            The number of heard bytes of each message that the user has not heard completely.
         """
         self.was_cut = True
         self._heard = self._heard_now()

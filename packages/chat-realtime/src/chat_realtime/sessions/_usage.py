@@ -9,7 +9,7 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class ModalityUsage:
-    """Token counts by modality as the server reported them. Counts that were not reported are 0. Supports `+`.
+    """Token counts by modality, as the server reported them. Missing counts are 0. Two counts can be added with `+`.
 
     Attributes:
         input_text: input tokens of text.

@@ -14,7 +14,7 @@ from chat_realtime.sessions.events import AudioDelta, TranscriptDelta
 T = TypeVar("T", bound=object)
 
 _EVENT_BYTES = 256
-"""Bytes that an event counts in addition to its audio or text."""
+"""Number of bytes that each event adds to the queue size, in addition to its audio or text."""
 
 
 @final
@@ -43,11 +43,11 @@ class EventBuffer(Generic[T]):
         return self._size
 
     async def put(self, event: T, speech: Speech | None = None) -> None:
-        """Append an event, and then wait until the queue is below its limit.
+        """Append an event, then wait until the queue is below its limit.
 
         Args:
             event: the event.
-            speech: the response that the event is a piece of.
+            speech: the response to which the event belongs.
         """
         if self._closed:
             return
@@ -65,7 +65,7 @@ class EventBuffer(Generic[T]):
         self._notifier.notify()
 
     def close(self, error: Exception | None = None) -> None:
-        """Accept no more events. The reader takes the remaining events, and then receives `error` or the end.
+        """Stop accepting events. The reader receives the remaining events, then `error` or the end of the iteration.
 
         Args:
             error: error that ended the session.

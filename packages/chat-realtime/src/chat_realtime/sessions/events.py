@@ -82,7 +82,7 @@ class ResponseEnded:
         status: how the response ended. Tool calls run only if it is `"completed"`.
         calls: the tool calls of the response, each with the server's ID of the call.
         usage: token usage of the response.
-        modalities: the same tokens by modality.
+        modalities: token usage of the response by modality.
         error: the reported error, if the status is `"failed"`.
         model: the model that responded, if the server reports it.
         reason: the status or reason as the server reported it.
@@ -130,7 +130,7 @@ class GoAway:
     """The server will close the connection soon. A session that can be resumed then reconnects.
 
     Attributes:
-        seconds: time that is left, or `None` if the server does not report it.
+        seconds: remaining time, or `None` if the server does not report it.
     """
 
     seconds: float | None
@@ -197,7 +197,7 @@ class ResponseStarted:
 @final
 @dataclass(frozen=True, slots=True)
 class ServerInterrupted:
-    """The server stopped its response because the user spoke."""
+    """The server stopped its response because the user started to speak."""
 
 
 @final

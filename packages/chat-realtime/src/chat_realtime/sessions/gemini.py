@@ -23,7 +23,7 @@ _KEY_HEADER: Final = "x-goog-api-key"
 _KEY_VARIABLES: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _INPUT_RATE: Final = 16_000
 _OUTPUT_RATE: Final = 24_000
-"""The rate of the output, see "Audio formats" on the page about the capabilities of the Live API."""
+"""Sample rate of the output, see "Audio formats" on the page about the capabilities of the Live API."""
 
 
 @final

@@ -22,7 +22,7 @@ from chat_realtime.sessions._openai_codec import OpenAICodec, OpenAISettings
 _DEFAULT_URL: Final = "https://api.openai.com/v1"
 _KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
 _PCM_RATE: Final = 24_000
-"""The only rate of PCM audio, see `audio.input.format` of `session.update`."""
+"""The only sample rate that the API supports for PCM audio, see `audio.input.format` of `session.update`."""
 _G711_RATE: Final = 8_000
 
 

@@ -10,10 +10,10 @@ from chat_realtime.sessions._audio import AudioFormat
 
 @final
 class Playback:
-    """Counts the audio that the user has heard, in bytes since the start of the session.
+    """A counter of the audio that the user has heard, in bytes since the start of the session.
 
-    Without reports of the application, audio counts as heard when the time to play it has passed since the application
-    received it: nobody hears audio faster than in real time. After the first `report()`, only reports count.
+    Without reports from the application, audio counts as heard when the time needed to play it has passed since the
+    application received it. After the first `report()`, only reports count.
 
     Args:
         audio: format of the audio.
@@ -45,7 +45,7 @@ class Playback:
         """Record the duration of all audio that was played since the start of the session.
 
         Args:
-            seconds: the duration. A value below an earlier one has no effect.
+            seconds: total duration of the played audio. A value below an earlier value has no effect.
         """
         self._reported = max(self._reported or 0, self._audio.size(seconds))
 
@@ -63,7 +63,10 @@ class Playback:
         return max(0.0, self._busy_until - self._audio.seconds(self.delivered - position) - self._clock())
 
     def stop(self) -> int:
-        """Drop the audio that was not heard, because the playback was stopped. Return the bytes that were heard."""
+        """Record that the playback was stopped, and drop the audio that was not heard.
+
+        Return the number of heard bytes.
+        """
         self.delivered = self.heard
         self._busy_until = self._clock()
         return self.delivered

@@ -68,7 +68,7 @@ _InputEvent: TypeAlias = (
 
 @final
 class RealtimeSession(Generic[PauseT_co]):
-    """A conversation over a connection on which both sides speak at any time. Create it with `connect()`.
+    """A conversation over a connection on which both sides can speak at any time. Create it with `connect()`.
 
     Use a session as an async context manager, and iterate over its events in one task. Any number of tasks can send.
     If the connection ends and cannot be resumed, the iteration raises the error. Exiting the block closes the
@@ -110,7 +110,7 @@ class RealtimeSession(Generic[PauseT_co]):
         self.usage: Usage = Usage()
         """Token usage of the responses of this session."""
         self.modality_usage: ModalityUsage = ModalityUsage()
-        """The same tokens by modality."""
+        """Token usage of the responses by modality."""
 
     # --- Start and end ----------------------------------------------------------------------------------------
 
@@ -245,7 +245,9 @@ class RealtimeSession(Generic[PauseT_co]):
         await self._respond()
 
     async def interrupt(self) -> None:
-        """Stop the response, and drop the audio that the user has not heard. Stop your playback before this call.
+        """Stop the response, and drop the audio that the user has not heard.
+
+        Stop your playback before you call this method.
 
         The server's conversation and the history keep only what the user has heard.
 
@@ -264,7 +266,7 @@ class RealtimeSession(Generic[PauseT_co]):
         Without reports, the session estimates the duration from the time at which the application read the audio.
 
         Args:
-            seconds: the duration. Audio that was dropped because of an interruption does not count.
+            seconds: total duration, without audio that was dropped because of an interruption.
 
         Raises:
             UsageError: `seconds` is negative.
@@ -276,7 +278,7 @@ class RealtimeSession(Generic[PauseT_co]):
         self._notifier.notify()
 
     def resume(self) -> None:
-        """Apply decisions about waiting calls after a `Paused` event. The model then learns the outcomes.
+        """Apply decisions about waiting calls after a `Paused` event, and send the outcomes to the model.
 
         Raises:
             TalkEndedError: the session has ended.
@@ -344,7 +346,7 @@ class RealtimeSession(Generic[PauseT_co]):
     # --- Events of the server ---------------------------------------------------------------------------------
 
     async def _handle(self, event: ReceivedEvent | SessionResumed) -> None:
-        """Handle one event of the server. While too much is waiting, the server is not read."""
+        """Handle one event of the server. If too many events or turns are waiting, wait before returning."""
         link = self._link
         assert link is not None  # noqa: S101 - it calls this method
         match event:
@@ -417,7 +419,7 @@ class RealtimeSession(Generic[PauseT_co]):
         link.leave_if_idle()
 
     async def _cut(self, link: Link) -> None:
-        """End all responses that the user has not heard to their end."""
+        """End all responses that the user has not heard completely."""
         for slot in list(self._recorder.slots):
             if isinstance(slot, SpeechSlot) and not slot.is_ready and not slot.speech.was_cut:
                 await self._cut_speech(slot.speech, link)
@@ -433,7 +435,7 @@ class RealtimeSession(Generic[PauseT_co]):
             await link.send_now(partial(_truncate, item, milliseconds))
 
     def _abandon_response(self, link: Link) -> None:
-        """End the response whose remaining events were lost with a connection."""
+        """End the active response after its remaining events were lost with the connection."""
         if self._speech is not None:
             self._end_speech(self._speech)
         self._speech = None

@@ -23,7 +23,7 @@ async def _outputs(peer: ServerPeer, dialect: Dialect, *ids: str) -> Mapping[str
 
 
 async def calls_run_under_the_policy_of_the_chat(subject: Subject) -> None:
-    """A call runs under its policy, its turn is stored before it starts, and the server receives the result."""
+    """A call runs under its policy, its turn is stored before the call starts, and the server receives the result."""
     dialect, bank, conversation = subject.dialect, Bank(), MemoryConversation()
     results: dict[str, str] = {}
 

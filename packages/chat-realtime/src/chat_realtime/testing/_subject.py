@@ -1,4 +1,4 @@
-"""The model under test, and helpers of the scenarios."""
+"""The model under test, and helper functions for the scenarios."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class Bank:
         slow: an amount whose payment waits for `release`.
 
     Attributes:
-        paid: the amounts that were paid.
+        paid: amounts that were paid, oldest first.
         stopped: the amounts whose payment was cancelled.
         started: set when the payment of the slow amount has started.
         release: lets the payment of the slow amount continue.
-        chat: the chat.
+        chat: the chat with the tool `pay`.
     """
 
     def __init__(self, slow: int | None = None) -> None:
@@ -108,7 +108,7 @@ class Bank:
 async def read_until(
     session: RealtimeSession[Any], kind: type[EventT], matches: Callable[[EventT], object] = lambda _: True
 ) -> tuple[EventT, list[object]]:
-    """Read events until one of a kind matches. Return this event and the earlier ones.
+    """Read events until one of the given class matches. Return this event and the earlier ones.
 
     Args:
         session: the session.
@@ -135,14 +135,14 @@ def require(condition: object, message: str) -> None:
     """Raise an `AssertionError` unless a condition is true.
 
     Args:
-        condition: the condition.
-        message: describes the violation.
+        condition: result of the check.
+        message: description of the violation.
     """
     if not condition:
         raise AssertionError(message)
 
 
 def texts(session: RealtimeSession[Any]) -> list[tuple[str, str, str | None]]:
-    """Return role, text and finish reason of each turn with text."""
+    """Return the role, text and finish reason of each turn that contains text."""
     turns = [(content.role, turn) for content in session.messages for turn in content.turns]
     return [(role, turn.text, turn.finish_reason) for role, turn in turns if turn.text]

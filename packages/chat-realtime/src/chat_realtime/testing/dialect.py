@@ -1,4 +1,4 @@
-"""Protocol of the messages with which a server of one API plays the scenarios."""
+"""`Dialect`, the protocol for the messages that the scripted server of a realtime API sends and receives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Dialect(Protocol):
     """
 
     has_truncation: bool
-    """Whether the client tells the server which audio was not heard."""
+    """Whether the client reports to the server which audio was not heard."""
     has_cancellation: bool
     """Whether the server can cancel tool calls."""
     has_resumption: bool
@@ -77,11 +77,11 @@ class Dialect(Protocol):
         ...
 
     def heard(self, item: str, text: str) -> Sequence[Json]:
-        """Report a spoken message of the user.
+        """Send the events for a spoken message of the user.
 
         Args:
             item: ID of the message.
-            text: its transcript.
+            text: transcript of the message.
         """
         ...
 
@@ -90,12 +90,12 @@ class Dialect(Protocol):
         ...
 
     def speak(self, response: str, audio: bytes, transcript: str) -> Sequence[Json]:
-        """Send speech.
+        """Send a piece of speech with its transcript.
 
         Args:
             response: ID of the response.
-            audio: the audio.
-            transcript: its transcript.
+            audio: audio bytes of the speech.
+            transcript: transcript of the speech.
         """
         ...
 
@@ -104,7 +104,7 @@ class Dialect(Protocol):
 
         Args:
             response: ID of the response.
-            text: the text.
+            text: text to send.
         """
         ...
 
@@ -118,7 +118,7 @@ class Dialect(Protocol):
         ...
 
     def interrupt(self, response: str, calls: Mapping[str, tuple[str, str]] | None = None) -> Sequence[Json]:
-        """Report that the user spoke, and end the response.
+        """Send the events for an interruption by the user, and end the response.
 
         Args:
             response: ID of the response.
@@ -151,7 +151,7 @@ class Dialect(Protocol):
         ...
 
     def warning(self, text: str) -> Sequence[Json]:
-        """Report an error that does not end the session.
+        """Send an error that does not end the session.
 
         Raises:
             UsageError: `has_warnings` is false.
