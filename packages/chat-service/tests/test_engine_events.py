@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from chat_core import (
@@ -28,9 +28,9 @@ from chat_service.live_text import OpenStep
 from chat_service.run_events import Writer
 from chat_service.run_records import Run, RunEnd
 from chat_service.runs import MessageRequest, Runs
-from chat_store import MemoryStore, Snapshot
+from chat_store import HistoryEntry, MemoryStore, Snapshot
 from chat_streams import RunFailedError
-from service_helpers import build_context
+from service_helpers import UNKNOWN_ID, build_context
 
 pytestmark = pytest.mark.anyio
 
@@ -196,3 +196,45 @@ async def test_the_turns_of_a_later_run_are_not_sent(store: MemoryStore) -> None
     assert text(events) == "Done."
     assert isinstance(view.messages, Messages)
     assert len(view.messages.contents) == 2
+
+
+@pytest.mark.parametrize("turns", [pytest.param(4, id="short"), pytest.param(400, id="long")])
+async def test_the_work_for_an_event_does_not_depend_on_the_length_of_the_session(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    world = World(store)
+    messages = Messages()
+    for number in range(turns):
+        messages.append("user" if number % 2 == 0 else "model", Turn([Text(f"{number}")]))
+    session_id = await store.create(messages, id=UNKNOWN_ID, owner="ana")
+    run = await world.runs.start(MessageRequest(Principal("ana"), session_id, "Pay.", "hash"))
+    view = await store.load(session_id)
+    loads, loads_of_test, entries = 0, 0, 0
+    load, history = store.load, store.history
+
+    async def count_loads(id: str) -> Snapshot:  # noqa: A002 - the name of the store
+        nonlocal loads
+        loads += 1
+        return await load(id)
+
+    async def count_entries(id: str, **fields: Any) -> list[HistoryEntry]:  # noqa: A002 - the name of the store
+        nonlocal entries
+        found = await history(id, **fields)
+        entries += sum([1 + len(entry.turns) for entry in found])
+        return found
+
+    monkeypatch.setattr(store, "load", count_loads)
+    monkeypatch.setattr(store, "history", count_entries)
+    received: list[object] = []
+    async with aclosing(world.events.follow(run, view)) as events:
+        for number in range(5):
+            before = loads
+            await world.add_turn(run, Text(f"{number}"))
+            loads_of_test += loads - before
+            received += [await anext(events) for _ in range(2)]
+        await world.end(run, RunEnd("answered", 99))
+        received += await rest(events)
+
+    assert text(received) == "01234"
+    assert loads == loads_of_test, "only the test has loaded the session"
+    assert entries == 12, "the reader and the follower read the message and each answer once"

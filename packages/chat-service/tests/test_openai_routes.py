@@ -7,6 +7,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 from chat_core import FunctionCall
+from chat_core.testing import Answer
 from chat_service import ServiceSettings
 from chat_store import MemoryStore
 from front_end_helpers import COLOR, data_of, plain_flow
@@ -226,3 +227,46 @@ async def test_a_streamed_completion_ends_with_its_client(store: MemoryStore) ->
                 await anyio.lowlevel.checkpoint()
 
     assert not model.go_on.is_set()
+
+
+async def test_a_completion_ends_with_its_client(store: MemoryStore) -> None:
+    reached, cancelled = anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        reached.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    model, flow = scripted(Answer(["Good morning."], before=wait)), plain_flow(with_client_tools=False)
+    async with serving(build_service(store, model, flow=flow)) as client:
+        with anyio.fail_after(WAIT):
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.post, "/v1/chat/completions", completion("Hello."))
+                await reached.wait()
+                group.cancel_scope.cancel()  # closes the connection
+            await cancelled.wait()
+
+    assert cancelled.is_set()
+
+
+@pytest.mark.parametrize("streams", [pytest.param(False, id="whole"), pytest.param(True, id="streamed")])
+@pytest.mark.parametrize(
+    ("texts", "status"),
+    [
+        pytest.param(["ééééé"], 200, id="longest"),
+        pytest.param(["éééééé"], 400, id="too-long"),
+        pytest.param(["éééééé", "Hi."], 400, id="an-earlier-one-is-too-long"),
+        pytest.param([" "], 400, id="blank"),
+    ],
+)
+async def test_each_message_of_a_completion_is_checked(
+    store: MemoryStore, texts: list[str], status: int, *, streams: bool
+) -> None:
+    flow, settings = plain_flow(with_client_tools=False), ServiceSettings(max_message_bytes=10)
+    async with serving(build_service(store, scripted("Good morning."), flow=flow, settings=settings)) as client:
+        reply = await client.post("/v1/chat/completions", completion(*texts, stream=streams))
+
+    assert reply.status == status
+    assert status == 200 or "message" in reply.json["error"]["message"]

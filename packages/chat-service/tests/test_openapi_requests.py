@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 import schemathesis
+from chat_service import ServiceSettings
 from chat_store import MemoryStore
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
@@ -81,8 +82,9 @@ def send_requests(client: Client, document: Mapping[str, Any], sessions: Sequenc
 
 
 async def test_random_requests_get_only_described_responses(store: MemoryStore) -> None:
+    limits = ServiceSettings(poll_seconds=0.2, requests_per_minute=0)
     model = scripted("Good morning.", ["I will pay. ", CALL], *["It is paid."] * 1000)
-    async with serving(build_service(store, model)) as client:
+    async with serving(build_service(store, model, settings=limits)) as client:
         document = (await client.get("/openapi.json")).json
         for path in ("/v1/responses", "/v1/chat/completions"):  # a random name is no model
             body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]

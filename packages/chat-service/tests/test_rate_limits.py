@@ -7,6 +7,7 @@ from chat_service import ServiceSettings
 from chat_service.rate_limits import MAX_USERS, RateLimits
 from chat_store import MemoryStore
 from service_helpers import BO, build_service, scripted, serving
+from socket_helpers import open_socket
 
 
 class Clock:
@@ -65,7 +66,7 @@ async def test_a_user_above_the_limit_receives_a_problem_with_the_time_to_wait(s
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/agui", "/vercel"])
+@pytest.mark.parametrize("path", ["/agui", "/vercel"])
 async def test_the_limit_applies_to_front_ends(store: MemoryStore, path: str) -> None:
     settings = ServiceSettings(requests_per_minute=1, workers=0)
     async with serving(build_service(store, scripted(), settings=settings)) as client:
@@ -74,3 +75,32 @@ async def test_the_limit_applies_to_front_ends(store: MemoryStore, path: str) ->
 
     assert (reply.status, reply.json["code"]) == (429, "too_many_requests")
     assert "retry-after" in reply.headers
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_a_client_of_openai_above_the_limit_receives_an_error_of_its_api(store: MemoryStore, path: str) -> None:
+    settings = ServiceSettings(requests_per_minute=1, workers=0)
+    async with serving(build_service(store, scripted(), settings=settings)) as client:
+        await client.get("/api/v1/sessions")
+        reply = await client.post(path, {})
+
+    error = reply.json["error"]
+    assert (reply.status, error["type"], error["code"]) == (429, "rate_limit_error", "too_many_requests")
+    assert 0 < int(reply.headers["retry-after"]) <= 60
+    assert "60 seconds" in error["message"]
+
+
+@pytest.mark.anyio
+async def test_messages_of_a_websocket_are_counted_with_the_requests(store: MemoryStore) -> None:
+    settings = ServiceSettings(requests_per_minute=2, workers=0)
+    async with (
+        serving(build_service(store, scripted(), settings=settings)) as client,
+        open_socket(client) as socket,
+    ):
+        replies = [await socket.ask("command", command="x") for _ in range(3)]
+        request = await client.get("/api/v1/sessions")
+        pong = await socket.ask("ping")
+
+    assert [reply["type"] for reply in replies] == ["command_result", "command_result", "error"]
+    assert (replies[-1]["code"], request.status, pong["type"]) == ("too_many_requests", 429, "pong")

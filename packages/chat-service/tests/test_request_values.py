@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from chat_inbox.http_errors import HTTPError
 from chat_service import ServiceSettings
-from chat_service.request_values import read_flag, read_message, read_metadata, read_number, read_text
+from chat_service.request_values import (
+    MAX_TITLE,
+    read_flag,
+    read_message,
+    read_metadata,
+    read_number,
+    read_text,
+    read_title,
+)
 from starlette.requests import Request
 
 SETTINGS = ServiceSettings(max_message_bytes=4)
@@ -25,6 +33,16 @@ def test_any_other_message_is_refused(message: object) -> None:
     with pytest.raises(HTTPError) as caught:
         read_message({"message": message}, SETTINGS)
     assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("length", [pytest.param(0, id="empty"), pytest.param(MAX_TITLE, id="longest")])
+def test_a_title_up_to_the_limit_is_accepted(length: int) -> None:
+    assert read_title({"title": "é" * length}) == "é" * length
+
+
+def test_a_longer_title_is_refused() -> None:
+    with pytest.raises(HTTPError, match="The title has 201 characters; the limit is 200"):
+        read_title({"title": "é" * (MAX_TITLE + 1)})
 
 
 def test_an_optional_value_has_its_type_or_is_absent() -> None:

@@ -155,3 +155,19 @@ async def test_conversations_of_other_programs_are_not_sessions(store: MemorySto
         shown = await client.get("/api/v1/sessions/agui-1234")
 
     assert (listed["sessions"], shown.status) == ([], 400)
+
+
+async def test_a_title_is_limited_wherever_it_is_set(store: MemoryStore) -> None:
+    long = {"title": "x" * 201}
+    async with serving(build_service(store, scripted())) as client:
+        session = (await client.post("/api/v1/sessions", {"title": "x" * 200})).json
+        exported = (await client.get(f"/api/v1/sessions/{session['id']}/export")).json
+        replies = [
+            await client.post("/api/v1/sessions", long),
+            await client.request("PATCH", f"/api/v1/sessions/{session['id']}", long),
+            await client.post("/api/v1/import", exported | long),
+        ]
+        listed = (await client.get("/api/v1/sessions")).json
+
+    assert [reply.status for reply in replies] == [400] * 3
+    assert [found["title"] for found in listed["sessions"]] == ["x" * 200]

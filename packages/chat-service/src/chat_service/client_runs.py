@@ -25,7 +25,7 @@ from chat_store import (
     UnknownConversationError,
 )
 from chat_streams import AppliedInput, ClientInput, ClientInputError
-from chat_streams.client_input import conversation_id
+from chat_streams.client_input import PostedMessage, conversation_id
 from chat_streams.open_waits import all_waits, is_expired
 
 from chat_service.context import ServiceContext
@@ -229,18 +229,30 @@ def check_messages(given: ClientInput, settings: ServiceSettings) -> None:
         ClientInputError: a message is blank or too long, or cannot be stored.
     """
     for message in given.messages:
-        if message.role != "user":
-            continue
-        try:
-            size = len(message.text.encode())
-        except UnicodeEncodeError:
-            msg = "A message contains an unpaired surrogate, which UTF-8 cannot encode."
-            raise ClientInputError("invalid_request", msg) from None
-        if size > settings.max_message_bytes:
-            msg = f"A message has {size} bytes; the limit is {settings.max_message_bytes}."
-            raise ClientInputError("invalid_request", msg)
-        if all(isinstance(part, Text) for part in message.parts) and not message.text.strip():
-            raise ClientInputError("invalid_request", "A message of the user must not be blank.")
+        if message.role == "user":
+            check_turn(message, settings)
+
+
+def check_turn(turn: PostedMessage | Turn, settings: ServiceSettings) -> None:
+    """Check the size of a posted message of a user.
+
+    Args:
+        turn: the message.
+        settings: limits of the service.
+
+    Raises:
+        ClientInputError: the message is blank or too long, or cannot be stored.
+    """
+    try:
+        size = len(turn.text.encode())
+    except UnicodeEncodeError:
+        msg = "A message contains an unpaired surrogate, which UTF-8 cannot encode."
+        raise ClientInputError("invalid_request", msg) from None
+    if size > settings.max_message_bytes:
+        msg = f"A message has {size} bytes; the limit is {settings.max_message_bytes}."
+        raise ClientInputError("invalid_request", msg)
+    if all(isinstance(part, Text) for part in turn.parts) and not turn.text.strip():
+        raise ClientInputError("invalid_request", "A message of the user must not be blank.")
 
 
 @contextmanager

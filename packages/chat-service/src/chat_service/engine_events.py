@@ -28,7 +28,7 @@ from chat_core import (
 )
 from chat_core.messages import Role, Tool, Turn
 from chat_core.middleware import turn_deltas
-from chat_store import Snapshot, UnknownConversationError
+from chat_store import HistoryEntry, HistoryPosition, Snapshot, UnknownConversationError
 from chat_streams import ErrorCode, RunFailedError
 from chat_streams.open_waits import all_waits
 
@@ -79,7 +79,7 @@ class EngineEvents:
         """
         reader = self._readers.reader(run)
         signal = self._signals.session(run.session_id)
-        replay = _Replay(run.id, view.messages, ended)
+        replay = _Replay(run, view.messages, ended)
         first_part, read = len(run.parts) - 1, -1
         with self._live.following(run.id):
             while True:
@@ -88,9 +88,11 @@ class EngineEvents:
                     status = await reader.read()
                     if status.end is not None or len(status.events) != read:
                         read = len(status.events)
-                        stored = (await self._store.load(run.session_id)).messages
-                        for event in replay.add_stored(stored):
+                        entries = await self._store.history(run.session_id, after=replay.position)
+                        for event in replay.add_entries(entries):
                             yield event
+                    if status.run.state == "paused":
+                        replay.update_waits((await self._store.load(run.session_id)).messages)
                 except UnknownConversationError:  # the session was deleted
                     raise _failure("cancelled") from None
                 if status.end is not None:
@@ -132,16 +134,25 @@ class _Replay:
     """The events that one client has received.
 
     Args:
-        run_id: id of the run.
+        run: the run.
         view: the messages that the client knows. They grow with the events.
         ended: calls whose results the client does not have.
+
+    Attributes:
+        position: the position in the history of the session after which entries must be read, or `None` for all.
     """
 
-    def __init__(self, run_id: str, view: Messages, ended: Sequence[Tool]) -> None:
-        self._run_id = run_id
+    def __init__(self, run: Run, view: Messages, ended: Sequence[Tool]) -> None:
+        self._run_id = run.id
         self._view = view
-        self._known = len(list_turns(view))
-        self._steps = count_responses(view, run_id)
+        turns = list_turns(view)
+        self._known = len(turns)
+        asked = [number for number, (role, turn) in enumerate(turns) if role == "user" and self._is_asked_in(turn)]
+        self._asked = asked[-1] if asked else None
+        self.position: HistoryPosition | None = None if self._asked is None else run.after
+        self._next: int | None = None  # index of the next turn, which is not known before the first one is recognized
+        self._is_past = False
+        self._steps = count_responses(view, run.id)
         self._first_step = self._steps
         self._open: list[Tool] = [*ended, *view.pending()]
         self._is_silent = True
@@ -149,26 +160,60 @@ class _Replay:
         self._pieces = 0
         self._sent = ""
 
-    def add_stored(self, stored: Messages) -> Iterator[object]:
-        """Yield the events of stored turns and outcomes that the client does not have.
+    def _is_asked_in(self, turn: Turn) -> bool:
+        return is_answered_by(turn, self._run_id)
+
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> Iterator[object]:
+        """Yield the events of turns and outcomes that the client does not have.
+
+        Args:
+            entries: the entries of the history after `position`.
+        """
+        yield from self._end_calls()
+        for item in entries:
+            self.position = item.position
+            if item.event == "created":
+                self._next = 0
+                for role, turn in item.turns:
+                    yield from self._add_turn(role, turn)
+            elif item.event == "turn" and item.turn is not None and item.role is not None and not item.path:
+                yield from self._add_turn(item.role, item.turn)
+            elif item.event == "tool" and item.tool is not None and len(item.path) == 1:
+                yield from self._update_call(item.tool)
+
+    def update_waits(self, stored: Messages) -> None:
+        """Update the waiting calls, also with the calls of their inner conversations.
 
         Args:
             stored: the messages of the session.
         """
-        yield from self._update_calls(stored)
-        for role, turn in list_turns(stored)[self._known :]:
-            if role == "user" and run_of(turn) is not None and not is_answered_by(turn, self._run_id):
-                return  # the message of a later run
+        for tool in self._open:
+            self._view.adopt((tool.id,), stored.tool(tool.id))
+
+    def _add_turn(self, role: Role, turn: Turn) -> Iterator[object]:
+        if self._next is None and role == "user" and self._is_asked_in(turn):
+            self._next = self._asked
+        if self._next is None or self._is_past:
+            return
+        self._next += 1
+        if self._next <= self._known:
+            for tool in turn.tools:
+                yield from self._update_call(tool)
+        elif role == "user" and run_of(turn) is not None and not self._is_asked_in(turn):
+            self._is_past = True  # the message of a later run
+        else:
             self._is_silent = False
             if role == "model":
                 yield from self._end_response(turn)
             else:
                 self._append(role, turn)
 
-    def _update_calls(self, stored: Messages) -> Iterator[object]:
+    def _update_call(self, stored: Tool) -> Iterator[object]:
         for tool in self._open:
-            self._view.adopt((tool.id,), stored.tool(tool.id))
-        yield from self._end_calls()
+            if tool.id == stored.id and tool.revision <= stored.revision:
+                self._view.adopt((tool.id,), stored)
+                yield from self._end_calls()
+                return
 
     def _end_calls(self) -> Iterator[object]:
         ended = [tool for tool in self._open if tool.resolved]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Never, TypeAlias, cast, final
+from typing import Any, Final, Never, TypeAlias, TypeVar, cast, final
 
 import anyio
 from chat_core import AnyChat, Chat, ChatOptions, ChatResponse, ChatStream, Done, Paused
@@ -20,6 +20,7 @@ from chat_store import Snapshot
 from chat_streams import AppliedInput, ClientInputError, Decider, RunFailedError, encode_run, send_failure, send_run
 from chat_streams.openai import (
     CompletionsEncoder,
+    CompletionsRequest,
     ResponsesEncoder,
     ResponsesRequest,
     apply_responses_request,
@@ -41,6 +42,7 @@ from chat_service.client_runs import (
     ClientRuns,
     before_run,
     check_messages,
+    check_turn,
     client_session_id,
     list_turns,
 )
@@ -51,6 +53,7 @@ from chat_service.problems import CODES
 from chat_service.request_values import read_key, read_object
 
 _log = logging.getLogger("chat_service")
+_T = TypeVar("_T")
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _TYPES: Final = {
@@ -59,6 +62,8 @@ _TYPES: Final = {
     409: "conflict_error",
     429: "rate_limit_error",
 }
+_CLIENT_GONE: Final = 499
+"""Status of a response that nobody reads, because the client has disconnected."""
 _NO_OPTIONS: Final = "The fields temperature, top_p and max_output_tokens are not supported: the service sets them."
 
 
@@ -134,24 +139,30 @@ class OpenAIRoutes:
     # --- Chat Completions -------------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Response:
-        """Answer the posted conversation, which is not stored. A streamed run ends when the client leaves."""
+        """Answer the posted conversation, which is not stored. The run ends when the client leaves."""
         principal = await self._authenticate(request)
         body, _ = await read_object(request, self._settings)
         posted = read_completions_request(body)
         self._require_model(posted.model)
+        for role, turn in list_turns(posted.messages):
+            if role == "user":
+                check_turn(turn, self._settings)
         chat = cast("Chat[Any, Never]", self._chat)  # the encoder refuses a run that pauses
         encoder = CompletionsEncoder(chat, posted)
-        options, owner = posted.options, principal.name
+        owner = principal.name
         if posted.stream:
-            stream = self._chat.stream(posted.messages, options=options, owner=owner)
+            stream = self._chat.stream(posted.messages, options=posted.options, owner=owner)
             return _CompletionResponse(stream, encoder, self._places, self._settings.run_seconds)
+        outcome = await _run_while_connected(request, partial(self._complete, posted, owner))
+        return Response(status_code=_CLIENT_GONE) if outcome is None else _json(encoder.whole(outcome))
+
+    async def _complete(self, posted: CompletionsRequest, owner: str) -> ChatResponse | Paused:
         try:
             with anyio.fail_after(self._settings.run_seconds):
                 async with self._places:
-                    outcome = await self._chat.complete(posted.messages, options=options, owner=owner)
+                    return await self._chat.complete(posted.messages, options=posted.options, owner=owner)
         except TimeoutError:
             raise _timeout() from None
-        return _json(encoder.whole(outcome))
 
     def _require_model(self, name: str) -> None:
         if name != self._model:
@@ -201,6 +212,22 @@ class _CompletionResponse(Response):
             group.cancel_scope.cancel()
 
 
+async def _run_while_connected(request: Request, run: Callable[[], Awaitable[_T]]) -> _T | None:
+    """Return the result of `run()`. If the client disconnects first, cancel it and return `None`."""
+    outcome: _T | None = None
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_cancel_at_disconnect, request.receive, group.cancel_scope)
+        try:
+            outcome = await run()
+        except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return outcome
+
+
 async def _cancel_at_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -222,17 +249,22 @@ def _with_openai_errors(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except HTTPError as error:
-            kind = _TYPES.get(error.status, "invalid_request_error")
-            found = {"message": error.detail, "type": kind, "param": None, "code": CODES[error.status]}
-            return json_response({"error": found}, error.status)
-        except HTTPException:  # the user is above the limit of requests
-            raise
+            return _error_response(error.status, error.detail)
+        except HTTPException as error:  # the user is above the limit of requests
+            response = _error_response(error.status_code, f"{error.detail}.")
+            response.headers.update(error.headers or {})
+            return response
         except Exception as error:  # noqa: BLE001 - the client learns that the run has failed, whatever the reason
             if not isinstance(error, (ClientInputError, RunFailedError)):
                 _log.error("a run for a client of OpenAI's API failed", exc_info=error)
             return Response(error_body(error), error_status(error), media_type="application/json")
 
     return respond
+
+
+def _error_response(status: int, message: str) -> Response:
+    kind = _TYPES.get(status, "invalid_request_error")
+    return json_response({"error": {"message": message, "type": kind, "param": None, "code": CODES[status]}}, status)
 
 
 def _with_key(posted: ResponsesRequest, principal: Principal, key: str) -> ResponsesRequest:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from chat_service.openapi_clients import SCHEMAS, client_paths
 from chat_service.problems import CODES
+from chat_service.request_values import MAX_TITLE
 from chat_service.session_archive import FORMAT, VERSION
 from chat_service.session_routes import MAX_OFFSET
 from chat_service.settings import ServiceSettings
@@ -147,7 +148,8 @@ _SCHEMAS: Final[Json] = {
     "Recalled": _object({"recalled": _list(_object({"message": _COUNT, "notes": _list(_OBJECT)}))}),
     "Decided": _object({"session_id": _TEXT, "run_id": _OPTIONAL}),
 }
-_CHANGE: Final = _object({"title": _OPTIONAL, "metadata": {"type": ["object", "null"]}}, ("title", "metadata"))
+_TITLE: Final[Json] = {"type": ["string", "null"], "maxLength": MAX_TITLE}
+_CHANGE: Final = _object({"title": _TITLE, "metadata": {"type": ["object", "null"]}}, ("title", "metadata"))
 _DECISION: Final = _object(
     {
         "id": _TEXT,

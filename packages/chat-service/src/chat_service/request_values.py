@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import read_body
@@ -14,6 +14,8 @@ from chat_service.settings import ServiceSettings
 
 _MAX_DIGITS = 9
 _MAX_KEY = 255
+MAX_TITLE: Final = 200
+"""Number of characters that the title of a session may have."""
 
 
 async def read_object(request: Request, settings: ServiceSettings) -> tuple[bytes, Mapping[str, object]]:
@@ -81,6 +83,21 @@ def read_text(fields: Mapping[str, object], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise HTTPError(400, f"The field {name} must be a string or null.")
     return value
+
+
+def read_title(fields: Mapping[str, object]) -> str | None:
+    """Return the optional field `title` of a body.
+
+    Args:
+        fields: the body.
+
+    Raises:
+        HTTPError: the field is neither a string nor null, or has more than `MAX_TITLE` characters.
+    """
+    title = read_text(fields, "title")
+    if title is not None and len(title) > MAX_TITLE:
+        raise HTTPError(400, f"The title has {len(title)} characters; the limit is {MAX_TITLE}.")
+    return title
 
 
 def read_metadata(fields: Mapping[str, object]) -> Mapping[str, object] | None:

@@ -126,7 +126,7 @@ class Service:
                 *front_ends.routes(),
                 *OpenAIRoutes(context, client_runs, events, self._require_principal).routes(),
                 *SessionViews(context, runs, self._require_principal).routes(),
-                *SocketRoutes(context, runs, follower, authenticate).routes(),
+                *SocketRoutes(context, runs, follower, authenticate, self._limits.count).routes(),
                 *SignIn(authenticate, self._settings).routes(),
                 *Pages(self.openapi).routes(),
                 Mount("/inbox", self._inbox),

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.request_values import read_metadata, read_object, read_text
+from chat_service.request_values import read_metadata, read_object, read_title
 from chat_service.runs import Runs, turn_count
 from chat_service.session_documents import session_detail
 
@@ -122,7 +122,7 @@ class SessionArchive:
         messages = self._read_messages(fields, principal.name)
         meta: MetaChanges = {
             "flow": self._flow.name,
-            "title": read_text(fields, "title"),
+            "title": read_title(fields),
             "data": {"metadata": read_metadata(fields), **turn_count(messages)},
         }
         try:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.request_values import read_choice, read_flag, read_metadata, read_number, read_object, read_text
+from chat_service.request_values import read_choice, read_flag, read_metadata, read_number, read_object, read_title
 from chat_service.runs import Runs
 from chat_service.session_documents import session_detail, session_item, session_messages
 
@@ -147,7 +147,7 @@ def _read_changes(fields: Mapping[str, object]) -> MetaChanges:
     """Return the changes that the body of a request contains."""
     changes: MetaChanges = {}
     if "title" in fields:
-        changes["title"] = read_text(fields, "title")
+        changes["title"] = read_title(fields)
     if "metadata" in fields:
         changes["data"] = {"metadata": read_metadata(fields)}
     return changes

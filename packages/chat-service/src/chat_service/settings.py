@@ -17,8 +17,9 @@ class ServiceSettings:
         max_message_bytes: largest message of a user, in bytes of UTF-8.
         page_size: number of items of a list, unless the request has another `limit`.
         max_page_size: largest `limit`.
-        requests_per_minute: number of requests that a user may send to one process in a minute, all at once or spread
-            out. Further requests receive status 429 with `Retry-After`. With 0, there is no limit.
+        requests_per_minute: number of requests and WebSocket messages that a user may send to one process in a
+            minute, all at once or spread out. Further requests receive status 429 with `Retry-After`, and further
+            messages an error. With 0, there is no limit.
         run_seconds: maximum duration of a run. After this time, the run fails.
         max_attempts: maximum number of attempts of a run whose worker dies.
         retry_seconds: time between the first two attempts. It doubles with each attempt.
@@ -43,7 +44,7 @@ class ServiceSettings:
     max_message_bytes: int = 102_400
     page_size: int = 50
     max_page_size: int = 100
-    requests_per_minute: int = 0
+    requests_per_minute: int = 120
     run_seconds: float = 300.0
     max_attempts: int = 10
     retry_seconds: float = 1.0

@@ -28,6 +28,7 @@ from chat_service.socket_owners import SocketOwners
 Json: TypeAlias = Mapping[str, object]
 FindPrincipal: TypeAlias = Callable[[str | None], Awaitable[Principal | None]]
 """A function that returns the user of a token or, for `None`, the user of the request that opened the connection."""
+CountRequest: TypeAlias = Callable[[str], int]
 
 _LOG = logging.getLogger("chat_service")
 _INTERNAL: Final = "An internal error occurred; the log of the server has the details."
@@ -55,6 +56,7 @@ class SocketConnection:
         follower: streams the events of runs.
         owners: the connections that own sessions.
         find: returns the user of a token or, for `None`, the user of the request that opened the connection.
+        count: counts a message of a user, and returns 0 or the seconds that the user has to wait.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class SocketConnection:
         owners: SocketOwners,
         *,
         find: FindPrincipal,
+        count: CountRequest,
     ) -> None:
+        self._count = count
         self._socket = socket
         self._context = context
         self._settings = context.settings
@@ -127,6 +131,10 @@ class SocketConnection:
             kind = str(fields["type"])
             if self._principal is None and kind not in {"auth", "ping"}:
                 await self._send_error("unauthorized", "Send auth with a valid token first.")
+                return
+            if self._principal is not None and kind != "ping" and (seconds := self._count(self._principal.name)):
+                text = f"There were too many messages: send the next one in {seconds} seconds."
+                await self._send_error("too_many_requests", text)
                 return
             await self._handlers[kind](fields)
         except _RefusedError as error:

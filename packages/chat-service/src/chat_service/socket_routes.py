@@ -19,7 +19,7 @@ from chat_service.context import ServiceContext
 from chat_service.following import Follower
 from chat_service.problems import problem_response
 from chat_service.runs import Runs
-from chat_service.socket_connection import SocketConnection
+from chat_service.socket_connection import CountRequest, SocketConnection
 from chat_service.socket_owners import SocketOwners
 
 _MINUTE = 60.0
@@ -34,9 +34,18 @@ class SocketRoutes:
         runs: the runs of the service.
         follower: streams the events of runs.
         authenticate: returns the user who sent a request.
+        count: counts a message of a user, and returns 0 or the seconds that the user has to wait.
     """
 
-    def __init__(self, context: ServiceContext, runs: Runs, follower: Follower, authenticate: Authenticate) -> None:
+    def __init__(
+        self,
+        context: ServiceContext,
+        runs: Runs,
+        follower: Follower,
+        authenticate: Authenticate,
+        count: CountRequest,
+    ) -> None:
+        self._count = count
         self._context = context
         self._runs = runs
         self._follower = follower
@@ -62,7 +71,9 @@ class SocketRoutes:
                 self._authenticate, Request(scope if token is None else with_token(scope, token))
             )
 
-        connection = SocketConnection(socket, self._context, self._runs, self._follower, self._owners, find=find)
+        connection = SocketConnection(
+            socket, self._context, self._runs, self._follower, self._owners, find=find, count=self._count
+        )
         self._context.counters.sockets += 1
         try:
             await connection.serve()
